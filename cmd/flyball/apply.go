@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/cmd/flyball/internal/apply"
@@ -52,7 +53,16 @@ func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
 	}
 	config.QPS = -1 // servers have priority and fairness
 	fmt.Fprintf(out, "cluster: %s\n", config.Host)
-	return apply.NewCluster(config, namespace, f.namespace != "")
+	c, err := apply.NewCluster(config, namespace, f.namespace != "")
+	if utilnet.IsConnectionRefused(err) { // the kubeconfig of a control plane remains when it has ended
+		from := rules.ExplicitPath
+		if from == "" {
+			from = strings.Join(rules.GetLoadingPrecedence(), ", ")
+		}
+		return nil, fmt.Errorf("the control plane of the kubeconfig %s does not run: start it, or name another with --kubeconfig: %w",
+			from, err)
+	}
+	return c, err
 }
 
 // applyFiles returns the command "flyball apply".
@@ -74,7 +84,7 @@ fails. A definition is served before the next object follows.`,
 		Example: `  flyball apply -f config/samples
   flyball apply -f https://example.com/install.yaml
   kubectl kustomize config/default | flyball apply -f -`,
-		Args: cobra.NoArgs,
+		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dryRun != "none" && dryRun != "server" {
 				return fmt.Errorf("--dry-run %q is invalid: it must be none or server", dryRun)
@@ -94,6 +104,9 @@ fails. A definition is served before the next object follows.`,
 			}
 			var errs []error
 			for _, d := range documents {
+				if cmd.Context().Err() != nil {
+					break
+				}
 				outcome, err := c.Apply(cmd.Context(), d, o)
 				if outcome != nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", outcome.Name, outcome.What, suffix)
@@ -159,7 +172,7 @@ func install() *cobra.Command {
 until they are established, and say what has changed.`,
 		Example: `  flyball install
   flyball install --kubeconfig ~/.kube/config --context staging`,
-		Args: cobra.NoArgs,
+		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -213,7 +226,7 @@ func uninstall() *cobra.Command {
 		Short: "Remove the CustomResourceDefinitions of a project from a cluster",
 		Long: `Remove the CustomResourceDefinitions of a project from a cluster, and with them all objects
 of these kinds, and wait until they are gone.`,
-		Args: cobra.NoArgs,
+		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

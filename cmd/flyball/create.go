@@ -48,20 +48,26 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
   flyball create api --group apps --version v1 --kind Deployment --resource=false --controller
   flyball create api --group cert-manager --version v1 --kind Certificate --resource=false --controller \
     --external-api-path github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1 --external-api-domain io`,
-		Args: cobra.NoArgs,
+		Args: noArgs("the kind is named by --group, --version and --kind"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := scaffold.LoadProject("."); err != nil {
 				return err
 			}
 			ask := asker(cmd.InOrStdin(), cmd.OutOrStdout())
+			var err error
 			if !cmd.Flags().Changed("resource") && ask != nil {
-				o.Resource = ask("Create the type (resource)?")
+				if o.Resource, err = ask(cmd.Context(), "Create the type (resource)?"); err != nil {
+					return err
+				}
 			}
 			switch {
 			case cmd.Flags().Changed("controller"):
 				o.Controller = &controller
 			case ask != nil:
-				answer := ask("Create a controller?")
+				answer, err := ask(cmd.Context(), "Create a controller?")
+				if err != nil {
+					return err
+				}
 				o.Controller = &answer
 			}
 			o.ClusterScoped = !namespaced
@@ -100,7 +106,7 @@ With "go run ./cmd" on a control plane of its own, webhooks work without certifi
 cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`,
 		Example: `  flyball create webhook --group shop --version v1 --kind Order --defaulting --programmatic-validation
   flyball create webhook --group shop --version v1 --kind Order --conversion --spoke v1beta1`,
-		Args: cobra.NoArgs,
+		Args: noArgs("the kind is named by --group, --version and --kind"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if generated {
 				o.Generate = generateProject(cmd)
@@ -166,24 +172,42 @@ func edit() *cobra.Command {
 }
 
 // asker returns a function that asks a question whose answer is yes or no, or nil if the input is not
-// a terminal. Yes is the default.
-func asker(in io.Reader, out io.Writer) func(question string) bool {
+// a terminal. Yes is the default. An error is that of the context: Ctrl-C does not wait for an answer.
+func asker(in io.Reader, out io.Writer) func(ctx context.Context, question string) (bool, error) {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
-	lines := bufio.NewScanner(in)
-	return func(question string) bool {
-		for {
-			fmt.Fprintf(out, "%s [Y/n] ", question)
-			if !lines.Scan() {
-				return true
-			}
-			switch strings.ToLower(strings.TrimSpace(lines.Text())) {
+	lines := scanLines(in)
+	return func(ctx context.Context, question string) (bool, error) { return ask(ctx, lines, out, question) }
+}
+
+// scanLines reads lines in a goroutine, which ends with the input.
+func scanLines(in io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	return lines
+}
+
+// ask asks a question until a line is an answer.
+func ask(ctx context.Context, lines <-chan string, out io.Writer, question string) (bool, error) {
+	for {
+		fmt.Fprintf(out, "%s [Y/n] ", question)
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(out)
+			return false, ctx.Err()
+		case line := <-lines: // an empty one at the end
+			switch strings.ToLower(strings.TrimSpace(line)) {
 			case "", "y", "yes":
-				return true
+				return true, nil
 			case "n", "no":
-				return false
+				return false, nil
 			}
 		}
 	}

@@ -32,7 +32,7 @@ Flyball is then used for development and tests only.`,
   flyball init --domain example.com --repo github.com/me/shop
   flyball create api --group shop --version v1 --kind Order
   go run ./cmd`,
-		Args: cobra.NoArgs,
+		Args: noArgs("the project is made in the current folder; --project-name is its name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.SkipFetch = !fetch
 			changes, err := scaffold.Init(cmd.Context(), ".", o)

@@ -1,4 +1,4 @@
-// Command flyball runs a Kubernetes control plane in one process.
+// Command flyball makes operators for Kubernetes, and runs them and a control plane in one process.
 package main
 
 import (
@@ -15,7 +15,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal has been closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	code := run(ctx, os.Args)
 	stop()
 	os.Exit(code)
@@ -39,6 +43,10 @@ func run(ctx context.Context, args []string) int {
 			if errors.As(err, &reported) {
 				fmt.Fprintln(os.Stderr, reported.lines)
 			}
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				fmt.Fprintln(os.Stderr, "flyball: interrupted")
+				return interrupted
+			}
 			fmt.Fprintln(os.Stderr, "flyball:", err)
 			return 1
 		}
@@ -46,15 +54,54 @@ func run(ctx context.Context, args []string) int {
 	return 0
 }
 
+// interrupted is the exit code after Ctrl-C, as shells have it.
+const interrupted = 128 + int(syscall.SIGINT)
+
 // root returns the root command.
 func root() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:           "flyball",
-		Short:         "A Kubernetes control plane in one process",
+		Use:   "flyball",
+		Short: "Make operators for Kubernetes, and run them with a control plane of their own",
+		Long: `Make operators for Kubernetes, and run them with a control plane of their own: without a cluster,
+containers or other binaries.`,
+		Example: `  # From an empty folder to an operator
+  flyball init --domain example.com --repo github.com/me/shop
+  flyball create api --group shop --version v1 --kind Order
+  flyball dev
+
+  # A control plane by itself, for kubectl and any client
+  flyball up`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
-		applyFiles(), install(), uninstall(), version(), generateCommand(), devCommand(), vetCommand())
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"A project:", []*cobra.Command{initProject(), create(), edit()}},
+		{"Development:", []*cobra.Command{devCommand(), generateCommand(), vetCommand()}},
+		{"A cluster:", []*cobra.Command{install(), uninstall(), applyFiles()}},
+		{"A control plane:", []*cobra.Command{up(), userKubeconfig(), assets()}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			cmd.AddCommand(c)
+		}
+	}
+	cmd.AddCommand(version())
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
+	})
 	return cmd
+}
+
+// noArgs returns the check of a command that has no arguments, which says what to do instead.
+func noArgs(instead string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unexpected argument %q: %s", args[0], instead)
+		}
+		return nil
+	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -15,7 +14,7 @@ import (
 // TestMain lets the test program stand in for flyball, which other programs run as a tool.
 func TestMain(m *testing.M) {
 	if os.Getenv("FLYBALL_MAIN") != "" {
-		os.Exit(run(context.Background(), os.Args))
+		main()
 	}
 	os.Exit(m.Run())
 }

@@ -2,6 +2,8 @@ package apply
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +14,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"flyball.dev/controlplane"
 )
@@ -160,6 +165,18 @@ func TestDeleteTimesOut(t *testing.T) {
 	}
 }
 
+// TestWaitForWhatIsGone: an object that is deleted before the wait begins has no event.
+func TestWaitForWhatIsGone(t *testing.T) {
+	c := newCluster(t, false)
+	objects := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := waitFor(ctx, objects, "gone", func(e watch.Event) bool { return e.Type == watch.Deleted })
+	if !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
 func TestRead(t *testing.T) {
 	folder := t.TempDir()
 	const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %}\n"
@@ -167,6 +184,7 @@ func TestRead(t *testing.T) {
 		"b.yml":              strings.ReplaceAll(cm, "%", "b"),
 		"a.yaml":             "# first\n---\n" + strings.ReplaceAll(cm, "%", "a1") + "---\n" + strings.ReplaceAll(cm, "%", "a2"),
 		"c.json":             `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c1"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c2"}}]}`,
+		"two.json/e":         `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"e1"}}` + "\n" + `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"e2"}}`,
 		"kustomization.yaml": "resources: [a.yaml]\n",
 		"notes.txt":          "nothing",
 		"within/d.yaml":      strings.ReplaceAll(cm, "%", "d"),
@@ -177,6 +195,10 @@ func TestRead(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, path), []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.StripPrefix("/files", http.FileServer(http.Dir(folder))))
 	defer server.Close()
@@ -189,6 +211,8 @@ func TestRead(t *testing.T) {
 		{folder, false, "a1 a2 b c1 c2"},
 		{folder, true, "a1 a2 b c1 c2 d"},
 		{filepath.Join(folder, "a.yaml"), false, "a1 a2"},
+		{link, false, "a1 a2 b c1 c2"},
+		{filepath.Join(folder, "two.json/e"), false, "e1 e2"},
 		{server.URL + "/files/b.yml", false, "b"},
 	} {
 		all, err := Read(t.Context(), nil, tt.recursive, tt.name)
@@ -212,6 +236,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadEndsWithItsContext: standard input may have nothing to read yet.
+func TestReadEndsWithItsContext(t *testing.T) {
+	read, write := io.Pipe()
+	defer write.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ctx, read, false, "-"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestReadErrors(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{"no kind", "apiVersion: v1\nmetadata: {name: a}\n", "document 1: kind is required"},
@@ -219,6 +254,8 @@ func TestReadErrors(t *testing.T) {
 		{"no metadata", "apiVersion: v1\nkind: ConfigMap\n", "document 1: ConfigMap: metadata is required"},
 		{"no name", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}\n", "document 1: ConfigMap: metadata.name is required"},
 		{"a key twice", "apiVersion: v1\nkind: ConfigMap\nkind: Pod\nmetadata: {name: a}\n", `key "kind" already set in map`},
+		{"JSON that is cut off", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}} {"apiVersion"`, "document 1: another document follows in it"},
+		{"no separator", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n...\nkind: Pod\n", "document 1: another document follows in it"},
 		{"a list", "[1, 2]\n", "document 1: error unmarshaling JSON"},
 		{"an item of a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]\n", "document 1: "},
 	} {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -34,7 +35,7 @@ type Cluster struct {
 }
 
 // NewCluster returns the cluster of a configuration. Objects without a namespace get the one that is
-// given; if it is fixed, others are an error.
+// given; if it is fixed, others are an error. It is an error if nothing listens at its address.
 func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -43,6 +44,9 @@ func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, er
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := d.ServerVersion(); utilnet.IsConnectionRefused(err) {
+		return nil, err // once, and not for each object; other errors are those of the objects
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil
@@ -97,6 +101,9 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	after, err := patch(ctx, objects, d.Object, options)
+	if apierrors.IsConflict(err) && !o.Force {
+		return nil, d.errorf("%s: %w: with --force-conflicts, the fields are taken over", name, err)
+	}
 	if err != nil {
 		return nil, d.errorf("%s: %w", name, err)
 	}
@@ -131,10 +138,7 @@ func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found b
 	if err != nil {
 		return name, true, d.errorf("%s: %w", name, err)
 	}
-	_, err = objects.Get(ctx, d.Object.GetName(), metav1.GetOptions{})
-	if err == nil {
-		err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) bool { return e.Type == watch.Deleted })
-	}
+	err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) bool { return e.Type == watch.Deleted })
 	if err != nil && !apierrors.IsNotFound(err) {
 		return name, true, d.errorf("%s is being deleted, but still there: %w", name, err)
 	}
@@ -194,10 +198,24 @@ func established(o runtime.Object) bool {
 	})
 }
 
-// waitFor waits until an event of an object satisfies a condition, or ctx ends.
+// waitFor waits until an event of an object satisfies a condition, or ctx ends. The first event has the
+// object as it is; if there is none, the error is NotFound.
 func waitFor(ctx context.Context, objects dynamic.ResourceInterface, name string, done func(watch.Event) bool) error {
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 	for {
-		w, err := objects.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+		list, err := objects.List(ctx, options)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return apierrors.NewNotFound(schema.GroupResource{}, name)
+		}
+		if done(watch.Event{Type: watch.Added, Object: &list.Items[0]}) {
+			return nil
+		}
+		following := options // without a gap, in which the object could be deleted
+		following.ResourceVersion = list.GetResourceVersion()
+		w, err := objects.Watch(ctx, following)
 		if err != nil {
 			return err
 		}
@@ -212,9 +230,6 @@ func waitFor(ctx context.Context, objects dynamic.ResourceInterface, name string
 		}()
 		if ok {
 			return nil
-		}
-		if _, err := objects.Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err // it is gone, or ctx has ended
 		}
 		select { // the server has ended the watch
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -57,7 +59,7 @@ func Read(ctx context.Context, stdin io.Reader, recursive bool, names ...string)
 func readSource(ctx context.Context, stdin io.Reader, recursive bool, name string) ([]*Document, error) {
 	switch {
 	case name == "-":
-		content, err := io.ReadAll(stdin)
+		content, err := readAll(ctx, stdin)
 		if err != nil {
 			return nil, err
 		}
@@ -92,15 +94,32 @@ func readSource(ctx context.Context, stdin io.Reader, recursive bool, name strin
 	return all, errors.Join(errs...)
 }
 
+// readAll reads until the end, or until ctx ends: a terminal or a pipe may have nothing to read for
+// long, and the read that waits for it cannot be interrupted. It is left to the end of the process.
+func readAll(ctx context.Context, r io.Reader) (content []byte, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		content, err = io.ReadAll(r)
+	}()
+	select {
+	case <-done:
+		return content, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // manifests returns the files of a folder that may have objects.
 func manifests(folder string, recursive bool) ([]string, error) {
 	var files []string
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	root := folder + string(filepath.Separator) + "." // WalkDir would not follow a symbolic link
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			if path != folder && !recursive {
+			if path != root && !recursive {
 				return fs.SkipDir
 			}
 		case strings.HasPrefix(strings.ToLower(entry.Name()), "kustomization."):
@@ -143,15 +162,7 @@ func parse(source string, content []byte) ([]*Document, error) {
 		if err != nil {
 			return nil, d.errorf("%w", err)
 		}
-		var object map[string]any
-		if err := yaml.UnmarshalStrict(text, &object); err != nil {
-			errs = append(errs, d.errorf("%w", err))
-			continue
-		}
-		if len(object) == 0 {
-			continue
-		}
-		objects, err := flatten(&unstructured.Unstructured{Object: object})
+		objects, err := objectsOf(text)
 		if err != nil {
 			errs = append(errs, d.errorf("%w", err))
 		}
@@ -159,6 +170,59 @@ func parse(source string, content []byte) ([]*Document, error) {
 			all = append(all, &Document{Source: source, Number: number, Object: o})
 		}
 	}
+}
+
+// objectsOf returns the objects in a document of YAML, or in a sequence of JSON values. Of an empty
+// document there are none.
+func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	var errs []error
+	for _, value := range jsonValues(text) {
+		if err := single(value); err != nil {
+			return nil, err
+		}
+		var object map[string]any
+		if err := yaml.UnmarshalStrict(value, &object); err != nil {
+			return nil, err
+		}
+		if len(object) == 0 {
+			continue
+		}
+		objects, err := flatten(&unstructured.Unstructured{Object: object})
+		all, errs = append(all, objects...), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// jsonValues returns the values in a sequence of JSON values, or the text itself if it is not one.
+func jsonValues(text []byte) [][]byte {
+	var all [][]byte
+	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
+		var value json.RawMessage
+		err := decoder.Decode(&value)
+		switch {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all
+		case err != nil:
+			return [][]byte{text}
+		}
+		all = append(all, value)
+	}
+}
+
+// single returns an error if something follows the first document of YAML in a text: the library
+// that decodes it to an object would ignore that.
+func single(text []byte) error {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
+	var node yamlv3.Node
+	if err := decoder.Decode(&node); err != nil {
+		return nil // this error is better explained when the object is decoded
+	}
+	err := decoder.Decode(&node)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errors.Join(errors.New("another document follows in it: a line with --- alone must be before each"), err)
 }
 
 // flatten returns an object, or the objects in a list.

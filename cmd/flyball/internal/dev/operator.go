@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 )
 
@@ -22,18 +23,28 @@ func startOperator(program string, args, env []string, out *output) (*operator, 
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = lines, lines
 	cmd.SysProcAttr = newGroup()
+	killWithParent(cmd.SysProcAttr)
 	// Programs that it has started may keep the output open.
 	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
 	op := &operator{cmd: cmd, out: lines, done: make(chan struct{})}
+	started := make(chan error)
 	go func() {
+		// The parent of a process is a thread, in this respect: it must not end before the operator.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
 		defer close(op.done)
 		op.err = cmd.Wait()
 		lines.flush()
 		_ = kill(cmd.Process) // what it has started and left behind
 	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
 	return op, nil
 }
 

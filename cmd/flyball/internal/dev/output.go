@@ -41,7 +41,11 @@ func (o *output) fail(format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-// lineWriter writes whole lines with a prefix. It must be flushed at the end.
+// maxLine is how much of a line without an end is kept in memory.
+const maxLine = 64 << 10
+
+// lineWriter writes whole lines with a prefix, those longer than maxLine in parts. It must be flushed at
+// the end.
 type lineWriter struct {
 	output         *output
 	prefix, colour string
@@ -55,8 +59,11 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	w.rest = append(w.rest, b...)
 	for {
 		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
-		if !ok {
+		switch {
+		case !ok && len(w.rest) < maxLine:
 			return len(b), nil
+		case !ok:
+			line = w.rest
 		}
 		if err := w.write(line); err != nil {
 			return 0, err

@@ -151,6 +151,8 @@ var hints = []struct{ contains, hint string }{
 	{"go.mod file not found", "run it in the folder of a Go module; go mod init makes one"},
 	{"does not contain main module", "run it in the folder of a Go module; go mod init makes one"},
 	{"cannot find main module", "run it in the folder of a Go module; go mod init makes one"},
+	{"modules listed in go.work", "add this module to the workspace with go work use ., or set GOWORK=off"},
+	{"not one of the workspace modules", "add this module to the workspace with go work use ., or set GOWORK=off"},
 	{"executable file not found", "install Go from https://go.dev/dl"},
 	{"no Go files in", "name the folders with Go files, such as paths=./api/..."},
 	{"without JSON tag", `give it one, such as json:"name", or json:"-" to leave the field out`},

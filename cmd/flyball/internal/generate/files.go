@@ -53,10 +53,17 @@ func compare(path string, content []byte) (File, error) {
 		return file, err
 	}
 	file.old, file.mode, file.State = old, info.Mode().Perm(), Unchanged
-	if !bytes.Equal(old, content) {
+	if !sameText(old, content) {
 		file.State, file.Line = Updated, firstDifference(old, content)
 	}
 	return file, nil
+}
+
+// sameText reports whether a file has some content, or has it with the line endings of Windows, as
+// git may check it out.
+func sameText(file, content []byte) bool {
+	return bytes.Equal(file, content) ||
+		bytes.Equal(bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n")), content)
 }
 
 // firstDifference returns the number of the first line in which two texts differ.

@@ -3,7 +3,6 @@
 package generate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -62,11 +61,14 @@ func (r *Result) AllCurrent(paths []string) bool {
 		return false
 	}
 	for _, path := range paths {
-		i := slices.IndexFunc(r.Files, func(f File) bool { return f.path == path })
+		i := slices.IndexFunc(r.Files, func(f File) bool {
+			abs, err := filepath.Abs(f.Path) // as it is seen if the current folder is a symbolic link
+			return f.path == path || err == nil && abs == path
+		})
 		if i < 0 {
 			return false
 		}
-		if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, r.Files[i].new) {
+		if content, err := os.ReadFile(path); err != nil || !sameText(content, r.Files[i].new) {
 			return false
 		}
 	}

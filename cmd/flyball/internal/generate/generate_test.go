@@ -197,6 +197,8 @@ func TestErrorsOfTheModule(t *testing.T) {
 		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a Go module; go mod init makes one"},
 		{"Go too old", "-- go.mod --\nmodule example.com/p\n\ngo 1.999\n-- api/v1/a.go --\npackage v1\n",
 			"requires go >= 1.999 (running go"},
+		{"a workspace of others", "-- go.work --\ngo 1.26\n\nuse ./other\n-- other/go.mod --\nmodule other\n-- go.mod --\nmodule example.com/p\n-- api/v1/a.go --\npackage v1\n",
+			"add this module to the workspace with go work use ., or set GOWORK=off"},
 		{"no project", "-- a.go --\npackage a\n", "is not the folder of a project in Kubebuilder's layout"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -223,6 +225,19 @@ func TestUnknownMarkersAreWarnedOf(t *testing.T) {
 		"did you mean +kubebuilder:validation:Minimum?"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// TestLineEndings: git may check files out with the line endings of Windows. They are up to date.
+func TestLineEndings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for content, want := range map[string]State{"a\r\nb\r\n": Unchanged, "a\nb\n": Unchanged, "a\r\nc\r\n": Updated} {
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if file, err := compare(path, []byte("a\nb\n")); err != nil || file.State != want {
+			t.Errorf("%q is %s, %v", content, file.State, err)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	}
 	if o.Resource {
 		r.API = &API{CRDVersion: "v1", Namespaced: !o.ClusterScoped}
-		if err := sameKind(r, others); err != nil {
+		if err := errors.Join(sameKind(r, others), checkCollisions(project, r)); err != nil {
 			return nil, err
 		}
 	}
@@ -160,8 +160,16 @@ func (o *KindOptions) resource(project *Project, own bool) (*Resource, error) {
 	return r, r.validate()
 }
 
-// checkGroups returns an error if there would be two groups in a project with the layout for one.
+// goFolders are the names of folders that the go command treats specially.
+var goFolders = []string{"internal", "testdata", "vendor"}
+
+// checkGroups returns an error if there would be two groups in a project with the layout for one, or
+// if the group cannot have a folder of its own in the layout for several.
 func checkGroups(project *Project, r *Resource) error {
+	if project.MultiGroup && slices.Contains(goFolders, r.Group) {
+		return fmt.Errorf("--group %q is invalid: a folder of this name has a meaning for the go command; "+
+			"choose another, or use the layout for one group", r.Group)
+	}
 	if groups := project.groups(); !project.MultiGroup && r.API == nil && !r.Core && !r.External &&
 		len(groups) > 0 && !slices.Contains(groups, r.qualifiedGroup()) {
 		return fmt.Errorf("the project has the group %s, and its layout is for one group: "+
@@ -181,6 +189,37 @@ func sameKind(r *Resource, others []*Resource) error {
 		}
 		if o.plural() != r.plural() {
 			return fmt.Errorf("%s and %s must have the same plural: --plural=%s", r.gvk(), o.gvk(), o.plural())
+		}
+	}
+	return nil
+}
+
+// checkCollisions returns an error if a kind would declare a Go name, or have a resource, that
+// another kind has.
+func checkCollisions(project *Project, r *Resource) error {
+	for _, name := range []string{"AddToScheme", "GroupVersion", "SchemeBuilder"} {
+		if r.Kind == name {
+			return fmt.Errorf("--kind %q is invalid: %s/groupversion_info.go declares this name", r.Kind, apiFolder(project, r))
+		}
+	}
+	for _, o := range project.Resources {
+		if project.MultiGroup && o.Group != r.Group && safe(o.Group) == safe(r.Group) {
+			return fmt.Errorf("--group %q is invalid: its packages would be imported under the same names as those of %s: choose another",
+				r.Group, o.Group)
+		}
+		if o.API == nil || o.qualifiedGroup() != r.qualifiedGroup() || o.Kind == r.Kind {
+			continue
+		}
+		if o.plural() == r.plural() {
+			return fmt.Errorf("%s and %s would both be the resource %s: set another --plural", r.gvk(), o.gvk(), r.plural())
+		}
+		if o.Version != r.Version {
+			continue
+		}
+		for _, name := range r.declarations() {
+			if slices.Contains(o.declarations(), name) {
+				return fmt.Errorf("%s and %s would both declare the type %s: choose another --kind", r.gvk(), o.gvk(), name)
+			}
 		}
 	}
 	return nil
@@ -275,7 +314,7 @@ func markStorageVersion(p *plan, project *Project, r *Resource, others []*Resour
 		if err != nil {
 			return err
 		}
-		if strings.Contains(string(f.content), marker) {
+		if strings.Contains(string(unixLines(f.content)), marker) {
 			return nil
 		}
 	}

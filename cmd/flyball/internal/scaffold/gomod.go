@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -241,13 +242,18 @@ func tidy(ctx context.Context, folder string, changes *Changes) error {
 	return nil
 }
 
+// interruptDelay is how long a program that was interrupted may take to end.
+const interruptDelay = 5 * time.Second
+
 // goCommand runs the go command in a folder.
 func goCommand(ctx context.Context, folder string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptDelay // it may have started programs, such as git
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return fmt.Errorf("go %s was interrupted", strings.Join(args, " "))
+		return fmt.Errorf("go %s was interrupted: %w", strings.Join(args, " "), context.Cause(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("go %s failed: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out))

@@ -76,11 +76,12 @@ func checkEmpty(folder string) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ProjectFile }) {
+		return fmt.Errorf("%s exists already: the folder has a project; add kinds to it with flyball create api", ProjectFile)
+	}
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case name == ProjectFile:
-			return fmt.Errorf("%s exists already: the folder has a project; add kinds to it with flyball create api", ProjectFile)
 		case strings.HasPrefix(name, "."), name == "go.mod", name == "go.sum", name == "LICENSE",
 			!e.IsDir() && strings.HasSuffix(name, ".md"):
 		default:

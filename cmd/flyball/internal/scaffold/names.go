@@ -2,8 +2,11 @@ package scaffold
 
 import (
 	"fmt"
+	"go/token"
+	"go/types"
 	gopath "path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gobuffalo/flect"
@@ -47,18 +50,55 @@ func (r *Resource) qualifiedGroup() string {
 func (r *Resource) gvk() string { return gopath.Join(r.qualifiedGroup(), r.Version) + " " + r.Kind }
 
 // packageName returns the name of the package of the types of a path.
-func packageName(path string) string { return safe(gopath.Base(path)) }
+func packageName(path string) string {
+	name := safe(gopath.Base(path))
+	if token.IsKeyword(name) || name == "main" {
+		return name + "group"
+	}
+	return name
+}
 
 // alias returns the name by which the package of the types is imported.
 func (r *Resource) alias() string {
-	if r.Group == "" {
-		return safe(strings.Split(r.Domain, ".")[0]) + r.Version
+	name := safe(r.Group)
+	switch name {
+	case "":
+		name = safe(strings.Split(r.Domain, ".")[0])
+	case "meta": // metav1 is that of Kubernetes
+		name = "metagroup"
 	}
-	return safe(r.Group) + r.Version
+	return name + r.Version
 }
 
-// safe returns a name without the characters that a Go identifier cannot have.
-func safe(name string) string { return strings.NewReplacer("-", "", ".", "").Replace(name) }
+// safe returns a name that is part of a Go identifier: without the characters that it cannot have,
+// and without a digit at the beginning.
+func safe(name string) string {
+	name = strings.NewReplacer("-", "", ".", "").Replace(name)
+	if name != "" && name[0] >= '0' && name[0] <= '9' {
+		return "g" + name
+	}
+	return name
+}
+
+// templateNames are the lower-case names that the templates use where an object of the kind is in
+// scope.
+var templateNames = []string{"before", "c", "client", "condition", "context", "ctrl", "ctx", "equality", "err", "fake",
+	"list", "logf", "meta", "r", "ready", "req", "result", "runtime", "scheme", "t", "testing", "types", "v", "version", "versions"}
+
+// Variable returns the name of the variable for an object of the kind: the kind in lower case, unless
+// that is not an identifier of Go or already has a meaning there.
+func (d data) Variable() string {
+	name := d.Lower()
+	if token.IsKeyword(name) || types.Universe.Lookup(name) != nil || slices.Contains(templateNames, name) || name == d.Alias() {
+		return "object"
+	}
+	return name
+}
+
+// declarations returns the names that the files of a kind declare in the package of its type.
+func (r *Resource) declarations() []string {
+	return []string{r.Kind, r.Kind + "List", r.Kind + "Spec", r.Kind + "Status"}
+}
 
 // nameError returns an error for a name that was given by a flag.
 func nameError(flag, name string, reasons []string) error {
@@ -102,8 +142,12 @@ func (r *Resource) validate() error {
 	if err := nameError("kind", r.Kind, reasons); err != nil {
 		return err
 	}
-	if r.Plural != "" {
-		return nameError("plural", r.Plural, validation.IsDNS1035Label(r.Plural))
+	if err := nameError("plural", r.plural(), validation.IsDNS1035Label(r.plural())); err != nil {
+		return err
+	}
+	// It is the kind of lists, which has the same limit.
+	if reasons := validation.IsDNS1035Label(strings.ToLower(r.Kind + "List")); len(reasons) > 0 {
+		return fmt.Errorf("--kind %q is invalid: with List at the end, %s", r.Kind, strings.Join(reasons, "; "))
 	}
 	return nil
 }

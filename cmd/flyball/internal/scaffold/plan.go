@@ -81,7 +81,8 @@ func (p *plan) create(path string, content []byte, force bool) error {
 	return nil
 }
 
-// edit changes the content of a file, which must exist.
+// edit changes the content of a file, which must exist. The function gets it with the line endings of
+// Unix, and the file keeps those that it has.
 func (p *plan) edit(path string, change func([]byte) ([]byte, error)) error {
 	f, err := p.load(path)
 	if err != nil {
@@ -90,13 +91,19 @@ func (p *plan) edit(path string, change func([]byte) ([]byte, error)) error {
 	if f.content == nil {
 		return fmt.Errorf("%s does not exist: restore it, it is part of the project", path)
 	}
-	content, err := change(f.content)
+	content, err := change(unixLines(f.content))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if bytes.Contains(f.content, []byte("\r\n")) {
+		content = bytes.ReplaceAll(content, []byte("\n"), []byte("\r\n"))
 	}
 	f.content = content
 	return nil
 }
+
+// unixLines returns a text with the line endings of Unix: git may have checked it out with others.
+func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 // keep adds files that a program changes after the commit, so that they can be restored.
 func (p *plan) keep(paths ...string) error {

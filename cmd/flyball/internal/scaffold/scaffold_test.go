@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"flyball.dev/cmd/flyball/internal/generate"
 )
 
 // initOptions are those of a project that can be made without the go command.
@@ -261,6 +263,12 @@ func TestCreateAPIBadInput(t *testing.T) {
 		{"a kind with a hyphen", nil, func(o *APIOptions) { o.Kind = "My-item" }, `--kind "My-item" is invalid: it must be a Go identifier`},
 		{"a kind", nil, func(o *APIOptions) { o.Kind = "My_item" }, `--kind "My_item" is invalid: a DNS-1035 label must`},
 		{"a plural", nil, func(o *APIOptions) { o.Kind, o.Plural = "Item", "Items" }, `--plural "Items" is invalid: a DNS-1035 label must`},
+		{"a kind that is too long with List", nil, func(o *APIOptions) { o.Kind, o.Plural = "K"+strings.Repeat("i", 60), "k" }, "with List at the end, must be no more than 63"},
+		{"a plural that is too long", nil, func(o *APIOptions) { o.Kind = "K" + strings.Repeat("i", 62) }, "is invalid: must be no more than 63"},
+		{"the plural of another kind", nil, func(o *APIOptions) { o.Kind, o.Plural = "Item", "orders" },
+			"shop.example.com/v1 Item and shop.example.com/v1 Order would both be the resource orders: set another --plural"},
+		{"the list of another kind", nil, func(o *APIOptions) { o.Kind = "OrderList" }, "would both declare the type OrderList: choose another --kind"},
+		{"a name of the package", nil, func(o *APIOptions) { o.Kind = "SchemeBuilder" }, "api/v1/groupversion_info.go declares this name"},
 		{"nothing to do", nil, func(o *APIOptions) { o.Resource, o.Controller = false, &no }, "there is nothing to do"},
 		{"another scope", nil, func(o *APIOptions) { o.Version, o.ClusterScoped = "v2", true }, "must have the same scope: --namespaced=true"},
 		{"another plural", nil, func(o *APIOptions) { o.Version, o.Plural = "v2", "ordres" }, "must have the same plural: --plural=orders"},
@@ -297,6 +305,91 @@ func TestCreateAPIBadInput(t *testing.T) {
 				return err
 			})
 		})
+	}
+}
+
+// TestInitTwice: the error is about the project, and not about another of its files.
+func TestInitTwice(t *testing.T) {
+	folder := newFolder(t)
+	testUnchanged(t, folder, "PROJECT exists already: the folder has a project", func(ctx context.Context) error {
+		_, err := Init(ctx, folder, initOptions())
+		return err
+	})
+}
+
+// TestLineEndings: what is inserted has the line endings of the file.
+func TestLineEndings(t *testing.T) {
+	folder := newKind(t)
+	all := tree(t, folder)
+	for name, content := range all {
+		if content != "a folder" {
+			if err := os.WriteFile(name, []byte(strings.ReplaceAll(content, "\n", "\r\n")), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	o := kind("Order")
+	o.Version = "v2"
+	changes, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: o, Resource: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(changes.Updated, "api/v1/order_types.go") || !slices.Contains(changes.Updated, "cmd/main.go") {
+		t.Errorf("updated are %q", changes.Updated)
+	}
+	for _, path := range changes.Updated {
+		content := read(t, folder, path)
+		if strings.Count(content, "\n") != strings.Count(content, "\r\n") {
+			t.Errorf("%s has line endings of both kinds", path)
+		}
+	}
+}
+
+// TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
+// the files that are written.
+func TestUnusualNamesCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles a project")
+	}
+	folder := newFolder(t)
+	yes := true
+	if _, err := Edit(t.Context(), folder, EditOptions{MultiGroup: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	create := func(group, kind string) {
+		t.Helper()
+		o := KindOptions{Group: group, Version: "v1", Kind: kind}
+		if _, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: o, Resource: true}); err != nil {
+			t.Errorf("%s %s: %v", group, kind, err)
+			return
+		}
+		if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: o, Defaulting: true, Validation: true}); err != nil {
+			t.Errorf("webhooks of %s %s: %v", group, kind, err)
+		}
+	}
+	for _, kind := range []string{"Type", "Map", "String", "Nil", "Client", "Condition", "Ctx", "Meta", "R", "Req", "Shopv1", "T"} {
+		create("shop", kind)
+	}
+	for _, group := range []string{"go", "main", "meta", "3d", "foo.bar", "foo-baz"} {
+		create(group, "Order")
+	}
+	for _, group := range goFolders {
+		testUnchanged(t, folder, "has a meaning for the go command", func(ctx context.Context) error {
+			_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: KindOptions{Group: group, Version: "v1", Kind: "Order"}, Resource: true})
+			return err
+		})
+	}
+	testUnchanged(t, folder, "imported under the same names as those of foo.bar", func(ctx context.Context) error {
+		o := KindOptions{Group: "foobar", Version: "v2", Kind: "Item"}
+		_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: o, Resource: true})
+		return err
+	})
+	t.Chdir(folder)
+	if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
+		t.Fatal(err)
+	}
+	if err := goCommand(t.Context(), folder, "vet", "-tags=nocontrolplane", "./..."); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -34,7 +34,8 @@ func New(dir string, matters func(path string) bool) (*Watcher, error) {
 	}
 	w := &Watcher{watcher: watcher, matters: matters}
 	if dir, err = filepath.Abs(dir); err == nil {
-		_, err = w.add(dir)
+		// If the folder is a symbolic link, it is followed, and the paths remain below it.
+		_, err = w.add(dir + string(filepath.Separator) + ".")
 	}
 	if err != nil {
 		return nil, errors.Join(err, watcher.Close())

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestHelpHasAllCommands: each command is in a group, and the help says what it is.
+func TestHelpHasAllCommands(t *testing.T) {
+	cmd := root()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--help"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cmd.Commands() {
+		if c.GroupID == "" && c.Name() != "version" && c.Name() != "help" && c.Name() != "completion" {
+			t.Errorf("%s is in no group", c.Name())
+		}
+		if !strings.Contains(out.String(), "  "+c.Name()+" ") || c.Short == "" {
+			t.Errorf("%s is not explained", c.Name())
+		}
+	}
+	if !strings.Contains(out.String(), "flyball init ") || !strings.Contains(out.String(), "Development:") {
+		t.Errorf("the help is\n%s", &out)
+	}
+}
+
+// TestUsageErrors: an error of the command line says what to do.
+func TestUsageErrors(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"generate --chek", "unknown flag: --chek: see flyball generate --help"},
+		{"create api --nope", "see flyball create api --help"},
+		{"init shop", `unexpected argument "shop": the project is made in the current folder`},
+		{"apply x.yaml", `unexpected argument "x.yaml": name files and folders with -f`},
+		{"create api Order", `unexpected argument "Order": the kind is named by --group, --version and --kind`},
+		{"crate", "Did you mean this?\n\tcreate"},
+	} {
+		cmd := root()
+		cmd.SetOut(io.Discard)
+		cmd.SetArgs(strings.Fields(tt.args))
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.args, err)
+		}
+	}
+}
+
+// TestApplyWithoutControlPlane: the kubeconfig of a control plane that has ended.
+func TestApplyWithoutControlPlane(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"http://" + address + "\"}}]\n" +
+		"contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
+	if err := errors.Join(os.Mkdir(".flyball", 0o777), os.WriteFile(".flyball/kubeconfig", []byte(config), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := root()
+	cmd.SetErr(io.Discard)
+	cmd.SetIn(strings.NewReader(manifest))
+	cmd.SetArgs([]string{"apply", "-f", "-"})
+	err = cmd.ExecuteContext(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "the control plane of the kubeconfig .flyball/kubeconfig does not run: ") {
+		t.Error(err)
+	}
+}
+
+// TestAsk: Ctrl-C does not wait for an answer.
+func TestAsk(t *testing.T) {
+	lines := make(chan string, 3)
+	lines <- "perhaps"
+	lines <- "No"
+	if yes, err := ask(t.Context(), lines, io.Discard, "Well?"); yes || err != nil {
+		t.Errorf("%v, %v", yes, err)
+	}
+	lines <- ""
+	if yes, err := ask(t.Context(), lines, io.Discard, "Well?"); !yes || err != nil {
+		t.Errorf("%v, %v", yes, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ask(ctx, lines, io.Discard, "Well?"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
