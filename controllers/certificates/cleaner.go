@@ -45,7 +45,8 @@ func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if left := time.Until(at); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(c.client.Delete(ctx, csr))
+	return reconcile.Result{}, client.IgnoreNotFound(c.client.Delete(ctx, csr,
+		client.Preconditions{UID: &csr.UID, ResourceVersion: &csr.ResourceVersion}))
 }
 
 // deadline returns when a request is to be deleted, or false for never.

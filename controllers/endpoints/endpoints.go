@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/ctrl/builder"
@@ -25,7 +24,7 @@ import (
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
+	r, services := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpoints").
 		Watches(&corev1.Service{}, services).
@@ -45,15 +44,17 @@ var onlyDeletes = predicate.Funcs{
 }
 
 // reconciler reconciles the Endpoints of a Service.
-type reconciler struct{ client client.Client }
+type reconciler struct {
+	client client.Client
+	live   client.Reader
+}
 
 // Reconcile creates or updates the Endpoints of one Service, or deletes them with the Service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc := &corev1.Service{}
 	err := r.client.Get(ctx, req.NamespacedName, svc)
 	if apierrors.IsNotFound(err) {
-		e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name}}
-		return reconcile.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, e))
+		return reconcile.Result{}, r.delete(ctx, req)
 	}
 	if err != nil || !endpoints.Selects(svc) {
 		return reconcile.Result{}, err
@@ -72,10 +73,25 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		err = r.client.Create(ctx, wanted)
 	case !equality.Semantic.DeepEqual(current, wanted):
-		err = r.client.Update(ctx, wanted)
+		err = client.IgnoreNotFound(r.client.Update(ctx, wanted)) // their deletion causes another reconcile
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // nothing can be created in the namespace
 	}
 	return reconcile.Result{}, err
+}
+
+// delete deletes the Endpoints of a Service that does not exist. If the Service was created again, they
+// may be its new ones, which nothing restores if they are not made from pods; so a live read confirms
+// that it does not exist, after the Endpoints to be deleted were read.
+func (r *reconciler) delete(ctx context.Context, req reconcile.Request) error {
+	e := &corev1.Endpoints{}
+	if err := r.client.Get(ctx, req.NamespacedName, e); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := r.live.Get(ctx, req.NamespacedName, &corev1.Service{}); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Delete(ctx, e,
+		client.Preconditions{UID: &e.UID, ResourceVersion: &e.ResourceVersion}))
 }

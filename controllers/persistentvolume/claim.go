@@ -51,7 +51,7 @@ func AddToManager(mgr manager.Manager) error {
 	}
 	//lint:ignore SA1019 kube-controller-manager records core events here too
 	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
-	claims := &claimReconciler{client: mgr.GetClient(), recorder: recorder}
+	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-binder").
@@ -69,6 +69,7 @@ func AddToManager(mgr manager.Manager) error {
 // claimReconciler binds a claim.
 type claimReconciler struct {
 	client   client.Client
+	live     client.Reader
 	recorder record.EventRecorder
 }
 
@@ -121,7 +122,7 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case isFor(v, claim), v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil:
+		case bindable(v, claim):
 			return v, nil
 		}
 		return nil, nil
@@ -288,7 +289,8 @@ func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolu
 	return r.client.Status().Update(ctx, claim)
 }
 
-// unbound sets the phase of a claim without a volume: Lost if it was bound to one.
+// unbound sets the phase of a claim without a volume: Lost if it was bound to one, and a live read
+// confirms that this does not exist or is bound to another claim.
 func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	phase := corev1.ClaimPending
 	if claim.Annotations[bindCompleted] != "" {
@@ -298,6 +300,11 @@ func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentV
 		return nil
 	}
 	if phase == corev1.ClaimLost {
+		v := &corev1.PersistentVolume{}
+		err := r.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
+		if client.IgnoreNotFound(err) != nil || err == nil && bindable(v, claim) {
+			return err // the cache does not have it yet; its event is the cause of another reconcile
+		}
 		r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	}
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: phase}

@@ -68,6 +68,11 @@ func isFor(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool
 	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
 }
 
+// bindable reports whether a claim that names a volume can be bound to it.
+func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	return isFor(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
+}
+
 func storageOf(v *corev1.PersistentVolume) resource.Quantity {
 	return v.Spec.Capacity[corev1.ResourceStorage]
 }

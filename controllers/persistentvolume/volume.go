@@ -58,7 +58,9 @@ func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, v))
+	// The claim, the reclaim policy or the whole volume may have been replaced since it was read.
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, v,
+		client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}))
 }
 
 // phase returns the phase that a volume should have. A live read confirms that its claim is gone.

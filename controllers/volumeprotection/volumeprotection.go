@@ -57,14 +57,15 @@ func podEnded(e event.UpdateEvent) bool {
 	return podstate.Finished(e.ObjectNew.(*corev1.Pod)) && !podstate.Finished(e.ObjectOld.(*corev1.Pod))
 }
 
-// claimInUse reports whether a pod that has not ended, and has a node or may get one, uses a claim.
+// claimInUse reports whether a pod that has a node and has not ended uses a claim. A pod without a node
+// gets none while the claim is being deleted, and must not keep it from being deleted.
 func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
-		return !podstate.Finished(&p) && slices.Contains(podstate.Claims(&p), claim.Name)
+		return p.Spec.NodeName != "" && !podstate.Finished(&p) && slices.Contains(podstate.Claims(&p), claim.Name)
 	}), nil
 }
 

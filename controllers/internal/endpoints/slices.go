@@ -225,7 +225,8 @@ func Existing(ctx context.Context, c client.Reader, service client.ObjectKey,
 }
 
 // Apply executes changes. Slices are created first, so that no endpoint is missing in between. In a
-// namespace that is terminating nothing can be created, which is not an error.
+// namespace that is terminating nothing can be created, which is not an error; nor is a slice that was
+// deleted meanwhile, since its deletion causes another reconcile.
 func (c *Changes) Apply(ctx context.Context, to client.Writer) error {
 	if err := c.apply(ctx, to); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return err
@@ -240,7 +241,7 @@ func (c *Changes) apply(ctx context.Context, to client.Writer) error {
 		}
 	}
 	for _, slice := range c.Update {
-		if err := to.Update(ctx, slice); err != nil {
+		if err := to.Update(ctx, slice); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}

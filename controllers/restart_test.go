@@ -1,0 +1,77 @@
+package controllers_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// kept is a storage that outlives the control planes that use it.
+type kept struct{ storage.Store }
+
+func (kept) Close() error { return nil }
+
+// TestControlPlaneRestarts stops the control plane again and again while a Job, a CronJob and a rolling
+// update of a StatefulSet are in progress: no pod is counted twice or not at all, and no time is served
+// twice.
+func TestControlPlaneRestarts(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { restartPlane(t, seed) }) })
+	}
+}
+
+func restartPlane(t *testing.T, seed uint64) {
+	random, store := rand.New(rand.NewPCG(seed, 0)), memory.New(memory.Options{})
+	defer store.Close()
+	o := controlplane.Options{Storage: kept{store}, Controllers: controllers.Options{Pods: pods.Options{Delay: time.Second}}}
+	withPlane(t, o, func(e env) {
+		e.create(statefulSet(5, "nginx:1.29", withClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+			appsv1.RetainPersistentVolumeClaimRetentionPolicyType)))
+		e.waitIdle()
+		set := e.statefulSet()
+		setOfImage("nginx:1.30")(set)
+		e.must(e.Update(e.Context(), set))
+		e.create(aJob(30, lasting("2s"), ofIndexes, func(s *batchv1.JobSpec) { s.Parallelism = new(int32(7)) }),
+			aCronJob("* * * * *", lasting("5s")))
+	})
+	for range 12 {
+		withPlane(t, o, func(e env) {
+			time.Sleep(time.Duration(random.IntN(4)) * time.Second) // virtual
+			if random.IntN(2) == 0 {
+				synctest.Wait()
+			}
+		})
+	}
+	withPlane(t, o, func(e env) {
+		time.Sleep(2 * time.Minute) // virtual
+		e.waitIdle()
+		e.wantJob("SuccessCriteriaMet CompletionsReached, Complete CompletionsReached", 0, 30, 0)
+		if n := len(e.jobPods()); n != 30 {
+			t.Errorf("the Job has %d pods", n)
+		}
+		if s := e.statefulSet().Status; s.UpdatedReplicas != 5 || s.AvailableReplicas != 5 || s.CurrentRevision != s.UpdateRevision {
+			t.Errorf("status %+v", s)
+		}
+		e.wantClaims("data-web-0", "data-web-1", "data-web-2", "data-web-3", "data-web-4")
+		times := map[string]bool{}
+		for _, j := range e.jobs() {
+			if at := j.Annotations[batchv1.CronJobScheduledTimestampAnnotation]; at != "" {
+				if times[at] {
+					t.Errorf("the time %s was served twice", at)
+				}
+				times[at] = true
+			}
+		}
+	})
+}
