@@ -225,10 +225,25 @@ func TestWarningFightWithAnotherManager(t *testing.T) {
 		l.must(l.user.Create(l.ctx, web()))
 		for range 20 {
 			time.Sleep(15 * time.Second)
-			l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"mode":"`+secretValue+`"}}`))))
+			l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"mode":"`+secretValue+`"}}`)),
+				client.FieldOwner("gitops")))
 		}
 		time.Sleep(time.Minute)
-		l.expect(config.CheckFights, "ConfigMap default/web: data.mode", `controller "broken" (field manager`, `field manager "kubectl-edit"`)
+		l.expect(config.CheckFights, "ConfigMap default/web: data.mode", `controller "broken" (field manager`, `field manager "gitops"`)
+	})
+}
+
+// TestNoWarningOfEdits: a person changes a field again and again, and will stop.
+func TestNoWarningOfEdits(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.operator(web(), set("mode", "ours"))
+		l.must(l.user.Create(l.ctx, web()))
+		for range 20 {
+			time.Sleep(15 * time.Second)
+			l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"mode":"theirs"}}`))))
+		}
+		time.Sleep(time.Minute)
+		l.quiet()
 	})
 }
 
@@ -384,6 +399,46 @@ func TestWarningFinalizers(t *testing.T) {
 	}
 }
 
+// TestNoWarningOfFinalizerThatWaits: the finalizer is removed when the last dependent is gone, whose
+// deletion takes long, and until then nothing is planned.
+func TestNoWarningOfFinalizerThatWaits(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.operator(web(), finalize(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (reconcile.Result, error) {
+			var secrets corev1.SecretList
+			if err := c.List(ctx, &secrets, client.InNamespace(cm.Namespace)); err != nil {
+				return reconcile.Result{}, err
+			}
+			for i := range secrets.Items {
+				if err := c.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
+					return reconcile.Result{}, err
+				}
+			}
+			if len(secrets.Items) > 0 {
+				return reconcile.Result{}, nil
+			}
+			controllerutil.RemoveFinalizer(cm, finalizer)
+			return reconcile.Result{}, c.Update(ctx, cm)
+		}))
+		owner := web()
+		l.must(l.user.Create(l.ctx, owner))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: "slow", Finalizers: []string{"cloud.example.com/volume"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		l.must(l.user.Create(l.ctx, secret, client.FieldOwner("cloud")))
+		synctest.Wait()
+		l.must(l.user.Delete(l.ctx, web()))
+		time.Sleep(30 * time.Minute)
+		l.quiet()
+		l.must(l.user.Patch(l.ctx, secret, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+		time.Sleep(time.Minute)
+		l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
+		time.Sleep(time.Hour)
+		l.quiet()
+		if err := l.user.Get(l.ctx, client.ObjectKeyFromObject(web()), web()); client.IgnoreNotFound(err) != nil || err == nil {
+			l.Error("the object is still there", err)
+		}
+	})
+}
+
 // TestWarningFinalizerOfUser: a finalizer in a manifest is nobody's.
 func TestWarningFinalizerOfUser(t *testing.T) {
 	inLab(t, func(l *lab) {
@@ -427,6 +482,34 @@ func TestWarningStatus(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoWarningOfStatusThatIsLeftAlone: of two Deployments the operator reconciles that of its class,
+// until it is paused.
+func TestNoWarningOfStatusThatIsLeftAlone(t *testing.T) {
+	inLab(t, func(l *lab) {
+		sync := observe(func(d *appsv1.Deployment) { d.Status.ObservedGeneration = d.Generation })
+		l.operator(&appsv1.Deployment{}, func(ctx context.Context, c client.Client, req reconcile.Request) (reconcile.Result, error) {
+			var d appsv1.Deployment
+			if err := c.Get(ctx, req.NamespacedName, &d); err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			if d.Spec.Paused || d.Annotations["class"] == "foreign" {
+				return reconcile.Result{}, nil
+			}
+			return sync(ctx, c, req)
+		})
+		l.must(l.user.Create(l.ctx, deployment()))
+		foreign := deployment()
+		foreign.Name, foreign.Annotations = "foreign", map[string]string{"class": "foreign"}
+		l.must(l.user.Create(l.ctx, foreign))
+		time.Sleep(time.Minute)
+		for _, d := range []*appsv1.Deployment{deployment(), foreign} {
+			l.must(l.user.Patch(l.ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":2,"paused":true}}`))))
+		}
+		time.Sleep(time.Hour)
+		l.quiet()
+	})
 }
 
 // observe returns a reconciler that writes the status of a Deployment.

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -45,11 +46,11 @@ func (p *pass) isEmptySelector(option ast.Expr) bool {
 func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.Var) {
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 		loop, ok := n.(*ast.RangeStmt)
-		if !ok || loop.Pos() < list.End() || p.Root(loop.X) != variable {
+		if !ok || loop.Pos() < list.End() || p.Root(loop.X) != variable || p.isChanged(f, list, variable, loop) {
 			return true
 		}
 		for _, s := range loop.Body.List {
-			if _, ok := s.(*ast.IfStmt); ok && p.filters(s) {
+			if p.filters(s) {
 				return true
 			}
 			if verb := p.takes(s); verb == "adopted" || verb == "deleted" && p.isShared(list) {
@@ -62,10 +63,33 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 	})
 }
 
-// filters reports whether an if statement leaves some of the items out.
+// isChanged reports whether something between a list and a loop over it may leave items out: it
+// assigns them, or the list is passed to a function.
+func (p *pass) isChanged(f *operator.Function, list *operator.Call, variable *types.Var, loop *ast.RangeStmt) bool {
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		if n.Pos() < list.End() || n.End() > loop.Pos() {
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool { return p.Root(left) == variable })
+		case *ast.CallExpr:
+			return !isLog(n) && slices.ContainsFunc(n.Args, func(argument ast.Expr) bool { return p.Object(argument) == variable })
+		}
+		return false
+	})
+}
+
+// filters reports whether a statement leaves some of the items out: it takes some of them, or none
+// and may end the iteration.
 func (p *pass) filters(s ast.Stmt) bool {
-	statement := s.(*ast.IfStmt)
-	return p.takes(statement) == "" || statement.Init == nil
+	switch s := s.(type) {
+	case *ast.IfStmt:
+		return p.takes(s) == "" || (s.Init == nil || p.takes(s.Init) == "") && p.takes(&ast.ExprStmt{X: s.Cond}) == ""
+	case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.ForStmt, *ast.RangeStmt:
+		return p.takes(s) != ""
+	}
+	return false
 }
 
 // takes returns what a statement does with an object that makes it its own. To delete is to do that

@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -20,6 +23,9 @@ var CreateExists = rule("createexists", "a Create in a reconcile of what may exi
 		}
 	})
 	for _, r := range p.Reconcilers {
+		if !r.Queued {
+			continue
+		}
 		for _, f := range r.Reachable {
 			for _, call := range f.Calls {
 				p.createAlways(r, call)
@@ -105,12 +111,17 @@ func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool 
 // underCondition reports whether a node of a body is reached only under a condition, other than that
 // there was no error and that the object is not being deleted.
 func (p *pass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
+	return p.conditional(body, node, func(ast.Expr) bool { return true })
+}
+
+// conditional is underCondition, where a function returns before the node only if its condition counts.
+func (p *pass) conditional(body *ast.BlockStmt, node ast.Node, counts func(ast.Expr) bool) bool {
 	conditional := false
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.IfStmt:
 			around := n.Body.Pos() <= node.Pos() && node.End() <= n.End()
-			leaves := n.End() <= node.Pos() && contains(n.Body, func(n ast.Node) bool {
+			leaves := n.End() <= node.Pos() && counts(n.Cond) && contains(n.Body, func(n ast.Node) bool {
 				_, ok := n.(*ast.ReturnStmt)
 				return ok
 			})
@@ -158,7 +169,7 @@ func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
 			key := ident(n.Key)
 			return key != nil && key.Name == "GenerateName"
 		case *ast.SelectorExpr:
-			return n.Sel.Name == "GenerateName" || n.Sel.Name == "IsAlreadyExists" || n.Sel.Name == "IgnoreAlreadyExists"
+			return n.Sel.Name == "GenerateName" || strings.Contains(strings.ToLower(n.Sel.Name), "exist")
 		}
 		return false
 	})
@@ -174,20 +185,25 @@ func isMetadata(t *types.Named) bool {
 }
 
 // passesOn reports whether a call that is not one of the client's, nor of a function of the package,
-// is given or returns an object or list of a kind.
+// is given an object or list of a kind, or returns one or several.
 func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
-	if p.Declared(call) != nil || isLog(call) || p.InLibrary(call) {
+	if p.Declared(call) != nil || isLog(call) || p.ClientCall(call) != nil || p.Info.Types[call.Fun].IsBuiltin() {
 		return false
 	}
-	if p.ClientCall(call) != nil {
+	callee := typeutil.Callee(p.Info, call)
+	reads := callee != nil && callee.Pkg() != nil && strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/")
+	if p.InLibrary(call) && !reads {
 		return false
 	}
 	is := func(t types.Type) bool {
+		if slice, ok := types.Unalias(t).(*types.Slice); ok {
+			t = slice.Elem()
+		}
 		named := operator.Named(t)
 		return named != nil && (named.Obj() == kind.Obj() || named.Obj().Name() == kind.Obj().Name()+"List")
 	}
 	for _, argument := range call.Args {
-		if is(p.Info.TypeOf(argument)) {
+		if named := operator.Named(p.Info.TypeOf(argument)); named != nil && is(named) {
 			return true
 		}
 	}
@@ -201,10 +217,6 @@ func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
 	case nil:
 	default:
 		if tv, ok := p.Info.Types[call.Fun]; ok && tv.IsType() {
-			return false
-		}
-		id := ident(call.Fun)
-		if id != nil && id.Name == "new" {
 			return false
 		}
 		return is(t)

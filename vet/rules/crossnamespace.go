@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"bytes"
 	"go/ast"
+	"go/token"
 	"go/types"
+	"os"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -11,6 +14,9 @@ import (
 // CrossNamespace reports owners that are in another namespace than what they own.
 var CrossNamespace = rule("crossnamespace", "an owner in another namespace than what it owns", func(p *pass) {
 	for _, f := range p.Functions {
+		if contains(f.Decl.Body, comparesNamespaces) {
+			continue
+		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) < 3 ||
@@ -30,10 +36,42 @@ var CrossNamespace = rule("crossnamespace", "an owner in another namespace than 
 	}
 })
 
-// isNamespaced reports whether the package reads the namespace of objects of a variable's kind.
+// comparesNamespaces reports whether a node compares a namespace with another.
+func comparesNamespaces(n ast.Node) bool {
+	binary, ok := n.(*ast.BinaryExpr)
+	return ok && (binary.Op == token.EQL || binary.Op == token.NEQ) && isNamespace(binary.X) && isNamespace(binary.Y)
+}
+
+func isNamespace(e ast.Expr) bool {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.SelectorExpr:
+		return strings.HasSuffix(e.Sel.Name, "Namespace")
+	case *ast.CallExpr:
+		return operator.CalleeName(e) == "GetNamespace"
+	}
+	return false
+}
+
+// isClusterScoped reports whether the markers of a kind in its source say that it has no namespace.
+func (p *pass) isClusterScoped(kind *types.Named) bool {
+	content, err := os.ReadFile(p.analysis.Fset.Position(kind.Obj().Pos()).Filename)
+	if err != nil {
+		return false
+	}
+	before, _, found := bytes.Cut(content, []byte("\ntype "+kind.Obj().Name()+" "))
+	if !found {
+		return false
+	}
+	markers := before[max(bytes.LastIndex(before, []byte("\n}\n")), 0):]
+	return bytes.Contains(markers, []byte("scope=Cluster")) || bytes.Contains(markers, []byte(`scope="Cluster"`)) ||
+		bytes.Contains(markers, []byte("+genclient:nonNamespaced"))
+}
+
+// isNamespaced reports whether the package reads the namespace of objects of a variable's kind, and
+// no marker says that there is none.
 func (p *pass) isNamespaced(v *types.Var) bool {
 	kind := operator.Named(v.Type())
-	if kind == nil || types.IsInterface(kind) {
+	if kind == nil || types.IsInterface(kind) || p.isClusterScoped(kind) {
 		return false
 	}
 	for _, f := range p.Functions {

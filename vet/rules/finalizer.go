@@ -2,7 +2,10 @@ package rules
 
 import (
 	"go/ast"
+	"regexp"
 	"strings"
+
+	"flyball.dev/vet/internal/operator"
 )
 
 // Finalizer reports finalizers that are never removed, and those that are added without a look at
@@ -13,8 +16,9 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 			strings.Contains(strings.ToLower(name), "removefinalizer") || strings.Contains(strings.ToLower(name), "deletefinalizer")
 	})
 	looks := p.mentionsName(func(name string) bool {
-		return strings.Contains(name, "DeletionTimestamp") || strings.Contains(strings.ToLower(name), "deleted") ||
-			strings.Contains(name, "BeingDeleted") || strings.Contains(name, "Deleting")
+		name = strings.ToLower(name)
+		return strings.Contains(name, "deletion") || strings.Contains(name, "deleted") ||
+			strings.Contains(name, "deleting") || strings.Contains(name, "terminating")
 	})
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
@@ -22,7 +26,7 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || !p.addsFinalizer(call) {
+			if !ok || !p.addsFinalizer(call) || p.isCleanedElsewhere(call.Args[0]) {
 				return true
 			}
 			switch {
@@ -35,6 +39,23 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 		})
 	}
 })
+
+var cleans = regexp.MustCompile(`(?i)delet|finaliz|clean|teardown|destroy|remove|uninstall|terminat|reconcile`)
+
+// isCleanedElsewhere reports whether an object of that kind is passed to a function of another
+// package whose name says that it may clean up.
+func (p *pass) isCleanedElsewhere(object ast.Expr) bool {
+	kind := p.KindOf(object)
+	return p.anywhere(func(call *ast.CallExpr) bool {
+		if !cleans.MatchString(operator.CalleeName(call)) {
+			return false
+		}
+		if kind == nil {
+			return p.Declared(call) == nil && !p.InLibrary(call) && p.ClientCall(call) == nil && len(call.Args) > 1
+		}
+		return p.passesOn(call, kind)
+	})
+}
 
 // mentionsName reports whether an identifier in a function of the package satisfies a condition.
 func (p *pass) mentionsName(is func(name string) bool) bool {

@@ -26,7 +26,7 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 			flow.After(call, func(n ast.Node) bool {
 				proceed := true
 				operator.InspectOwn(n, func(n ast.Node) bool {
-					if add, ok := n.(*ast.CallExpr); ok && p.addsFinalizer(add) {
+					if add, ok := n.(*ast.CallExpr); ok && p.addsFinalizer(add) && p.isPrimary(add.Args[0]) {
 						p.reportf(add, "the finalizer is added after %s of line %d: if the process ends between them, nothing cleans up; add it and write it first",
 							types.ExprString(call.Fun), p.analysis.Fset.Position(call.Pos()).Line)
 						proceed = false
@@ -39,6 +39,13 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 		})
 	}
 })
+
+// isPrimary reports whether an object is of a kind that the package's builders are for, as far as
+// both are known. A finalizer of another object protects that one.
+func (p *pass) isPrimary(object ast.Expr) bool {
+	kind := p.KindOf(object)
+	return kind == nil || len(p.For) == 0 || p.isForKind(kind)
+}
 
 func (p *pass) addsFinalizer(call *ast.CallExpr) bool {
 	return p.CallsRuntime(call, "controller/controllerutil", "AddFinalizer")
@@ -61,7 +68,11 @@ func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool 
 	})
 }
 
-var creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert)`)
+var (
+	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert)`)
+	// What is created in the process, or in the cluster, needs no finalizer.
+	inProcess = regexp.MustCompile(`Watch|Informer|Cache|Index|Metric|Session|Token|CRD|CustomResource|Namespace|RBAC|Owner`)
+)
 
 // createsExternally reports whether a call creates something by a client that is a field of the
 // method's receiver and not one of Kubernetes, directly or in a method of the package.
@@ -74,7 +85,7 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 		return containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.createsExternally(call, seen) })
 	}
 	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
-	if !ok || !creates.MatchString(callee.Name()) || callee.Signature().Recv() == nil || callee.Pkg() == nil {
+	if !ok || !creates.MatchString(callee.Name()) || inProcess.MatchString(callee.Name()) || callee.Signature().Recv() == nil || callee.Pkg() == nil {
 		return false
 	}
 	results := callee.Signature().Results()
@@ -85,6 +96,11 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 	client, ok := ast.Unparen(selector.X).(*ast.SelectorExpr)
 	if !ok || p.Root(client) == nil || p.kubernetes(callee) {
 		return false
+	}
+	for v := range callee.Signature().Params().Variables() {
+		if types.NewMethodSet(v.Type()).Lookup(nil, "GetNamespace") != nil {
+			return false // what is created may have this object as its owner
+		}
 	}
 	for _, r := range p.Reconcilers {
 		if named := operator.Named(p.Root(client).Type()); named != nil && named.Obj() == r.Type {
@@ -100,7 +116,7 @@ func (p *pass) hasContext(callee *types.Func) bool {
 }
 
 // kubernetes reports whether a method is one of a client of Kubernetes: it is declared in such a
-// package, or takes an object with metadata.
+// package.
 func (p *pass) kubernetes(callee *types.Func) bool {
 	for _, host := range []string{"k8s.io/", "sigs.k8s.io/", "flyball.dev/ctrl"} {
 		if strings.HasPrefix(callee.Pkg().Path(), host) {

@@ -11,13 +11,16 @@ import (
 // GenerateName reports reconciles that create an object with a new name each time.
 var GenerateName = rule("generatename", "a reconcile that creates another object each time", func(p *pass) {
 	for _, r := range p.Reconcilers {
+		if !r.Queued {
+			continue
+		}
 		for _, f := range r.Reachable {
 			for _, create := range f.Calls {
 				kind := p.KindOf(create.Object)
 				if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || !p.isNewName(f, create) {
 					continue
 				}
-				if !p.reads(r, kind) {
+				if !p.reads(r, kind) && !p.isChosen(r, create) {
 					p.reportf(create, "every reconcile creates another %s, with a name of its own: give it a name that follows from its owner's, or look for what there is first",
 						kind.Obj().Name())
 				}
@@ -25,6 +28,29 @@ var GenerateName = rule("generatename", "a reconcile that creates another object
 		}
 	}
 })
+
+// isChosen reports whether a create, or the call of a function of the reconcile, is under a condition,
+// or after one about the status or the annotations, which may name what there is.
+func (p *pass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
+	recorded := func(condition ast.Expr) bool {
+		return contains(condition, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			return ok && (strings.Contains(id.Name, "Status") || strings.Contains(id.Name, "Annotation"))
+		})
+	}
+	if p.conditional(create.Function.Decl.Body, create.CallExpr, recorded) {
+		return true
+	}
+	for _, caller := range r.Reachable {
+		if contains(caller.Decl.Body, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			return ok && p.Info.Uses[id] == create.Function.Object && p.conditional(caller.Decl.Body, id, recorded)
+		}) {
+			return true
+		}
+	}
+	return false
+}
 
 // reads reports whether a reconciler may read objects of a kind.
 func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {

@@ -53,7 +53,19 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		statement, ok := n.(*ast.GoStmt)
 		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
 	})
-	return adds && !serves && !beside
+	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode)
+}
+
+// namesNode reports whether a node of the syntax is about the node of the cluster that the program
+// runs on: then it is an agent, of which each node has one that reconciles what is its own.
+func namesNode(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		return strings.Contains(n.Value, "NODE_NAME") || strings.Contains(n.Value, "spec.nodeName")
+	case *ast.Ident:
+		return strings.Contains(strings.ToLower(n.Name), "nodename")
+	}
+	return false
 }
 
 // options returns the literal that a variable is declared with, or nil if leader election may be set

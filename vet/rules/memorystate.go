@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -11,12 +12,12 @@ import (
 // MemoryState reports writes of a reconciler's fields and of package variables in a reconcile.
 var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p *pass) {
 	for _, f := range p.Functions {
-		if !p.Reconciles(f) || locks(f.Decl.Body) {
+		if !p.Reconciles(f) || locks(f.Decl.Body) || p.isCalledLocked(f) {
 			continue
 		}
 		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
 			for _, target := range append(written(p.Info, n), p.readInto(n)...) {
-				if p.initializes(target, within) {
+				if p.initializes(target, within) || returnsIfSet(f.Decl.Body, target) {
 					continue
 				}
 				switch root := p.Root(target); {
@@ -33,7 +34,23 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 	}
 })
 
-// isReconciler reports whether a variable is the receiver of a method of a reconciler, by pointer.
+// isCalledLocked reports whether a function has callers in the package and all of them synchronize.
+func (p *pass) isCalledLocked(f *operator.Function) bool {
+	called := false
+	for _, caller := range p.Functions {
+		if caller == f || !slices.Contains(caller.References, f) {
+			continue
+		}
+		if !locks(caller.Decl.Body) {
+			return false
+		}
+		called = true
+	}
+	return called
+}
+
+// isReconciler reports whether a variable is the receiver of a method of a reconciler, by pointer,
+// that lives longer than one reconcile.
 func (p *pass) isReconciler(f *operator.Function, v *types.Var) bool {
 	if v != f.Receiver() {
 		return false
@@ -42,7 +59,7 @@ func (p *pass) isReconciler(f *operator.Function, v *types.Var) bool {
 		return false
 	}
 	for _, r := range p.Reconcilers {
-		if named := operator.Named(v.Type()); named != nil && named.Obj() == r.Type {
+		if named := operator.Named(v.Type()); r.Queued && named != nil && named.Obj() == r.Type {
 			return true
 		}
 	}
@@ -85,7 +102,7 @@ func (p *pass) readInto(n ast.Node) []ast.Expr {
 }
 
 // initializes reports whether a write is of something that an if statement around it has found to
-// be nil.
+// be nil, or that it writes together with what it has found to be nil or false.
 func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 	for _, n := range within {
 		statement, ok := n.(*ast.IfStmt)
@@ -93,13 +110,48 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 			continue
 		}
 		if contains(statement.Cond, func(n ast.Node) bool {
-			b, ok := n.(*ast.BinaryExpr)
-			return ok && b.Op == token.EQL && isNil(b.Y) && types.ExprString(b.X) == types.ExprString(target)
+			var unset ast.Expr
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if n.Op == token.EQL && isNil(n.Y) {
+					unset = n.X
+				}
+			case *ast.UnaryExpr:
+				if n.Op == token.NOT {
+					unset = n.X
+				}
+			}
+			return unset != nil && (types.ExprString(unset) == types.ExprString(target) ||
+				p.Root(unset) != nil && p.Root(unset) == p.Root(target) && writes(statement.Body, unset))
 		}) {
 			return true
 		}
 	}
 	return false
+}
+
+// writes reports whether a statement of a body assigns an expression.
+func writes(body *ast.BlockStmt, e ast.Expr) bool {
+	return contains(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		return ok && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool {
+			return types.ExprString(left) == types.ExprString(e)
+		})
+	})
+}
+
+// returnsIfSet reports whether a body returns before a write if what it writes is not nil.
+func returnsIfSet(body *ast.BlockStmt, target ast.Expr) bool {
+	return contains(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		if !ok || statement.End() > target.Pos() || len(statement.Body.List) == 0 {
+			return false
+		}
+		condition, ok := ast.Unparen(statement.Cond).(*ast.BinaryExpr)
+		_, returns := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
+		return ok && returns && condition.Op == token.NEQ && isNil(condition.Y) &&
+			types.ExprString(condition.X) == types.ExprString(target)
+	})
 }
 
 func ident(e ast.Expr) *ast.Ident {

@@ -58,7 +58,7 @@ func (p *pass) setsObservedGeneration() bool {
 // condition reports a call that sets a condition of an object which has no observed generation.
 func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 	object := p.Root(call.Args[0])
-	if object == nil || !isObject(object.Type()) {
+	if object == nil || !isObject(object.Type()) || p.setsStatusGeneration(operator.Named(object.Type())) {
 		return
 	}
 	literal := literalOf(call.Args[1])
@@ -76,6 +76,28 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 		fix = replace("Set ObservedGeneration", last.End(), last.End(), ",\nObservedGeneration: "+generation)
 	}
 	p.report(literal, "the condition does not say which generation it is about: set ObservedGeneration: "+generation, []analysis.SuggestedFix{fix}...)
+}
+
+// setsStatusGeneration reports whether a statement of the package assigns the observed generation of
+// a status of a kind, which is that of all of its conditions.
+func (p *pass) setsStatusGeneration(kind *types.Named) bool {
+	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
+		return contains(f.Decl.Body, func(n ast.Node) bool {
+			statement, ok := n.(*ast.AssignStmt)
+			return ok && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool {
+				if !isObservedGeneration(left) {
+					return false
+				}
+				status, ok := left.(*ast.SelectorExpr).X.(*ast.SelectorExpr)
+				named := operator.Named(p.Info.TypeOf(status))
+				if !ok || status.Sel.Name != "Status" || named == nil {
+					return false
+				}
+				of := operator.Named(p.Info.TypeOf(status.X))
+				return of != nil && of.Obj() == kind.Obj()
+			})
+		})
+	})
 }
 
 // soleLiteral returns the literal that a variable is declared with, if nothing else is done with the

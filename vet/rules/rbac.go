@@ -182,13 +182,19 @@ func moduleRoot(folder string) string {
 	}
 }
 
+var braces = regexp.MustCompile(`\{[^}]*\}`)
+
 // parseMarker parses the arguments of a marker.
 func parseMarker(arguments string) grant {
 	var g grant
-	for argument := range strings.SplitSeq(arguments, ",") {
+	// A list is either a;b or {a,b}.
+	lists := braces.ReplaceAllStringFunc(arguments, func(list string) string {
+		return strings.ReplaceAll(strings.Trim(list, "{}"), ",", ";")
+	})
+	for argument := range strings.SplitSeq(lists, ",") {
 		name, value, _ := strings.Cut(argument, "=")
 		var values []string
-		for v := range strings.SplitSeq(strings.Trim(value, "{} "), ";") {
+		for v := range strings.SplitSeq(value, ";") {
 			values = append(values, strings.Trim(strings.TrimSpace(v), "\"`"))
 		}
 		switch strings.TrimSpace(name) {

@@ -3,6 +3,8 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
+	"strings"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -25,19 +27,52 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 					operator.InspectOwn(n, func(n ast.Node) bool {
 						second, ok := n.(*ast.CallExpr)
 						if ok && isSet(second) && p.Object(second.Args[1]) == object &&
-							types.ExprString(second.Args[0]) != types.ExprString(first.Args[0]) {
+							p.original(body, second.Args[0]) != p.original(body, first.Args[0]) {
 							p.reportf(second, "%s has %s as its controller since line %d, and there can be but one: this call fails; use SetOwnerReference",
 								object.Name(), types.ExprString(first.Args[0]), p.analysis.Fset.Position(first.Pos()).Line)
 						}
 						return true
 					})
-					return !p.reassigned(n, object)
+					return !p.reassigned(n, object) && !p.releases(n, object)
 				})
 				return true
 			})
 		}
 	}
 })
+
+// original returns the text of an expression, or of what the variable that it is was assigned.
+func (p *pass) original(body *ast.BlockStmt, e ast.Expr) string {
+	text, v := types.ExprString(e), p.Object(e)
+	operator.InspectOwn(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		if ok && v != nil && len(statement.Lhs) == 1 && p.Object(statement.Lhs[0]) == v && p.Object(statement.Rhs[0]) != nil {
+			text = types.ExprString(statement.Rhs[0])
+		}
+		return true
+	})
+	return text
+}
+
+// releases reports whether a statement removes an owner of an object, or overwrites its owners.
+func (p *pass) releases(n ast.Node, object *types.Var) bool {
+	return contains(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool {
+				selector, ok := left.(*ast.SelectorExpr)
+				return p.Root(left) == object && (isDereference(left) || ok && selector.Sel.Name == "OwnerReferences")
+			})
+		case *ast.CallExpr:
+			name := operator.CalleeName(n)
+			return strings.Contains(name, "Owner") && strings.HasPrefix(name, "Set") && len(n.Args) == 1 ||
+				strings.HasPrefix(name, "Remove") && slices.ContainsFunc(n.Args, func(argument ast.Expr) bool {
+					return p.Object(argument) == object
+				})
+		}
+		return false
+	})
+}
 
 // reassigned reports whether a statement assigns a variable, or declares it anew in a loop.
 func (p *pass) reassigned(n ast.Node, object *types.Var) bool {

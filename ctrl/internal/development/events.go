@@ -70,7 +70,7 @@ func (h *handler) id(obj client.Object) objectID {
 // OnAdd implements toolscache.ResourceEventHandler. Of a new object only what is unfinished matters.
 func (h *handler) OnAdd(obj any, _ bool) {
 	o, ok := obj.(client.Object)
-	if !ok || !h.observes(o) || !terminating(o) && !lags(o) {
+	if !ok || !h.observes(o) || o.GetDeletionTimestamp() == nil && !lags(o) {
 		return
 	}
 	h.monitor.later(h.monitor.progressOf(h.gvk, h.id(o), o))
@@ -83,9 +83,12 @@ func (h *handler) OnUpdate(before, after any) {
 	if !okA || !okB || a.GetResourceVersion() == b.GetResourceVersion() || !h.observes(b) {
 		return
 	}
-	id, progress := h.id(b), h.monitor.progressOf(h.gvk, h.id(b), b)
+	id, same, progress := h.id(b), a.GetUID() == b.GetUID(), h.monitor.progressOf(h.gvk, h.id(b), b)
 	h.monitor.later(func() {
 		progress()
+		if !same {
+			return // another object of that name
+		}
 		h.monitor.changed(change{objectID: id, gvk: h.gvk, before: a, after: b})
 	})
 }
@@ -103,6 +106,7 @@ func (h *handler) OnDelete(obj any) {
 	h.monitor.later(func() {
 		h.monitor.deleted.put(uid, struct{}{})
 		h.monitor.finalizers.tracked.delete(id)
+		h.monitor.finalizers.dependents.delete(id)
 		h.monitor.status.behind.delete(id)
 	})
 }

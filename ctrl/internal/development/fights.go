@@ -58,7 +58,7 @@ func (m *Monitor) checkFight(c *change) {
 	object, _ := m.fights.objects.get(c.objectID)
 	object = object.next(c.by, now)
 	m.fights.objects.put(c.objectID, object)
-	if object.count < suspiciousTurns {
+	if object.count < suspiciousTurns || isByHand(c.by) {
 		return
 	}
 	for _, path := range c.fields() {
@@ -80,6 +80,11 @@ func (m *Monitor) checkFight(c *change) {
 				"Let one of them write it; with server-side apply, do not apply a field that is not yours",
 		})
 	}
+}
+
+// isByHand reports whether a writer is a person at a terminal, who stops sooner or later.
+func isByHand(w writer) bool {
+	return !w.own && strings.HasPrefix(w.manager, "kubectl-") && w.manager != "kubectl-client-side-apply"
 }
 
 // fields returns the paths of the fields that changed, without those that the API server sets.

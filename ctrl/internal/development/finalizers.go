@@ -2,6 +2,7 @@ package development
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 // finalizers are the objects that are terminating.
 type finalizers struct {
 	tracked *bounded[objectID, termination]
+	// dependents are the objects that are being deleted, with or without finalizers, and their owners.
+	dependents *bounded[objectID, []types.UID]
 }
 
 // termination is an object that waits for its finalizers.
@@ -38,7 +41,39 @@ type termination struct {
 	reconciled, busy bool
 }
 
-func newFinalizers() finalizers { return finalizers{newBounded[objectID, termination](maxTracked)} }
+func newFinalizers() finalizers {
+	return finalizers{newBounded[objectID, termination](maxTracked), newBounded[objectID, []types.UID](maxTracked)}
+}
+
+// ownersOfDeleted returns the owners of an object that is being deleted.
+func ownersOfDeleted(obj client.Object) (owners []types.UID) {
+	if obj.GetDeletionTimestamp() != nil {
+		for _, ref := range obj.GetOwnerReferences() {
+			owners = append(owners, ref.UID)
+		}
+	}
+	return owners
+}
+
+// trackDependent records that an object is being deleted, or is not.
+func (f *finalizers) trackDependent(id objectID, owners []types.UID) {
+	if len(owners) > 0 {
+		f.dependents.put(id, owners)
+	} else {
+		f.dependents.delete(id)
+	}
+}
+
+// waits reports whether a dependent of an object is still being deleted: the event of its end brings
+// the next reconcile.
+func (f *finalizers) waits(uid types.UID) bool {
+	for _, owners := range f.dependents.entries {
+		if slices.Contains(owners, uid) {
+			return true
+		}
+	}
+	return false
+}
 
 func terminating(obj client.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) > 0
@@ -69,7 +104,7 @@ func (m *Monitor) checkFinalizers(gvk schema.GroupVersionKind, id objectID, uid 
 	if !ok || t.uid != uid {
 		return
 	}
-	if t.busy || !t.reconciled && time.Since(t.since) < unreconciledGrace {
+	if t.busy || m.finalizers.waits(uid) || !t.reconciled && time.Since(t.since) < unreconciledGrace {
 		m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
 		return
 	}

@@ -2,6 +2,7 @@ package development
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ const statusGrace = 30 * time.Second
 // statuses are the objects whose status is behind their generation.
 type statuses struct {
 	behind *bounded[objectID, lag]
-	// writers are the controllers that write the status of a kind in reconciles.
+	// writers are the controllers that have written the status of an object in reconciles. An object
+	// that a controller leaves alone, such as one of another class, has none.
 	writers *bounded[statusWriter, struct{}]
 }
 
@@ -28,12 +30,14 @@ type lag struct {
 	generation int64
 	seen       time.Time
 	reconciled bool // successfully, since then
+	// failing is a controller whose last reconcile of that name has failed or is to be repeated.
+	failing string
 }
 
-// statusWriter is a controller and a kind.
+// statusWriter is a controller and an object.
 type statusWriter struct {
 	controller string
-	kind       schema.GroupKind
+	objectID
 }
 
 func newStatuses() statuses {
@@ -43,8 +47,9 @@ func newStatuses() statuses {
 // progressOf returns what records what is unfinished of an object that was just delivered.
 func (m *Monitor) progressOf(gvk schema.GroupVersionKind, id objectID, obj client.Object) func() {
 	now, generation, uid := time.Now(), obj.GetGeneration(), obj.GetUID()
-	isTerminating, isBehind := terminating(obj), lags(obj)
+	isTerminating, isBehind, deletedOwners := terminating(obj), lags(obj), ownersOfDeleted(obj)
 	return func() {
+		m.finalizers.trackDependent(id, deletedOwners)
 		if isTerminating {
 			m.trackFinalizers(gvk, id, uid)
 		}
@@ -64,14 +69,22 @@ func lags(obj client.Object) bool {
 	return ok && obj.GetDeletionTimestamp() == nil && observed < obj.GetGeneration()
 }
 
-// reconciledStatus evaluates the end of a successful reconcile of an object whose status is behind.
+// reconciledStatus evaluates the end of a reconcile of an object whose status is behind.
 func (m *Monitor) reconciledStatus(controller string, request types.NamespacedName, began time.Time, done bool) {
-	if !done {
-		return
-	}
 	for id, l := range m.status.behind.entries {
-		if id.NamespacedName != request || l.reconciled || began.Before(l.seen) ||
-			!m.status.writers.has(statusWriter{controller, id.GroupKind}) {
+		if id.NamespacedName != request {
+			continue
+		}
+		if !done {
+			l.failing, l.reconciled = controller, false
+			m.status.behind.put(id, l)
+			continue
+		}
+		if l.failing == controller {
+			l.failing = ""
+			m.status.behind.put(id, l)
+		}
+		if l.reconciled || began.Before(l.seen) || !m.status.writers.has(statusWriter{controller, id}) {
 			continue
 		}
 		l.reconciled = true
@@ -82,7 +95,7 @@ func (m *Monitor) reconciledStatus(controller string, request types.NamespacedNa
 
 // checkStatus warns of a status that is still behind.
 func (m *Monitor) checkStatus(controller string, id objectID, generation int64) {
-	if l, ok := m.status.behind.get(id); !ok || l.generation != generation {
+	if l, ok := m.status.behind.get(id); !ok || l.generation != generation || l.failing != "" {
 		return
 	}
 	gvk, ok := m.informers.version(id.GroupKind)
@@ -91,7 +104,7 @@ func (m *Monitor) checkStatus(controller string, id objectID, generation int64) 
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	if exists, known := m.readInto(gvk, id.NamespacedName, obj); !known || !exists || obj.GetGeneration() != generation {
+	if exists, known := m.readInto(gvk, id.NamespacedName, obj); !known || !exists || obj.GetGeneration() != generation || isPaused(obj) {
 		return
 	}
 	observed, found, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
@@ -109,6 +122,21 @@ func (m *Monitor) checkStatus(controller string, id objectID, generation int64) 
 		Field: "status.observedGeneration", Writer: writer{own: true, controller: controller, manager: m.writes.defaultManager}.String(),
 		Message: message + "Set it to the generation of the object that was reconciled whenever the status is written",
 	})
+}
+
+// isPaused reports whether an object says that its controller is to leave it alone, as it is common.
+func isPaused(obj *unstructured.Unstructured) bool {
+	for _, field := range []string{"paused", "suspend", "suspended"} {
+		if is, _, _ := unstructured.NestedBool(obj.Object, "spec", field); is {
+			return true
+		}
+	}
+	for key := range obj.GetAnnotations() {
+		if strings.HasSuffix(key, "/paused") || strings.HasSuffix(key, "/suspended") {
+			return true
+		}
+	}
+	return false
 }
 
 // version returns the version of a kind that is observed.

@@ -130,7 +130,7 @@ type write struct {
 // wrote evaluates a write that succeeded.
 func (m *Monitor) wrote(w write) {
 	if w.subResource == "status" && w.by.controller != "" {
-		m.status.writers.put(statusWriter{w.by.controller, w.GroupKind}, struct{}{})
+		m.status.writers.put(statusWriter{w.by.controller, w.objectID}, struct{}{})
 		m.leaders.kinds.put(w.GroupKind, struct{}{})
 	}
 	m.checkOwners(w)

@@ -111,6 +111,27 @@ func (c *Call) Writes() bool { return c.Verb != "Get" && c.Verb != "List" }
 // Spread reports whether the options are those of a slice.
 func (c *Call) Spread() bool { return c.Ellipsis.IsValid() }
 
+// isOneOfSeveral reports whether the client is a field beside another client, and neither embedded
+// nor just called Client.
+func (c *Call) isOneOfSeveral(receiver *types.Var) bool {
+	selector, ok := ast.Unparen(c.Client).(*ast.SelectorExpr)
+	named := Named(receiver.Type())
+	if !ok || named == nil || strings.EqualFold(selector.Sel.Name, "Client") {
+		return false
+	}
+	structure, ok := named.Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	clients := 0
+	for f := range structure.Fields() {
+		if IsType(f.Type(), "client", "Client") {
+			clients++
+		}
+	}
+	return clients > 1
+}
+
 // OfReconciler reports whether the client is the method's receiver or a field of it. A client that
 // is passed to a function or made by it may be one of another cluster.
 func (p *Package) OfReconciler(c *Call) bool {
@@ -118,8 +139,11 @@ func (p *Package) OfReconciler(c *Call) bool {
 	if receiver == nil || p.Root(c.Client) != receiver {
 		return false
 	}
+	if c.isOneOfSeveral(receiver) {
+		return false
+	}
 	name := strings.ToLower(types.ExprString(c.Client))
-	for _, other := range []string{"remote", "target", "workload", "tracker", "seed", "shoot", "member", "infra"} {
+	for _, other := range []string{"remote", "target", "workload", "tracker", "seed", "shoot", "member", "infra", "hub", "spoke", "guest", "virtual", "tenant", "downstream"} {
 		if strings.Contains(name, other) {
 			return false
 		}

@@ -33,6 +33,8 @@ type Package struct {
 	// Owned and For are the kinds that are passed to a builder's Owns and For.
 	Owned, For []*types.Named
 
+	// objects is set if there are reconcilers of objects instead of requests.
+	objects   bool
 	functions map[*types.Func]*Function
 	calls     map[*ast.CallExpr]*Call
 	mapped    []*Function
@@ -58,6 +60,9 @@ type Reconciler struct {
 	Reconcile *Function
 	// Request is the parameter that names what is reconciled, or nil if it has no name.
 	Request *types.Var
+	// Queued reports whether a controller calls it, for requests of its queue. Others are parts of a
+	// reconcile, which are chosen by their callers and may live as long as one call.
+	Queued bool
 	// Reachable are Reconcile and the functions of the package that it reaches.
 	Reachable []*Function
 }
@@ -122,6 +127,7 @@ func (p *Package) inspect(f *Function) {
 			}
 			p.builderCall(n)
 			p.mapFunction(n)
+			p.objects = p.objects || p.CallsRuntime(n, "reconcile", "AsReconciler")
 		}
 		return true
 	})
@@ -138,11 +144,22 @@ func (p *Package) reconciler(f *Function) *Reconciler {
 	if named == nil {
 		return nil
 	}
-	r := &Reconciler{Type: named.Obj(), Reconcile: f, Reachable: reach(f)}
+	r := &Reconciler{Type: named.Obj(), Reconcile: f, Reachable: reach(f), Queued: p.isQueued(signature)}
 	if request := signature.Params().At(signature.Params().Len() - 1); request.Name() != "" && request.Name() != "_" {
 		r.Request = request
 	}
 	return r
+}
+
+// isQueued reports whether the last parameter of a method Reconcile is a request, or an object where
+// the package makes reconcilers of such methods.
+func (p *Package) isQueued(signature *types.Signature) bool {
+	last := types.Unalias(signature.Params().At(signature.Params().Len() - 1).Type())
+	if _, ok := last.(*types.TypeParam); ok || p.objects {
+		return true
+	}
+	named := Named(last)
+	return named == nil || strings.HasSuffix(named.Obj().Name(), "Request")
 }
 
 // reach returns a function and those that it reaches.

@@ -17,6 +17,8 @@ func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Sch
 
 func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) error { return nil }
 
+func RemoveControllerReference(owner, object metav1.Object, scheme *runtime.Scheme) error { return nil }
+
 func AddFinalizer(o client.Object, finalizer string) bool { return true }
 
 func RemoveFinalizer(o client.Object, finalizer string) bool { return true }

@@ -1,0 +1,46 @@
+package right
+
+import (
+	"context"
+
+	"api"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+type Reconciler struct {
+	client.Client
+	Scheme *runtime.Scheme
+	log    func(...any)
+}
+
+// Tenant is cluster-scoped, so its children may be in any namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=tenants,scope=Cluster,shortName=tn
+type Tenant struct {
+	api.App
+}
+
+func (r *Reconciler) tenant(ctx context.Context, tenant *Tenant) error {
+	r.log("name", tenant.Name, "namespace", tenant.Namespace)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tenant.Name, Namespace: "tenant-system"}}
+	if err := ctrl.SetControllerReference(tenant, secret, r.Scheme); err != nil {
+		return err
+	}
+	return r.Create(ctx, secret)
+}
+
+// The owner is set only in its own namespace.
+func (r *Reconciler) guarded(ctx context.Context, app *api.App) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: app.Spec.Namespace}}
+	if app.Spec.Namespace == app.Namespace {
+		if err := ctrl.SetControllerReference(app, secret, r.Scheme); err != nil {
+			return err
+		}
+	}
+	return r.Create(ctx, secret)
+}

@@ -1,0 +1,51 @@
+package right
+
+import (
+	"context"
+
+	"api"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"platform"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Reconciler creates what the status does not name yet.
+type Reconciler struct{ client.Client }
+
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.App{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if app.Status.Phase != "" {
+		return ctrl.Result{}, nil
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-", Namespace: req.Namespace}}
+	if err := r.Create(ctx, secret); err != nil {
+		return ctrl.Result{}, err
+	}
+	app.Status.Phase = secret.Name
+	return ctrl.Result{}, r.Status().Update(ctx, app)
+}
+
+// Listing looks by a lister.
+type Listing struct {
+	client.Client
+	Pods platform.Pods
+}
+
+func (r *Listing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pods, err := r.Pods.List(req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for range 3 - len(pods) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-"}}
+		if err := r.Create(ctx, pod); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}

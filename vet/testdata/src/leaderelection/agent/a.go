@@ -1,0 +1,15 @@
+// An agent runs once on each node, and all of them reconcile what is on their nodes.
+package main
+
+import (
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	node := os.Getenv("NODE_NAME")
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
+	_ = node
+	ctrl.NewControllerManagedBy(mgr)
+}

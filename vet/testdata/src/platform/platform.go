@@ -1,0 +1,31 @@
+// Package platform has what the operators of these tests have in other packages than their own.
+package platform
+
+import (
+	"context"
+
+	"api"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Children creates objects of the cluster.
+type Children interface {
+	EnsureWorkload(ctx context.Context, app *api.App) error
+	EnsureWatch(ctx context.Context, name string) error
+}
+
+// Cloud creates things that nothing but the operator deletes.
+type Cloud interface {
+	EnsureNetwork(ctx context.Context, name string) error
+}
+
+// Pods is a lister.
+type Pods interface {
+	List(name string) ([]*corev1.Pod, error)
+}
+
+func Teardown(ctx context.Context, app *api.App) error { return nil }
+
+func IgnoreExisting(err error) error { return err }
+
+func IgnoreAlreadyExistsError(err error) error { return err }
