@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -152,17 +153,19 @@ func TestApplyErrors(t *testing.T) {
 
 // TestDeleteTimesOut: an object that a finalizer holds is reported as being deleted.
 func TestDeleteTimesOut(t *testing.T) {
-	c := newCluster(t, false)
-	const m = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/x]}\n"
-	if _, err := applyAll(t, c, Options{}, m); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, found, err := c.Delete(ctx, documents(t, m)[0])
-	if !found || err == nil || !strings.Contains(err.Error(), "configmaps/a is being deleted, but still there") {
-		t.Errorf("%v, %v", found, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		const m = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/x]}\n"
+		if _, err := applyAll(t, c, Options{}, m); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, found, err := c.Delete(ctx, documents(t, m)[0])
+		if !found || err == nil || !strings.Contains(err.Error(), "configmaps/a is being deleted, but still there") {
+			t.Errorf("%v, %v", found, err)
+		}
+	})
 }
 
 // TestWaitForWhatIsGone: an object that is deleted before the wait begins has no event.
