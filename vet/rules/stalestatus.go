@@ -30,6 +30,13 @@ var StaleStatus = rule("stalestatus", "a status that is written from a stale obj
 func (p *pass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operator.Call) {
 	flow := p.Flow(body)
 	copies := p.copies(body)
+	reached := map[*types.Var]map[*ast.CallExpr]bool{}
+	assigned := func(object *types.Var) map[*ast.CallExpr]bool {
+		if reached[object] == nil {
+			reached[object] = p.afterStatus(body, flow, object, writes)
+		}
+		return reached[object]
+	}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok || writes[call] == nil || writes[call].Subresource != "" {
@@ -40,7 +47,7 @@ func (p *pass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operat
 			return true
 		}
 		p.afterWrite(flow, call, written, func(status *operator.Call) {
-			if p.assignsStatusBefore(body, flow, call, written) {
+			if assigned(written)[call] {
 				p.reportf(status, "the changes of the status of %s are lost: the response to the %s of line %d has overwritten them, so write the status first or set it after",
 					written.Name(), writes[call].Verb, p.analysis.Fset.Position(call.Pos()).Line)
 			}
@@ -77,24 +84,27 @@ func (p *pass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types
 	})
 }
 
-// assignsStatusBefore reports whether an assignment to the status of an object may be followed by a
-// write of the object.
-func (p *pass) assignsStatusBefore(body *ast.BlockStmt, flow *operator.Flow, write *ast.CallExpr, object *types.Var) bool {
-	found := false
+// afterStatus returns the writes of an object that may follow an assignment to its status.
+func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *types.Var,
+	writes map[*ast.CallExpr]*operator.Call) map[*ast.CallExpr]bool {
+	reached := map[*ast.CallExpr]bool{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(ast.Stmt)
 		if _, block := n.(*ast.BlockStmt); !ok || block || !p.assignsStatusItself(statement, object) {
-			return !found
+			return true
 		}
 		flow.After(statement, func(n ast.Node) bool {
-			if n.Pos() <= write.Pos() && write.End() <= n.End() {
-				found = true
-			}
-			return !found && !p.rewritten(n, object)
+			ast.Inspect(n, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok && writes[call] != nil {
+					reached[call] = true
+				}
+				return true
+			})
+			return !p.rewritten(n, object)
 		})
-		return !found
+		return true
 	})
-	return found
+	return reached
 }
 
 // rewritten reports whether a statement assigns an object or passes it to a read.

@@ -16,7 +16,16 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 	}
 	for _, f := range p.Functions {
 		for _, body := range f.Bodies() {
-			flow := p.Flow(body)
+			if !containsCall(body, isSet) {
+				continue
+			}
+			flow, aliases := p.Flow(body), p.aliases(body)
+			original := func(owner ast.Expr) string {
+				if text, ok := aliases[p.Object(owner)]; ok && p.Object(owner) != nil {
+					return text
+				}
+				return types.ExprString(owner)
+			}
 			operator.InspectOwn(body, func(n ast.Node) bool {
 				first, ok := n.(*ast.CallExpr)
 				if !ok || !isSet(first) || p.Object(first.Args[1]) == nil {
@@ -27,7 +36,7 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 					operator.InspectOwn(n, func(n ast.Node) bool {
 						second, ok := n.(*ast.CallExpr)
 						if ok && isSet(second) && p.Object(second.Args[1]) == object &&
-							p.original(body, second.Args[0]) != p.original(body, first.Args[0]) {
+							original(second.Args[0]) != original(first.Args[0]) {
 							p.reportf(second, "%s has %s as its controller since line %d, and there can be but one: this call fails; use SetOwnerReference",
 								object.Name(), types.ExprString(first.Args[0]), p.analysis.Fset.Position(first.Pos()).Line)
 						}
@@ -41,17 +50,17 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 	}
 })
 
-// original returns the text of an expression, or of what the variable that it is was assigned.
-func (p *pass) original(body *ast.BlockStmt, e ast.Expr) string {
-	text, v := types.ExprString(e), p.Object(e)
+// aliases returns the variables of a body that are assigned another one, with its text.
+func (p *pass) aliases(body *ast.BlockStmt) map[*types.Var]string {
+	all := map[*types.Var]string{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
-		if ok && v != nil && len(statement.Lhs) == 1 && p.Object(statement.Lhs[0]) == v && p.Object(statement.Rhs[0]) != nil {
-			text = types.ExprString(statement.Rhs[0])
+		if ok && len(statement.Lhs) == 1 && p.Object(statement.Lhs[0]) != nil && p.Object(statement.Rhs[0]) != nil {
+			all[p.Object(statement.Lhs[0])] = types.ExprString(statement.Rhs[0])
 		}
 		return true
 	})
-	return text
+	return all
 }
 
 // releases reports whether a statement removes an owner of an object, or overwrites its owners.
