@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -58,6 +59,7 @@ func isVetTool(args []string) bool {
 // runVet runs the rules with the arguments of a multichecker and exits.
 func runVet(name string, args []string) {
 	rules := append(vet.Analyzers(), vet.Optional()...)
+	signal.Reset() // the multichecker has no context that a signal could end
 	// Other packages define flags of the process.
 	flag.CommandLine = flag.NewFlagSet(name, flag.ExitOnError)
 	flag.Usage = func() {
