@@ -126,6 +126,9 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 		if s.Options.Listener != nil {
 			_ = s.Options.Listener.Close()
 		}
+		if ctx.Err() != nil {
+			return nil // the certificates may have been removed, and are not needed any more
+		}
 		return err
 	}
 	watching.Go(func() {

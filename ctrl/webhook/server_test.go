@@ -488,3 +488,13 @@ func TestStartOnPortOfServerThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestStartAfterItsEnd starts a server whose context has ended. What it would need is of no interest
+// then: a test may have removed the certificates with the rest of its environment.
+func TestStartAfterItsEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := webhook.NewServer(webhook.Options{CertDir: filepath.Join(t.TempDir(), "none")}).Start(ctx); err != nil {
+		t.Error(err)
+	}
+}
