@@ -9,8 +9,9 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// Adoption reports lists without a selector whose items are adopted or deleted.
-var Adoption = rule("adoption", "a List without a selector whose objects are adopted or deleted", func(p *pass) {
+// Adoption reports lists without a selector whose items are adopted or deleted, and deletions of all
+// objects of a namespace.
+var Adoption = rule("adoption", "objects that no selector narrows are all adopted or deleted", func(p *pass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -19,6 +20,10 @@ var Adoption = rule("adoption", "a List without a selector whose objects are ado
 			list := p.Object(call.Object)
 			if call.Verb == "List" && list != nil && !p.scope(call).selector {
 				p.taken(f, call, list)
+			}
+			if call.Verb == "DeleteAllOf" && !p.scope(call).selector && p.isShared(call) {
+				p.reportf(call, "every %s there is deleted, for no selector narrows it: select by labels of the owner's own",
+					p.KindOf(call.Object).Obj().Name())
 			}
 		}
 	}
@@ -53,13 +58,34 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 			if p.filters(s) {
 				return true
 			}
-			if verb := p.takes(s); verb == "adopted" || verb == "deleted" && p.isShared(list) {
+			if verb := p.takes(s); verb == "adopted" && p.writesItems(loop, variable) || verb == "deleted" && p.isShared(list) {
 				p.reportf(list, "every object of this list, which no selector narrows, is %s in line %d: select by labels of the owner's own, or check the owner",
 					verb, p.analysis.Fset.Position(s.Pos()).Line)
 				return true
 			}
 		}
 		return true
+	})
+}
+
+// writesItems reports whether a loop over a list may write its items: it writes something, or passes
+// an item to a function.
+func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
+	var item *types.Var
+	if loop.Value != nil {
+		item = p.Object(loop.Value)
+	}
+	return containsCall(loop.Body, func(call *ast.CallExpr) bool {
+		if p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference", "SetOwnerReference") || isLog(call) {
+			return false
+		}
+		if c := p.ClientCall(call); c != nil {
+			return c.Writes()
+		}
+		return slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
+			root := p.Root(argument)
+			return root != nil && (root == list || root == item)
+		})
 	})
 }
 

@@ -2,7 +2,9 @@ package rules
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
+	"slices"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -12,17 +14,19 @@ const apierrors = "k8s.io/apimachinery/pkg/api/errors"
 // Conflict reports retries that cannot succeed, and conflicts that count as success although no event
 // of the other write will come.
 var Conflict = rule("conflict", "a conflict that is retried with the same stale object, or forgotten", func(p *pass) {
-	forgotten := p.filtersEvents()
+	for _, r := range p.Reconcilers {
+		filter := p.filterOf(r)
+		for _, f := range r.Reachable {
+			p.ignoredConflicts(f, func(statement ast.Stmt, write *operator.Call) {
+				if p.drops(filter, write) {
+					p.report(statement, "a conflict counts as success, and a predicate of this controller filters the event of the write that it was with: nothing tries again, so return the error")
+				}
+			})
+		}
+	}
 	p.walk(func(n ast.Node, _ []ast.Node) {
-		switch n := n.(type) {
-		case *ast.IfStmt:
-			if statement := p.ignoresConflict(n); statement != nil && forgotten {
-				p.report(statement, "a conflict counts as success, and a predicate of this package filters the event of the write that it was with: nothing tries again, so return the error")
-			}
-		case *ast.CallExpr:
-			if p.CallsFunction(n, "k8s.io/client-go/util/retry", "RetryOnConflict", "OnError") {
-				p.staleRetry(n)
-			}
+		if n, ok := n.(*ast.CallExpr); ok && p.CallsFunction(n, "k8s.io/client-go/util/retry", "RetryOnConflict", "OnError") {
+			p.staleRetry(n)
 		}
 	})
 })
@@ -30,36 +34,109 @@ var Conflict = rule("conflict", "a conflict that is retried with the same stale 
 // IgnoredConflict reports conflicts that count as success. It is off by default: the watch delivers
 // the newer object, and its event brings another reconcile.
 var IgnoredConflict = rule("ignoredconflict", "a conflict that counts as success (off by default)", func(p *pass) {
-	p.walk(func(n ast.Node, _ []ast.Node) {
-		if n, ok := n.(*ast.IfStmt); ok {
-			if statement := p.ignoresConflict(n); statement != nil {
-				p.report(statement, "a conflict counts as success: the write has not happened, so return the error, which tries again with the newer object")
-			}
+	for _, f := range p.Functions {
+		if !p.Reconciles(f) {
+			continue
 		}
-	})
+		p.ignoredConflicts(f, func(statement ast.Stmt, _ *operator.Call) {
+			p.report(statement, "a conflict counts as success: the write has not happened, so return the error, which tries again with the newer object")
+		})
+	}
 })
 
-// ignoresConflict returns the statement that ends a function with success after a conflict, or nil.
-func (p *pass) ignoresConflict(n *ast.IfStmt) ast.Stmt {
-	if call, ok := ast.Unparen(n.Cond).(*ast.CallExpr); ok && p.CallsFunction(call, apierrors, "IsConflict") {
-		return p.success(n.Body)
-	}
-	return nil
-}
-
-// filtersEvents reports whether the package filters events by the generation, which the writes of a
-// status or of metadata do not change.
-func (p *pass) filtersEvents() bool {
-	for _, f := range p.Functions {
-		if contains(f.Decl.Body, func(n ast.Node) bool {
-			literal, ok := n.(*ast.CompositeLit)
-			return ok && (operator.IsType(p.Info.TypeOf(literal), "predicate", "GenerationChangedPredicate") ||
-				operator.IsType(p.Info.TypeOf(literal), "predicate", "TypedGenerationChangedPredicate"))
-		}) {
+// ignoredConflicts calls a function with each statement that ends a function with success after a
+// conflict, and with the write that conflicted, or nil.
+func (p *pass) ignoredConflicts(f *operator.Function, found func(ast.Stmt, *operator.Call)) {
+	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		if !ok {
 			return true
 		}
+		condition := ast.Unparen(statement.Cond)
+		if both, ok := condition.(*ast.BinaryExpr); ok && both.Op == token.LAND && p.isErrorTest(both.X) {
+			condition = ast.Unparen(both.Y)
+		}
+		call, ok := condition.(*ast.CallExpr)
+		if !ok || !p.CallsFunction(call, apierrors, "IsConflict") || len(call.Args) != 1 {
+			return true
+		}
+		if end := p.success(statement.Body); end != nil {
+			found(end, p.writeBefore(f, p.Object(call.Args[0]), call.Pos()))
+		}
+		return true
+	})
+}
+
+// writeBefore returns the call of the client whose error a variable has at a position, or nil.
+func (p *pass) writeBefore(f *operator.Function, err *types.Var, at token.Pos) *operator.Call {
+	var write *operator.Call
+	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok || assign.Pos() > at || p.Object(assign.Lhs[len(assign.Lhs)-1]) != err {
+			return true
+		}
+		write = nil
+		if call, ok := ast.Unparen(assign.Rhs[len(assign.Rhs)-1]).(*ast.CallExpr); ok {
+			write = p.ClientCall(call)
+		}
+		return true
+	})
+	return write
+}
+
+// filter says of which events a controller gets only those that change the generation, which the
+// writes of a status or of metadata do not.
+type filter int
+
+const (
+	nothing filter = iota
+	itsKind        // of the kind that it is for
+	everything
+)
+
+// filterOf returns the filter that the methods of a reconciler give to the builder.
+func (p *pass) filterOf(r *operator.Reconciler) filter {
+	is := nothing
+	for _, f := range p.Functions {
+		receiver := f.Object.Signature().Recv()
+		if receiver == nil || operator.Named(receiver.Type()) == nil || operator.Named(receiver.Type()).Obj() != r.Type {
+			continue
+		}
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !slices.ContainsFunc(call.Args, p.comparesGenerations) {
+				return true
+			}
+			if p.CallsRuntime(call, "builder", "For") {
+				is = max(is, itsKind)
+			} else if p.CallsRuntime(call, "builder", "WithEventFilter") {
+				is = everything
+			}
+			return true
+		})
 	}
-	return false
+	return is
+}
+
+// comparesGenerations reports whether an argument of a builder is the predicate that compares
+// generations, with no other beside it.
+func (p *pass) comparesGenerations(argument ast.Expr) bool {
+	is := func(e ast.Expr) bool {
+		t := p.Info.TypeOf(e)
+		return operator.IsType(t, "predicate", "GenerationChangedPredicate") || operator.IsType(t, "predicate", "TypedGenerationChangedPredicate")
+	}
+	call, ok := ast.Unparen(argument).(*ast.CallExpr)
+	return is(argument) || ok && p.CallsRuntime(call, "builder", "WithPredicates") && slices.ContainsFunc(call.Args, is)
+}
+
+// drops reports whether a filter leaves out the event of the write that another one was in conflict
+// with.
+func (p *pass) drops(by filter, write *operator.Call) bool {
+	if by != itsKind || write == nil {
+		return by == everything
+	}
+	kind := p.KindOf(write.Object)
+	return kind != nil && slices.ContainsFunc(p.For, func(of *types.Named) bool { return of.Obj() == kind.Obj() })
 }
 
 // success returns the last statement of a block if it returns no error and asks for no other

@@ -60,6 +60,9 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 		return true
 	})
 	asks := func(call *ast.CallExpr) bool {
+		if create != nil && call.Pos() > create.Pos() && !mentionsAlreadyExists(call.Fun) {
+			return false // what is asked then is another error
+		}
 		for _, argument := range call.Args {
 			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !isLog(call) {
 				return true
@@ -76,7 +79,7 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 // compare with AlreadyExists: the second reconcile fails.
 func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
 	kind := p.KindOf(create.Object)
-	if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) {
+	if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || p.isNewName(create.Function, create) {
 		return
 	}
 	for _, f := range r.Reachable {

@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"go/ast"
+	"go/constant"
 	"go/token"
 	"go/types"
 	"os"
@@ -126,11 +127,15 @@ func namespaceIn(literal *ast.CompositeLit) ast.Expr {
 	return nil
 }
 
-// isOther reports whether an expression for a namespace is a constant, or a part of the owner's
-// spec, or of the reconciler.
+// isOther reports whether an expression for a namespace is a namespace of the cluster's own, or a
+// part of the owner's spec. Any other constant may be the namespace of the operator, where the owner
+// may be as well.
 func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
-	if value := p.Info.Types[namespace].Value; value != nil {
-		return value.String() != `""`
+	if value := p.Info.Types[namespace].Value; value != nil && value.Kind() == constant.String {
+		return strings.HasPrefix(constant.StringVal(value), "kube-")
+	}
+	if star, ok := ast.Unparen(namespace).(*ast.StarExpr); ok {
+		namespace = star.X
 	}
 	selector, ok := ast.Unparen(namespace).(*ast.SelectorExpr)
 	if !ok {

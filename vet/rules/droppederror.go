@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
 
@@ -12,9 +13,12 @@ import (
 
 // DroppedError reports writes whose errors nobody reads.
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
+	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 {
+		return // a command, whose user sees what it has not done
+	}
 	p.walk(func(n ast.Node, within []ast.Node) {
 		call := droppedCall(n)
-		if call == nil || p.retries(n, within) {
+		if call == nil || p.isOfEvent(call) {
 			return
 		}
 		verb := ""
@@ -26,9 +30,15 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		} else if p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") || p.typedWrite(call) {
 			verb = operator.CalleeName(call)
 		}
-		if verb != "" {
-			p.reportf(call, "the error of %s is dropped: a conflict or a refusal goes unseen and nothing tries again", verb)
+		_, explicit := n.(*ast.AssignStmt)
+		switch {
+		case verb == "":
+			return
+		case strings.HasPrefix(verb, "Delete") && p.isLast(n, within):
+		case strings.HasPrefix(verb, "Delete") && explicit, p.retries(n, within):
+			return
 		}
+		p.reportf(call, "the error of %s is dropped: a conflict or a refusal goes unseen and nothing tries again; return it", verb)
 	})
 })
 
@@ -52,20 +62,102 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 	return nil
 }
 
-// retries reports whether the block of a statement ends with the return of another error, or of the
-// time of the next reconcile, so that the reconcile runs again whatever this write did.
+// isOfEvent reports whether a call is given an event, which is written for people to read and no
+// state of the cluster.
+func (p *pass) isOfEvent(call *ast.CallExpr) bool {
+	return slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
+		kind := p.KindOf(argument)
+		return kind != nil && (element(kind) == "k8s.io/api/core/v1.Event" || element(kind) == "k8s.io/api/events/v1.Event")
+	})
+}
+
+// retries reports whether the reconcile runs again whatever the write of a statement did: its block
+// ends with a return that says so, or every path from there does where no other error is found.
 func (p *pass) retries(n ast.Node, within []ast.Node) bool {
-	block, ok := within[len(within)-1].(*ast.BlockStmt)
-	if !ok {
+	var block []ast.Stmt
+	switch around := within[len(within)-1].(type) {
+	case *ast.BlockStmt:
+		block = around.List
+	case *ast.CaseClause:
+		block = around.Body
+	}
+	if len(block) > 0 {
+		last, ok := block[len(block)-1].(*ast.ReturnStmt)
+		if ok && last.Pos() > n.Pos() && p.runsAgain(last, append(slices.Clone(within), last)) {
+			return true
+		}
+	}
+	again, ends := true, false
+	p.following(n, within, func(next ast.Node) bool {
+		if statement, ok := next.(*ast.ReturnStmt); ok {
+			ends, again = true, again && p.runsAgain(statement, append(around(within[0], statement), statement))
+		}
+		return again
+	})
+	return ends && again
+}
+
+// around returns the nodes that a node is in, outermost first.
+func around(root, node ast.Node) []ast.Node {
+	var found []ast.Node
+	walk(root, func(n ast.Node, within []ast.Node) {
+		if n == node {
+			found = slices.Clone(within)
+		}
+	})
+	return found
+}
+
+// isLast reports whether nothing tries again what a dropped Delete has not done: a path from there
+// ends the reconcile as a success, or lets go of the owner. Otherwise the next reconcile looks for
+// the object once more.
+func (p *pass) isLast(n ast.Node, within []ast.Node) bool {
+	last := false
+	p.following(n, within, func(next ast.Node) bool {
+		statement, ok := next.(*ast.ReturnStmt)
+		last = last || ok && len(statement.Results) == 2 && isNil(statement.Results[1]) && p.isNoResult(statement.Results[0]) ||
+			containsCall(next, func(call *ast.CallExpr) bool { return strings.Contains(operator.CalleeName(call), "RemoveFinalizer") })
+		return !last
+	})
+	return last
+}
+
+// following visits what may be executed after a statement in its function, where no other error is
+// found.
+func (p *pass) following(n ast.Node, within []ast.Node, visit func(ast.Node) bool) {
+	for _, around := range slices.Backward(within) {
+		switch around := around.(type) {
+		case *ast.FuncLit:
+			p.Flow(around.Body).After(n, visit)
+			return
+		case *ast.FuncDecl:
+			p.Flow(around.Body).After(n, visit)
+			return
+		}
+	}
+}
+
+// runsAgain reports whether a return asks for another reconcile, by an error or by a result.
+func (p *pass) runsAgain(statement *ast.ReturnStmt, within []ast.Node) bool {
+	if len(statement.Results) == 0 {
 		return false
 	}
-	statement, ok := block.List[len(block.List)-1].(*ast.ReturnStmt)
-	if !ok || statement.Pos() < n.Pos() || len(statement.Results) == 0 {
-		return false
+	first, last := statement.Results[0], statement.Results[len(statement.Results)-1]
+	if literal := literalOf(first); literal != nil {
+		requeue := field(literal, "Requeue")
+		if field(literal, "RequeueAfter") != nil || requeue != nil && isTrue(p.Info, requeue.Value) {
+			return true
+		}
+	} else if text := strings.ToLower(types.ExprString(first)); strings.Contains(text, "requeue") || strings.Contains(text, "retry") {
+		return true
 	}
-	result := literalOf(statement.Results[0])
-	return result != nil && field(result, "RequeueAfter") != nil ||
-		p.isKnownError(statement.Results[len(statement.Results)-1], within)
+	return p.isKnownError(last, within)
+}
+
+// isNoResult reports whether an expression is an empty result of a reconcile.
+func (p *pass) isNoResult(e ast.Expr) bool {
+	literal := literalOf(e)
+	return literal != nil && len(literal.Elts) == 0 && operator.IsType(p.Info.TypeOf(literal), "reconcile", "Result")
 }
 
 // typedWrite reports whether a call is of a method of a generated clientset that writes.

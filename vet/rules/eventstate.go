@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -15,9 +16,8 @@ var EventState = rule("eventstate", "a predicate or an event handler that acts o
 			return
 		}
 		ast.Inspect(body, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && p.ClientCall(call) != nil && p.ClientCall(call).Writes() {
-				p.reportf(call, "a predicate or event handler writes (%s): events are missed at a restart and delivered again, so write in Reconcile, from what is observed",
-					p.ClientCall(call).Verb)
+			if call, ok := n.(*ast.CallExpr); ok {
+				p.writesIn(call)
 			}
 			for _, target := range written(p.Info, n) {
 				if root := p.Root(target); root != nil && root.Name() != "_" && !p.isOwn(root, function, target) {
@@ -41,6 +41,34 @@ var EventState = rule("eventstate", "a predicate or an event handler that acts o
 		}
 	})
 })
+
+// writesIn reports a call in a predicate or an event handler that writes, itself or in a function
+// of the package that it reaches.
+func (p *pass) writesIn(call *ast.CallExpr) {
+	const why = "events are missed at a restart and delivered again, so write in Reconcile, from what is observed"
+	if write := p.ClientCall(call); write != nil && write.Writes() {
+		p.reportf(call, "a predicate or event handler writes (%s): %s", write.Verb, why)
+		return
+	}
+	callee := p.Declared(call)
+	if callee == nil || p.takesEvent(callee.Decl.Type) {
+		return // one that takes events is looked at by itself
+	}
+	reached := []*operator.Function{callee}
+	for i := 0; i < len(reached); i++ {
+		for _, write := range reached[i].Calls {
+			if write.Writes() {
+				p.reportf(call, "a predicate or event handler acts: %s writes (%s): %s", operator.CalleeName(call), write.Verb, why)
+				return
+			}
+		}
+		for _, f := range reached[i].References {
+			if !slices.Contains(reached, f) {
+				reached = append(reached, f)
+			}
+		}
+	}
+}
 
 // takesEvent reports whether a function has a parameter that is an event of a watch.
 func (p *pass) takesEvent(signature *ast.FuncType) bool {

@@ -100,7 +100,8 @@ func (p *pass) scope(call *operator.Call) scope {
 	for _, option := range call.Options {
 		t, literal := p.Info.TypeOf(option), literalOf(option)
 		switch {
-		case operator.IsType(t, "client", "Limit"):
+		case operator.IsType(t, "client", "Limit"), operator.IsType(t, "client", "GracePeriodSeconds"),
+			operator.IsType(t, "client", "PropagationPolicy"):
 		case operator.IsType(t, "client", "InNamespace"):
 			s.namespace = true
 		case literal != nil && operator.IsType(t, "client", "ListOptions"):

@@ -23,7 +23,8 @@ var Analyzer = &analysis.Analyzer{
 	ResultType: reflect.TypeFor[*Package](),
 }
 
-// Package is what an operator's package declares. Test files and generated files are left out.
+// Package is what an operator's package declares. Generated files, test files and files that import
+// a package for tests are left out.
 type Package struct {
 	Types       *types.Package
 	Info        *types.Info
@@ -79,7 +80,7 @@ func run(pass *analysis.Pass) (any, error) {
 	}
 	for _, file := range pass.Files {
 		name := pass.Fset.Position(file.Package).Filename
-		if strings.HasSuffix(name, "_test.go") || ast.IsGenerated(file) {
+		if strings.HasSuffix(name, "_test.go") || ast.IsGenerated(file) || supportsTests(file) {
 			continue
 		}
 		p.Files = append(p.Files, file)
@@ -108,6 +109,14 @@ func run(pass *analysis.Pass) (any, error) {
 		p.hot[f] = true
 	}
 	return p, nil
+}
+
+// supportsTests reports whether a file is for tests, as that is which imports what only tests use.
+func supportsTests(file *ast.File) bool {
+	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool {
+		path := strings.Trim(spec.Path.Value, "\"`")
+		return path == "testing" || strings.HasPrefix(path, "github.com/onsi/") || strings.HasPrefix(path, "github.com/stretchr/testify/")
+	})
 }
 
 // inspect finds the references and the calls of a function.

@@ -32,6 +32,9 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 		if err := ctrl.SetControllerReference(app, &pods.Items[i], r.Scheme); err != nil {
 			return err
 		}
+		if err := r.Update(ctx, &pods.Items[i]); err != nil {
+			return err
+		}
 	}
 	secrets := &corev1.SecretList{}
 	if err := r.List(ctx, secrets, client.MatchingLabels{}); err != nil { // want `is deleted in line`
@@ -41,6 +44,9 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 		if err := r.Delete(ctx, &secret); err != nil {
 			return err
 		}
+	}
+	if err := r.DeleteAllOf(ctx, &corev1.Service{}, client.InNamespace(app.Namespace), client.GracePeriodSeconds(1)); err != nil { // want `every Service there is deleted, for no selector narrows it`
+		return err
 	}
 	return r.own(ctx, app)
 }
@@ -67,6 +73,15 @@ func (r *Reconciler) narrow(ctx context.Context, app *api.App) error {
 		if err := ctrl.SetControllerReference(app, &pods.Items[i], r.Scheme); err != nil {
 			return err
 		}
+	}
+	if err := r.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(app.Namespace), client.MatchingLabels{"app": app.Name}); err != nil {
+		return err
+	}
+	if err := r.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(app.Spec.Namespace)); err != nil {
+		return err
+	}
+	if err := r.DeleteAllOf(ctx, &api.App{}, client.InNamespace(app.Namespace)); err != nil {
+		return err
 	}
 	services := &corev1.ServiceList{}
 	if err := r.List(ctx, services); err != nil {

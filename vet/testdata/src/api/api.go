@@ -13,7 +13,10 @@ type App struct {
 	Status AppStatus
 }
 
-type AppSpec struct{ Namespace, Image string }
+type AppSpec struct {
+	Namespace, Image string
+	Target           *string
+}
 
 type AppStatus struct {
 	Phase              string

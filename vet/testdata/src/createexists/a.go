@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"platform"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -49,4 +50,24 @@ type Other struct{ client.Client }
 func (r *Other) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
 	return ctrl.Result{}, r.Create(ctx, secret) // want `Secret is created in every reconcile`
+}
+
+type Wrapped struct{ client.Client }
+
+func (r *Wrapped) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.Get(ctx, req.NamespacedName, &corev1.Pod{})
+	if err != nil {
+		err = r.Create(ctx, &corev1.Pod{}) // want `every error of Get leads to this Create`
+		if err != nil {
+			return ctrl.Result{}, platform.Wrap(err)
+		}
+	}
+	err = r.Get(ctx, req.NamespacedName, &corev1.Pod{})
+	if err != nil && client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if err != nil {
+		return ctrl.Result{}, r.Create(ctx, &corev1.Pod{})
+	}
+	return ctrl.Result{}, nil
 }

@@ -31,6 +31,10 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App, node *corev1.Node) 
 	if err := ctrl.SetControllerReference(app, own, r.Scheme); err != nil {
 		return err
 	}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: *app.Spec.Target}}
+	if err := ctrl.SetControllerReference(app, other, r.Scheme); err != nil { // want `other is in the namespace \*app.Spec.Target`
+		return err
+	}
 	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: "kube-system"}}
 	return ctrl.SetControllerReference(node, of, r.Scheme)
 }

@@ -43,3 +43,43 @@ func (r *Reconciler) later(ctx context.Context, app *api.App) (ctrl.Result, erro
 	_ = r.Status().Update(ctx, app)
 	return ctrl.Result{RequeueAfter: 1}, nil
 }
+
+func (r *Reconciler) finalize(ctx context.Context, app *api.App, pod *corev1.Pod) (ctrl.Result, error) {
+	_ = r.Delete(ctx, pod) // want `the error of Delete is dropped`
+	controllerutil.RemoveFinalizer(app, "example.com/app")
+	if err := r.Update(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: 1}, nil
+}
+
+func (r *Reconciler) expire(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	if app.Status.Phase == "Done" {
+		_ = r.Delete(ctx, app) // want `the error of Delete is dropped`
+		return ctrl.Result{}, nil
+	}
+	if app.Status.Phase == "Failed" {
+		_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
+		return ctrl.Result{Requeue: false}, nil
+	}
+	for range 3 {
+		_ = r.Update(ctx, app) // want `the error of Update is dropped`
+	}
+	if app.Status.Phase == "Waiting" {
+		return ctrl.Result{RequeueAfter: 1}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) gone(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	if err := r.Update(ctx, app); err != nil {
+		_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := r.Update(ctx, app); err != nil {
+		err = r.Delete(ctx, app)
+		_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, nil
+}

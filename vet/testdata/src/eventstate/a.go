@@ -35,5 +35,15 @@ func (r *Reconciler) predicates(ctx context.Context) predicate.Funcs {
 			same = e.ObjectOld.GetName() == r.last
 			return !same
 		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			delete(r.deleted, e.Object.GetName()) // want `keeps r.deleted`
+			return r.release(ctx, e.Object)       // want `release writes \(Delete\)`
+		},
 	}
 }
+
+func (r *Reconciler) release(ctx context.Context, o client.Object) bool {
+	return r.cleanup(ctx, o) == nil
+}
+
+func (r *Reconciler) cleanup(ctx context.Context, o client.Object) error { return r.Delete(ctx, o) }

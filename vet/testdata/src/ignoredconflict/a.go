@@ -25,6 +25,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Update(ctx, app); apierrors.IsConflict(err) {
 		return ctrl.Result{}, err
 	}
+	err := r.Status().Update(ctx, app)
+	if err != nil && apierrors.IsConflict(err) {
+		return ctrl.Result{}, nil // want `a conflict counts as success`
+	}
 	return ctrl.Result{}, r.ignores(ctx, app)
 }
 
@@ -41,4 +45,13 @@ func (r *Reconciler) claims(ctx context.Context, app *api.App) (bool, error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// Migrate is no part of a reconcile: another write has done what this one is for.
+func Migrate(ctx context.Context, c client.Client, app *api.App) error {
+	err := c.Update(ctx, app)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }

@@ -29,3 +29,5 @@ func Teardown(ctx context.Context, app *api.App) error { return nil }
 func IgnoreExisting(err error) error { return err }
 
 func IgnoreAlreadyExistsError(err error) error { return err }
+
+func Wrap(err error) error { return err }

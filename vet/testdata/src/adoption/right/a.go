@@ -29,6 +29,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.named(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.shown(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{}, r.inPlace(ctx, app)
 }
 
@@ -92,6 +95,20 @@ func (r *Reconciler) named(ctx context.Context, app *api.App) error {
 			if err := r.Delete(ctx, &pod); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// The owner is set in copies that are only shown: nothing writes them.
+func (r *Reconciler) shown(ctx context.Context, app *api.App) error {
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(app.Namespace)); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := ctrl.SetControllerReference(app, &pods.Items[i], r.Scheme); err != nil {
+			return err
 		}
 	}
 	return nil

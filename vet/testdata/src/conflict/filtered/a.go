@@ -26,6 +26,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Update(ctx, app); apierrors.IsConflict(err) {
 		return ctrl.Result{}, err
 	}
+	err := r.Status().Update(ctx, app)
+	if err != nil && apierrors.IsConflict(err) {
+		return ctrl.Result{}, nil // want `a conflict counts as success`
+	}
 	return ctrl.Result{}, r.ignores(ctx, app)
 }
 

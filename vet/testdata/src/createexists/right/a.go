@@ -2,6 +2,7 @@ package right
 
 import (
 	"context"
+	"time"
 
 	"api"
 	corev1 "k8s.io/api/core/v1"
@@ -53,4 +54,12 @@ func (r *Listing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// Logged creates one with a name of its own each time, which is what generatename is about.
+type Logged struct{ client.Client }
+
+func (r *Logged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: req.Name + time.Now().String()}}
+	return ctrl.Result{}, r.Create(ctx, config)
 }

@@ -44,3 +44,15 @@ func (r *Reconciler) guarded(ctx context.Context, app *api.App) error {
 	}
 	return r.Create(ctx, secret)
 }
+
+const operatorNamespace = "example-operator"
+
+// The configuration of the operator is in its namespace, as what it owns.
+func (r *Reconciler) configuration(ctx context.Context, app *api.App) error {
+	r.log("name", app.Name, "namespace", app.Namespace)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: operatorNamespace}}
+	if err := ctrl.SetControllerReference(app, config, r.Scheme); err != nil {
+		return err
+	}
+	return r.Create(ctx, config)
+}

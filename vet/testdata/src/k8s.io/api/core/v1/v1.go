@@ -134,3 +134,10 @@ type NodeList struct {
 }
 
 func (o *NodeList) DeepCopyObject() runtime.Object { return o }
+
+type Event struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+func (o *Event) DeepCopyObject() runtime.Object { return o }

@@ -10,9 +10,11 @@ type Builder struct{}
 
 func ControllerManagedBy(manager.Manager) *Builder { return nil }
 
-func (b *Builder) For(client.Object) *Builder                           { return b }
-func (b *Builder) Owns(client.Object) *Builder                          { return b }
+func (b *Builder) For(client.Object, ...any) *Builder                   { return b }
+func (b *Builder) Owns(client.Object, ...any) *Builder                  { return b }
 func (b *Builder) Watches(client.Object, handler.EventHandler) *Builder { return b }
 func (b *Builder) WithEventFilter(any) *Builder                         { return b }
+
+func WithPredicates(...any) any { return nil }
 
 func (b *Builder) Complete(any) error { return nil }

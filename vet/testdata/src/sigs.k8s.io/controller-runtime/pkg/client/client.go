@@ -24,6 +24,7 @@ type (
 	UpdateOption            interface{ update() }
 	PatchOption             interface{ patch() }
 	DeleteOption            interface{ delete() }
+	DeleteAllOfOption       interface{ list() }
 	SubResourceUpdateOption interface{ update() }
 	SubResourcePatchOption  interface{ patch() }
 	Patch                   interface{ Type() string }
@@ -37,6 +38,7 @@ type Reader interface {
 type Writer interface {
 	Create(ctx context.Context, obj Object, opts ...CreateOption) error
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
+	DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error
 	Update(ctx context.Context, obj Object, opts ...UpdateOption) error
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error
 }
@@ -66,6 +68,10 @@ type ListOptions struct {
 }
 
 func (*ListOptions) list() {}
+
+type GracePeriodSeconds int64
+
+func (GracePeriodSeconds) list() {}
 
 type Limit int64
 
