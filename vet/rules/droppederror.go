@@ -35,7 +35,7 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		case verb == "":
 			return
 		case strings.HasPrefix(verb, "Delete") && p.isLast(n, within):
-		case strings.HasPrefix(verb, "Delete") && explicit, p.retries(n, within):
+		case strings.HasPrefix(verb, "Delete") && explicit, p.retries(n, call, within):
 			return
 		}
 		p.reportf(call, "the error of %s is dropped: a conflict or a refusal goes unseen and nothing tries again; return it", verb)
@@ -72,8 +72,9 @@ func (p *pass) isOfEvent(call *ast.CallExpr) bool {
 }
 
 // retries reports whether the reconcile runs again whatever the write of a statement did: its block
-// ends with a return that says so, or every path from there does where no other error is found.
-func (p *pass) retries(n ast.Node, within []ast.Node) bool {
+// ends with a return that says so, or every path from there does where no other error is found. A
+// path on which the same object is written again, and that error is read, counts as well.
+func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 	var block []ast.Stmt
 	switch around := within[len(within)-1].(type) {
 	case *ast.BlockStmt:
@@ -91,10 +92,23 @@ func (p *pass) retries(n ast.Node, within []ast.Node) bool {
 	p.following(n, within, func(next ast.Node) bool {
 		if statement, ok := next.(*ast.ReturnStmt); ok {
 			ends, again = true, again && p.runsAgain(statement, append(around(within[0], statement), statement))
+		} else if p.rewrites(next, call) {
+			ends = true
+			return false
 		}
 		return again
 	})
 	return ends && again
+}
+
+// rewrites reports whether a statement or condition writes what a call writes and reads the error.
+func (p *pass) rewrites(n ast.Node, call *ast.CallExpr) bool {
+	dropped, first := droppedCall(n), p.ClientCall(call)
+	return first != nil && containsCall(n, func(other *ast.CallExpr) bool {
+		second := p.ClientCall(other)
+		return second != nil && other != dropped && (second.Verb == "Update" || second.Verb == "Patch") &&
+			second.Subresource == first.Subresource && p.Object(second.Object) != nil && p.Object(second.Object) == p.Object(first.Object)
+	})
 }
 
 // around returns the nodes that a node is in, outermost first.

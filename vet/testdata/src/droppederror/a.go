@@ -23,7 +23,7 @@ type pods interface {
 }
 
 func (r *Reconciler) drop(ctx context.Context, app *api.App, p pods, pod *corev1.Pod) error {
-	r.Update(ctx, app)                                                             // want `the error of Update is dropped`
+	r.Update(ctx, pod)                                                             // want `the error of Update is dropped`
 	_ = r.Status().Update(ctx, app)                                                // want `the error of Update of the status is dropped`
 	defer r.Delete(ctx, pod)                                                       // want `the error of Delete is dropped`
 	go r.Client.Create(ctx, pod)                                                   // want `the error of Create is dropped`
@@ -81,5 +81,14 @@ func (r *Reconciler) gone(ctx context.Context, app *api.App) (ctrl.Result, error
 		_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
 		return ctrl.Result{}, err
 	}
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) again(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
+	if err := r.Update(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
+	_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
 	return ctrl.Result{}, nil
 }

@@ -80,3 +80,14 @@ func (r *Reconciler) record(ctx context.Context) (ctrl.Result, error) {
 	_ = r.Create(ctx, &corev1.Event{})
 	return ctrl.Result{}, nil
 }
+
+// The status that only tells of the progress is written again.
+func (r *Reconciler) progress(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	app.Status.Phase = "Starting"
+	_ = r.Status().Update(ctx, app)
+	app.Status.Phase = "Started"
+	if err := r.Status().Update(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, nil
+}
