@@ -58,7 +58,7 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 			if p.filters(s) {
 				return true
 			}
-			if verb := p.takes(s); verb == "adopted" && p.writesItems(loop, variable) || verb == "deleted" && p.isShared(list) {
+			if verb := p.takes(s); verb == "adopted" && (p.writesItems(loop, variable) || !p.isUsedAfter(f, loop, variable)) || verb == "deleted" && p.isShared(list) {
 				p.reportf(list, "every object of this list, which no selector narrows, is %s in line %d: select by labels of the owner's own, or check the owner",
 					verb, p.analysis.Fset.Position(s.Pos()).Line)
 				return true
@@ -86,6 +86,15 @@ func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 			root := p.Root(argument)
 			return root != nil && (root == list || root == item)
 		})
+	})
+}
+
+// isUsedAfter reports whether a function uses a list after a loop over it: the owners that the loop
+// sets may be for that use, and never written.
+func (p *pass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *types.Var) bool {
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		name, ok := n.(*ast.Ident)
+		return ok && name.Pos() > loop.End() && p.Info.Uses[name] == list
 	})
 }
 

@@ -127,12 +127,15 @@ func namespaceIn(literal *ast.CompositeLit) ast.Expr {
 	return nil
 }
 
-// isOther reports whether an expression for a namespace is a namespace of the cluster's own, or a
-// part of the owner's spec. Any other constant may be the namespace of the operator, where the owner
-// may be as well.
+// isOther reports whether an expression for a namespace is a literal, a namespace of the cluster's
+// own, or a part of the owner's spec. A constant with a name may be the namespace of the operator,
+// where the owner may be as well, and so may a literal that says so.
 func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
 	if value := p.Info.Types[namespace].Value; value != nil && value.Kind() == constant.String {
-		return strings.HasPrefix(constant.StringVal(value), "kube-")
+		name := constant.StringVal(value)
+		_, literal := ast.Unparen(namespace).(*ast.BasicLit)
+		return strings.HasPrefix(name, "kube-") || literal && name != "" &&
+			!strings.Contains(name, "operator") && !strings.Contains(name, "system")
 	}
 	if star, ok := ast.Unparen(namespace).(*ast.StarExpr); ok {
 		namespace = star.X

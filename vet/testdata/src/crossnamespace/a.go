@@ -35,6 +35,10 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App, node *corev1.Node) 
 	if err := ctrl.SetControllerReference(app, other, r.Scheme); err != nil { // want `other is in the namespace \*app.Spec.Target`
 		return err
 	}
+	monitor := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: "monitoring"}}
+	if err := ctrl.SetControllerReference(app, monitor, r.Scheme); err != nil { // want `monitor is in the namespace "monitoring"`
+		return err
+	}
 	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: "kube-system"}}
 	return ctrl.SetControllerReference(node, of, r.Scheme)
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.named(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.shown(ctx, app); err != nil {
+	if _, err := r.shown(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.inPlace(ctx, app)
@@ -101,15 +101,15 @@ func (r *Reconciler) named(ctx context.Context, app *api.App) error {
 }
 
 // The owner is set in copies that are only shown: nothing writes them.
-func (r *Reconciler) shown(ctx context.Context, app *api.App) error {
+func (r *Reconciler) shown(ctx context.Context, app *api.App) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := r.List(ctx, pods, client.InNamespace(app.Namespace)); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range pods.Items {
 		if err := ctrl.SetControllerReference(app, &pods.Items[i], r.Scheme); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return pods.Items, nil
 }

@@ -54,5 +54,9 @@ func (r *Reconciler) configuration(ctx context.Context, app *api.App) error {
 	if err := ctrl.SetControllerReference(app, config, r.Scheme); err != nil {
 		return err
 	}
+	defaults := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: "example-system"}}
+	if err := ctrl.SetControllerReference(app, defaults, r.Scheme); err != nil {
+		return err
+	}
 	return r.Create(ctx, config)
 }
