@@ -9,8 +9,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// Adoption reports lists without a selector whose items are adopted or deleted, and deletions of all
-// objects of a namespace.
+// Adoption reports lists without a selector whose items are adopted or deleted, and deletions of
+// all objects of a namespace.
 var Adoption = rule("adoption", "objects that no selector narrows are all adopted or deleted", func(p *pass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
@@ -68,8 +68,8 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 	})
 }
 
-// writesItems reports whether a loop over a list may write its items: it writes something, or passes
-// an item to a function.
+// writesItems reports whether a loop over a list may write its items: it writes something, or
+// passes an item to a function.
 func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 	var item *types.Var
 	if loop.Value != nil {

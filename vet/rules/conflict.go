@@ -173,10 +173,31 @@ func (p *pass) staleRetry(retry *ast.CallExpr) {
 		if object == nil || literal.Pos() <= object.Pos() && object.Pos() < literal.End() {
 			continue
 		}
-		if !p.mayRefresh(literal, call.CallExpr, object) {
+		before := p.upToFailure(literal.Body.List, call.CallExpr)
+		if !slices.ContainsFunc(before, func(s ast.Stmt) bool { return p.mayRefresh(s, call.CallExpr, object) }) {
 			p.reportf(call, "the retry writes the same stale %s again, which conflicts again: read it in the function that is retried", object.Name())
 		}
 	}
+}
+
+// upToFailure returns those of the statements of a function that run when a call in one of them
+// fails: not those behind the return of its error.
+func (p *pass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.Stmt {
+	for i, statement := range statements {
+		test, ok := statement.(*ast.IfStmt)
+		if !ok || !p.isErrorTest(test.Cond) || len(test.Body.List) == 0 {
+			continue
+		}
+		_, returns := test.Body.List[len(test.Body.List)-1].(*ast.ReturnStmt)
+		fails := test.Init
+		if fails == nil && i > 0 {
+			fails = statements[i-1]
+		}
+		if assign, ok := fails.(*ast.AssignStmt); ok && returns && ast.Unparen(assign.Rhs[0]) == failing {
+			return statements[:i+1]
+		}
+	}
+	return statements
 }
 
 // mayRefresh reports whether something in a function, other than one call, may read an object anew:

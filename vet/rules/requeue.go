@@ -133,7 +133,7 @@ func (p *pass) isMade(s ast.Stmt, within []ast.Node) bool {
 	return ok && len(assign.Lhs) == 1 && p.isKnownError(assign.Rhs[0], append(slices.Clone(within), s))
 }
 
-// makesError reports whether a call returns a new error: of fmt or of a package that is called errors.
+// makesError reports whether a call returns a new error: of fmt or of a package called errors.
 func (p *pass) makesError(call *ast.CallExpr) bool {
 	callee := typeutil.Callee(p.Info, call)
 	if callee == nil || callee.Pkg() == nil {

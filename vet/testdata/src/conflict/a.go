@@ -56,6 +56,26 @@ func (r *Reconciler) retried(ctx context.Context, app *api.App) error {
 		return err
 	}
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := r.Update(ctx, app); err != nil { // want `the retry writes the same stale app again`
+			return err
+		}
+		return r.Get(ctx, client.ObjectKeyFromObject(app), app)
+	}); err != nil {
+		return err
+	}
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := r.Update(ctx, app)
+		if err != nil {
+			if err := r.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
+				return err
+			}
+			return err
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := r.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
 			return err
 		}
