@@ -28,7 +28,7 @@ var CrossNamespace = rule("crossnamespace", "an owner in another namespace than 
 			if owner == nil || child == nil || !p.isNamespaced(owner) {
 				return true
 			}
-			if namespace := p.namespaceOf(f, child); namespace != nil && p.isOther(namespace, owner) {
+			if namespace := p.namespaceOf(f, child, call.Pos()); namespace != nil && p.isOther(namespace, owner) {
 				p.reportf(call, "%s is in the namespace %s and its owner in its own: owners cannot be in other namespaces, so this fails; label it and delete it by a finalizer",
 					child.Name(), types.ExprString(namespace))
 			}
@@ -90,24 +90,31 @@ func (p *pass) isNamespaced(v *types.Var) bool {
 	return false
 }
 
-// namespaceOf returns the expression for the namespace of a variable that a literal is assigned to,
-// or nil.
-func (p *pass) namespaceOf(f *operator.Function, v *types.Var) ast.Expr {
+// namespaceOf returns the expression for the namespace that a variable has at a position, if it is
+// one of a literal or is assigned or set, or nil.
+func (p *pass) namespaceOf(f *operator.Function, v *types.Var, at token.Pos) ast.Expr {
 	var namespace ast.Expr
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
-		statement, ok := n.(*ast.AssignStmt)
-		if !ok || len(statement.Lhs) != len(statement.Rhs) {
-			return true
-		}
-		for i, left := range statement.Lhs {
-			switch selector, ok := ast.Unparen(left).(*ast.SelectorExpr); {
-			case p.Object(left) == v:
-				namespace = nil
-				if literal := literalOf(statement.Rhs[i]); literal != nil {
-					namespace = namespaceIn(literal)
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			selector, ok := n.Fun.(*ast.SelectorExpr)
+			if ok && n.Pos() < at && selector.Sel.Name == "SetNamespace" && len(n.Args) == 1 && p.Object(selector.X) == v {
+				namespace = n.Args[0]
+			}
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				selector, ok := ast.Unparen(left).(*ast.SelectorExpr)
+				switch {
+				case n.Pos() > at:
+				case p.Object(left) == v:
+					namespace = nil
+					if literal := literalOf(n.Rhs[min(i, len(n.Rhs)-1)]); literal != nil {
+						namespace = namespaceIn(literal)
+					}
+				case ok && p.Root(left) == v && selector.Sel.Name == "Namespace" && len(n.Lhs) == len(n.Rhs) &&
+					strings.Count(types.ExprString(left), ".") <= 2:
+					namespace = n.Rhs[i]
 				}
-			case ok && p.Root(left) == v && selector.Sel.Name == "Namespace" && strings.Count(types.ExprString(left), ".") <= 2:
-				namespace = statement.Rhs[i]
 			}
 		}
 		return true

@@ -60,3 +60,26 @@ func (r *Reconciler) configuration(ctx context.Context, app *api.App) error {
 	}
 	return r.Create(ctx, config)
 }
+
+// A namespace that is only a default is replaced before.
+func (r *Reconciler) moved(ctx context.Context, app *api.App) error {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: "default"}}
+	config.SetNamespace(app.Namespace)
+	if err := ctrl.SetControllerReference(app, config, r.Scheme); err != nil {
+		return err
+	}
+	return r.Create(ctx, config)
+}
+
+// The namespace is another after the owner is set in this one.
+func (r *Reconciler) copied(ctx context.Context, app *api.App) error {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace}}
+	if err := ctrl.SetControllerReference(app, config, r.Scheme); err != nil {
+		return err
+	}
+	if err := r.Create(ctx, config); err != nil {
+		return err
+	}
+	config = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: "default"}}
+	return r.Create(ctx, config)
+}

@@ -25,6 +25,7 @@ type ObjectMeta struct {
 
 func (m *ObjectMeta) GetName() string            { return m.Name }
 func (m *ObjectMeta) GetNamespace() string       { return m.Namespace }
+func (m *ObjectMeta) SetNamespace(n string)      { m.Namespace = n }
 func (m *ObjectMeta) GetResourceVersion() string { return m.ResourceVersion }
 func (m *ObjectMeta) GetGeneration() int64       { return m.Generation }
 
