@@ -134,14 +134,14 @@ func namespaceIn(literal *ast.CompositeLit) ast.Expr {
 	return nil
 }
 
-// isOther reports whether an expression for a namespace is a literal, a namespace of the cluster's
-// own, or a part of the owner's spec. A constant with a name may be the namespace of the operator,
+// isOther reports whether an expression for a namespace is a literal, a namespace that each cluster
+// has, or a part of the owner's spec. A constant with a name may be the namespace of the operator,
 // where the owner may be as well, and so may a literal that says so.
 func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
 	if value := p.Info.Types[namespace].Value; value != nil && value.Kind() == constant.String {
 		name := constant.StringVal(value)
 		_, literal := ast.Unparen(namespace).(*ast.BasicLit)
-		return strings.HasPrefix(name, "kube-") || literal && name != "" &&
+		return strings.HasPrefix(name, "kube-") || name == "default" || literal && name != "" &&
 			!strings.Contains(name, "operator") && !strings.Contains(name, "system")
 	}
 	if star, ok := ast.Unparen(namespace).(*ast.StarExpr); ok {

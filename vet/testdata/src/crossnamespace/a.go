@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
+const namespaceDefault = "default"
+
 type Reconciler struct {
 	client.Client
 	Scheme *runtime.Scheme
@@ -37,6 +39,10 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App, node *corev1.Node) 
 	}
 	monitor := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: "monitoring"}}
 	if err := ctrl.SetControllerReference(app, monitor, r.Scheme); err != nil { // want `monitor is in the namespace "monitoring"`
+		return err
+	}
+	standard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app.Name, Namespace: namespaceDefault}}
+	if err := ctrl.SetControllerReference(app, standard, r.Scheme); err != nil { // want `standard is in the namespace namespaceDefault`
 		return err
 	}
 	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: "kube-system"}}
