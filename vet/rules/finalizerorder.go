@@ -26,7 +26,7 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 			flow.After(call, func(n ast.Node) bool {
 				proceed := true
 				operator.InspectOwn(n, func(n ast.Node) bool {
-					if add, ok := n.(*ast.CallExpr); ok && p.addsFinalizer(add) && p.isPrimary(add.Args[0]) {
+					if add, ok := n.(*ast.CallExpr); ok && p.ensuresFinalizer(add) {
 						p.reportf(add, "the finalizer is added after %s of line %d: if the process ends between them, nothing cleans up; add it and write it first",
 							types.ExprString(call.Fun), p.analysis.Fset.Position(call.Pos()).Line)
 						proceed = false
@@ -45,6 +45,17 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 func (p *pass) isPrimary(object ast.Expr) bool {
 	kind := p.KindOf(object)
 	return kind == nil || len(p.For) == 0 || p.isForKind(kind)
+}
+
+// ensuresFinalizer reports whether a call adds a finalizer to the object that the controller is for,
+// directly or in a function of the package that is named after that.
+func (p *pass) ensuresFinalizer(call *ast.CallExpr) bool {
+	if p.addsFinalizer(call) {
+		return p.isPrimary(call.Args[0])
+	}
+	f := p.Declared(call)
+	return f != nil && strings.Contains(strings.ToLower(f.Object.Name()), "finalizer") &&
+		containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.addsFinalizer(call) && p.isPrimary(call.Args[0]) })
 }
 
 func (p *pass) addsFinalizer(call *ast.CallExpr) bool {

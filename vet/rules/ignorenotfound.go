@@ -47,7 +47,7 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 		return
 	}
 	get := p.ClientCall(call)
-	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || len(statement.Body.List) == 0 {
+	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || !p.isFirst(r, get) || len(statement.Body.List) == 0 {
 		return
 	}
 	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {
@@ -97,6 +97,20 @@ func (p *pass) isFor(get *operator.Call) bool {
 		}
 	}
 	return len(p.For) == 0
+}
+
+// isFirst reports whether a Get reads an object of the kind that the reconcile first reads by its
+// request. An object of another kind and the same name belongs to that.
+func (p *pass) isFirst(r *operator.Reconciler, get *operator.Call) bool {
+	kind := p.KindOf(get.Object)
+	for _, call := range r.Reconcile.Calls {
+		if call.Key == nil || !p.isRequestKey(r, call.Key) {
+			continue
+		}
+		first := p.KindOf(call.Object)
+		return call == get || kind != nil && first != nil && first.Obj() == kind.Obj()
+	}
+	return true
 }
 
 // clientPackage returns the name by which the file of a reconciler imports the client package, or "".

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"regexp"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -31,6 +32,9 @@ var LeaderElection = rule("leaderelection", "an operator without leader election
 	}
 })
 
+// addsControllers matches the names of the functions that add controllers to a manager.
+var addsControllers = regexp.MustCompile(`^SetupWithManager$|^AddToManager$|^(?i:setup|add|register|create|init)\w*(Controller|Reconciler)s?(WithManager)?$`)
+
 // setsUpOperator reports whether a function of a program, or one that returns a manager, adds
 // controllers to it. Servers that watch what they serve run in every replica: those start the manager
 // beside something else.
@@ -43,7 +47,7 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		return false
 	}
 	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		return operator.CalleeName(call) == "SetupWithManager" ||
+		return addsControllers.MatchString(operator.CalleeName(call)) ||
 			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
 	})
 	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
@@ -53,7 +57,7 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		statement, ok := n.(*ast.GoStmt)
 		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
 	})
-	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode)
+	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode) && !contains(f.Decl.Body, elects)
 }
 
 // namesNode reports whether a node of the syntax is about the node of the cluster that the program
@@ -66,6 +70,16 @@ func namesNode(n ast.Node) bool {
 		return strings.Contains(strings.ToLower(n.Name), "nodename")
 	}
 	return false
+}
+
+// elects reports whether a node of the syntax names a leader election other than the manager's.
+func elects(n ast.Node) bool {
+	selector, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	id, ok := selector.X.(*ast.Ident)
+	return ok && (strings.HasPrefix(id.Name, "leader") || strings.Contains(selector.Sel.Name, "BecomeLeader"))
 }
 
 // options returns the literal that a variable is declared with, or nil if leader election may be set

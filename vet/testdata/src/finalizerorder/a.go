@@ -29,7 +29,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.nested(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.helped(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{}, r.early(ctx, app)
+}
+
+func (r *Reconciler) helped(ctx context.Context, app *api.App) error {
+	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {
+		return err
+	}
+	return r.ensureFinalizer(ctx, app) // want `the finalizer is added after r.Cloud.CreateBucket of line`
+}
+
+func (r *Reconciler) ensureFinalizer(ctx context.Context, app *api.App) error {
+	if controllerutil.AddFinalizer(app, finalizer) {
+		return r.Update(ctx, app)
+	}
+	return nil
 }
 
 func (r *Reconciler) late(ctx context.Context, app *api.App) error {

@@ -4,12 +4,17 @@ import (
 	"context"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+func newDeployment(name string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
+}
 
 type Reconciler struct {
 	client.Client
@@ -24,6 +29,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	secret := &corev1.Secret{}
 	secret.Name = req.Name + time.Now().String()
 	if err := r.Create(ctx, secret); err != nil { // want `every reconcile creates another Secret`
+		return ctrl.Result{}, err
+	}
+	deployment := newDeployment(req.Name)
+	if err := r.Create(ctx, deployment); err != nil { // want `every reconcile creates another Deployment`
 		return ctrl.Result{}, err
 	}
 	services := &corev1.ServiceList{}

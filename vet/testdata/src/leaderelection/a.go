@@ -24,6 +24,14 @@ func serves() {
 	go func() { mgr.Start(context.Background()) }()
 }
 
+func addsAll() {
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"}) // want `two replicas of this program would both reconcile`
+	setupControllers(mgr)
+	mgr.Start(context.Background())
+}
+
+func setupControllers(mgr ctrl.Manager) {}
+
 func webhooks() {
 	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
 	mgr.Start(context.Background())

@@ -49,3 +49,20 @@ func (r *Listing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	return ctrl.Result{}, nil
 }
+
+// Named gives what is created a name that stays, beside or instead of a generated one.
+type Named struct{ client.Client }
+
+func (r *Named) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: req.Name, GenerateName: req.Name + "-"}}
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, config)); err != nil {
+		return ctrl.Result{}, err
+	}
+	service := newService(req.Name)
+	service.Name, service.GenerateName = req.Name, ""
+	return ctrl.Result{}, client.IgnoreAlreadyExists(r.Create(ctx, service))
+}
+
+func newService(name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
+}
