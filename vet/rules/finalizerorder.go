@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -27,7 +28,7 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 				proceed := true
 				operator.InspectOwn(n, func(n ast.Node) bool {
 					if add, ok := n.(*ast.CallExpr); ok && p.ensuresFinalizer(add) {
-						p.reportf(add, "the finalizer is added after %s of line %d: if the process ends between them, nothing cleans up; add it and write it first",
+						p.reportf(add, "the finalizer is added after %s of line %d: nothing cleans up after an object that is deleted between them; add it and write it first",
 							types.ExprString(call.Fun), p.analysis.Fset.Position(call.Pos()).Line)
 						proceed = false
 					}
@@ -85,8 +86,12 @@ var (
 	inProcess = regexp.MustCompile(`Watch|Informer|Cache|Index|Metric|Session|Token|CRD|CustomResource|Namespace|RBAC|Owner`)
 )
 
+// inCluster matches the names of variables and types for what creates objects of the cluster.
+var inCluster = regexp.MustCompile(`(?i)kube|k8s|cluster|helper|build|cache|scope|manager`)
+
 // createsExternally reports whether a call creates something by a client that is a field of the
-// method's receiver and not one of Kubernetes, directly or in a method of the package.
+// method's receiver or a local variable and not one of Kubernetes, directly or in a method of the
+// package.
 func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function]bool) bool {
 	if f := p.Declared(call); f != nil {
 		if seen[f] || !p.Reconciles(f) {
@@ -104,8 +109,7 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 	if !ok || results.Len() == 0 || !operator.IsError(results.At(results.Len()-1).Type()) || !p.hasContext(callee) {
 		return false
 	}
-	client, ok := ast.Unparen(selector.X).(*ast.SelectorExpr)
-	if !ok || p.Root(client) == nil || p.kubernetes(callee) {
+	if p.kubernetes(callee) || !p.isClient(selector.X) {
 		return false
 	}
 	for v := range callee.Signature().Params().Variables() {
@@ -113,12 +117,24 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 			return false // what is created may have this object as its owner
 		}
 	}
-	for _, r := range p.Reconcilers {
-		if named := operator.Named(p.Root(client).Type()); named != nil && named.Obj() == r.Type {
-			return true
-		}
+	return true
+}
+
+// isClient reports whether an expression is a field of a reconciler, or a local variable that does not
+// look like one for the cluster.
+func (p *pass) isClient(e ast.Expr) bool {
+	root := p.Root(e)
+	if root == nil {
+		return false
 	}
-	return false
+	named := operator.Named(root.Type())
+	if _, ok := ast.Unparen(e).(*ast.Ident); ok {
+		return named != nil && !root.IsField() && root.Parent() != p.Types.Scope() &&
+			!inCluster.MatchString(root.Name()+" "+named.Obj().Name())
+	}
+	return slices.ContainsFunc(p.Reconcilers, func(r *operator.Reconciler) bool {
+		return named != nil && named.Obj() == r.Type
+	})
 }
 
 func (p *pass) hasContext(callee *types.Func) bool {

@@ -32,8 +32,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.helped(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.connected(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{}, r.early(ctx, app)
 }
+
+func (r *Reconciler) connected(ctx context.Context, app *api.App) error {
+	cloud, err := connect(app.Name)
+	if err != nil {
+		return err
+	}
+	if err := cloud.CreateBucket(ctx, app.Name); err != nil {
+		return err
+	}
+	if controllerutil.AddFinalizer(app, finalizer) { // want `the finalizer is added after cloud.CreateBucket of line`
+		return r.Update(ctx, app)
+	}
+	return nil
+}
+
+func connect(name string) (buckets, error) { return nil, nil }
 
 func (r *Reconciler) helped(ctx context.Context, app *api.App) error {
 	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {

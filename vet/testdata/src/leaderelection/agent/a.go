@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
