@@ -33,7 +33,7 @@ var LeaderElection = rule("leaderelection", "an operator without leader election
 })
 
 // addsControllers matches the names of the functions that add controllers to a manager.
-var addsControllers = regexp.MustCompile(`^SetupWithManager$|^AddToManager$|^(?i:setup|add|register|create|init)\w*(Controller|Reconciler)s?(WithManager)?$`)
+var addsControllers = regexp.MustCompile(`^SetupWithManager$|^(?i:setup|add|register|create|init)\w*(Controller|Reconciler)s?(WithManager)?$`)
 
 // setsUpOperator reports whether a function of a program, or one that returns a manager, adds
 // controllers to it. Servers that watch what they serve run in every replica: those start the manager
@@ -47,7 +47,7 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		return false
 	}
 	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		return addsControllers.MatchString(operator.CalleeName(call)) ||
+		return addsControllers.MatchString(operator.CalleeName(call)) || addsToManager(call) ||
 			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
 	})
 	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
@@ -59,6 +59,20 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 	})
 	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode) && !contains(f.Decl.Body, elects)
 }
+
+// addsToManager reports whether a call is one of AddToManager of something named like controllers:
+// indexes and webhooks, which run in every replica, are added to a manager by that name as well.
+func addsToManager(call *ast.CallExpr) bool {
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != "AddToManager" {
+		return false
+	}
+	id, ok := selector.X.(*ast.Ident)
+	return ok && aboutControllers.MatchString(id.Name)
+}
+
+// aboutControllers matches the names of packages and variables that are of controllers.
+var aboutControllers = regexp.MustCompile(`(?i)controller|reconciler`)
 
 // namesNode reports whether a node of the syntax is about the node of the cluster that the program
 // runs on: then it is an agent, of which each node has one that reconciles what is its own.

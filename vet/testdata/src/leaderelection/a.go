@@ -34,5 +34,18 @@ func setupControllers(mgr ctrl.Manager) {}
 
 func webhooks() {
 	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
+	var webhooks adder
+	webhooks.AddToManager(mgr)
+	mgr.Start(context.Background())
+}
+
+type adder struct{}
+
+func (adder) AddToManager(mgr ctrl.Manager) {}
+
+func addsByPackage() {
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"}) // want `two replicas of this program would both reconcile`
+	var controllers adder
+	controllers.AddToManager(mgr)
 	mgr.Start(context.Background())
 }
