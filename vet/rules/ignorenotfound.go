@@ -3,14 +3,16 @@ package rules
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 
 	"golang.org/x/tools/go/analysis"
 
 	"flyball.dev/vet/internal/operator"
 )
 
-// IgnoreNotFound reports reconciles that fail when what they are for has been deleted.
-var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted", func(p *pass) {
+// IgnoreNotFound reports reconciles that fail when what they are for has been deleted, and those that
+// end as a success whatever the error is.
+var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted, or hides every other error", func(p *pass) {
 	for _, r := range p.Reconcilers {
 		if r.Request == nil {
 			continue
@@ -28,7 +30,8 @@ var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its objec
 	}
 })
 
-// primary reports an if statement that returns the error of the Get of the request as it is.
+// primary reports an if statement that returns the error of the Get of the request as it is, or
+// drops it.
 func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
 	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
@@ -50,23 +53,23 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || !p.isFirst(r, get) || len(statement.Body.List) == 0 {
 		return
 	}
+	result, ok := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(result.Results) != 2 {
+		return
+	}
+	if succeeds(statement.Body) {
+		p.report(result.Results[1], hiddenMessage, p.ignoringNotFound(r, result.Results[1], condition.X)...)
+		return
+	}
 	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {
 		if e, ok := s.(*ast.ExprStmt); !ok || !isLog(callOf(e)) {
 			return
 		}
 	}
-	result, ok := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
-	if !ok || len(result.Results) != 2 {
-		return
-	}
 	switch returned := ast.Unparen(result.Results[1]).(type) {
 	case *ast.Ident:
 		if p.Object(returned) == p.Object(condition.X) {
-			var fixes []analysis.SuggestedFix
-			if name := p.clientPackage(r); name != "" {
-				fixes = append(fixes, replace("Ignore NotFound", returned.Pos(), returned.End(), name+".IgnoreNotFound("+returned.Name+")"))
-			}
-			p.report(returned, notFoundMessage, fixes...)
+			p.report(returned, notFoundMessage, p.ignoringNotFound(r, returned, condition.X)...)
 		}
 	case *ast.CallExpr:
 		if p.CallsFunction(returned, "fmt", "Errorf") {
@@ -75,7 +78,36 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	}
 }
 
-const notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
+const (
+	notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
+	hiddenMessage   = "the reconcile ends as a success whatever the error was, and nothing tries again: ignore only NotFound, by client.IgnoreNotFound"
+)
+
+// succeeds reports whether all returns of a block are of the empty result and no error.
+func succeeds(block *ast.BlockStmt) bool {
+	return !contains(block, func(n ast.Node) bool {
+		statement, ok := n.(*ast.ReturnStmt)
+		if !ok {
+			return false
+		}
+		if len(statement.Results) != 2 || !isNil(statement.Results[1]) {
+			return true
+		}
+		result := literalOf(statement.Results[0])
+		return result == nil || len(result.Elts) > 0
+	})
+}
+
+// ignoringNotFound returns the fix that replaces a returned value by an error without NotFound.
+func (p *pass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) []analysis.SuggestedFix {
+	name := p.clientPackage(r)
+	if name == "" {
+		return nil
+	}
+	return []analysis.SuggestedFix{
+		replace("Ignore NotFound", returned.Pos(), returned.End(), name+".IgnoreNotFound("+types.ExprString(err)+")"),
+	}
+}
 
 // isRequestKey reports whether the key of a Get is the request's, or is put together from it.
 func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {

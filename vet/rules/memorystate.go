@@ -23,10 +23,10 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 				switch root := p.Root(target); {
 				case root == nil || root.Name() == "_":
 				case p.isReconciler(f, root) && ast.Unparen(target) != ast.Expr(ident(target)):
-					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, or write what the next reconcile has to know to the object",
+					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
 						types.ExprString(target))
 				case root.Parent() == p.Types.Scope():
-					p.reportf(target, "a reconcile writes the package variable %s, which all workers share and a restart loses: keep it in a local variable, or write what the next reconcile has to know to the object",
+					p.reportf(target, "a reconcile writes the package variable %s, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
 						root.Name())
 				}
 			}
