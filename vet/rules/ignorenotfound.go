@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 
@@ -37,9 +38,14 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
 		return
 	}
-	source := statement.Init
-	if source == nil && len(before) > 0 {
-		source = before[len(before)-1]
+	source, hides := statement.Init, succeeds(statement.Body)
+	for _, s := range slices.Backward(before) {
+		if source != nil {
+			break
+		}
+		if _, ok := s.(*ast.IfStmt); !ok || !hides { // such as one that handles NotFound
+			source = s
+		}
 	}
 	assign, ok := source.(*ast.AssignStmt)
 	if !ok || len(assign.Lhs) != 1 || p.Object(condition.X) == nil || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
@@ -57,7 +63,7 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if !ok || len(result.Results) != 2 {
 		return
 	}
-	if succeeds(statement.Body) {
+	if hides {
 		p.report(result.Results[1], hiddenMessage, p.ignoringNotFound(r, result.Results[1], condition.X)...)
 		return
 	}

@@ -78,6 +78,13 @@ func (r *Hider) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		}
 		return ctrl.Result{}, nil
 	}
+	err = r.Get(ctx, req.NamespacedName, app)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, nil // want `ends as a success whatever the error was`
+	}
 	if err := r.Get(ctx, req.NamespacedName, app); apierrors.IsNotFound(err) {
 		return ctrl.Result{}, nil
 	}
