@@ -20,7 +20,10 @@ var GenerateName = rule("generatename", "a reconcile that creates another object
 				if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || !p.isNewName(f, create) {
 					continue
 				}
-				if !p.reads(r, kind) && !p.isChosen(r, create) {
+				if get := p.findsNothing(f, create); get != nil {
+					p.reportf(get, "this %s has a new name each time, so what there is from before is not found, and every reconcile creates another: give it a name that follows from its owner's, or list by a label",
+						kind.Obj().Name())
+				} else if !p.reads(r, kind) && !p.isChosen(r, create) {
 					p.reportf(create, "every reconcile creates another %s, with a name of its own: give it a name that follows from its owner's, or look for what there is first",
 						kind.Obj().Name())
 				}
@@ -50,6 +53,48 @@ func (p *pass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
 		}
 	}
 	return false
+}
+
+// findsNothing returns the Get before a create that looks for what is to be created by the new name
+// that this has, or nil.
+func (p *pass) findsNothing(f *operator.Function, create *operator.Call) *operator.Call {
+	object, kind := p.Object(create.Object), p.KindOf(create.Object)
+	if object == nil || p.assignments(f, object) != 1 {
+		return nil
+	}
+	for _, get := range f.Calls {
+		found := p.KindOf(get.Object)
+		if get.Verb == "Get" && get.Key != nil && get.Pos() < create.Pos() && found != nil && found.Obj() == kind.Obj() && p.isKeyOf(get.Key, object) {
+			return get
+		}
+	}
+	return nil
+}
+
+// isKeyOf reports whether a key is the name of an object.
+func (p *pass) isKeyOf(key ast.Expr, object *types.Var) bool {
+	if literal := literalOf(key); literal != nil && field(literal, "Name") != nil {
+		selector, ok := ast.Unparen(field(literal, "Name").Value).(*ast.SelectorExpr)
+		return ok && selector.Sel.Name == "Name" && p.Root(selector) == object
+	}
+	call, ok := ast.Unparen(key).(*ast.CallExpr)
+	return ok && len(call.Args) == 1 && operator.CalleeName(call) == "ObjectKeyFromObject" && p.Object(call.Args[0]) == object
+}
+
+// assignments returns how often a function assigns a variable.
+func (p *pass) assignments(f *operator.Function, v *types.Var) int {
+	n := 0
+	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
+		if statement, ok := node.(*ast.AssignStmt); ok {
+			for _, left := range statement.Lhs {
+				if p.Object(left) == v {
+					n++
+				}
+			}
+		}
+		return true
+	})
+	return n
 }
 
 // reads reports whether a reconciler may read objects of a kind.

@@ -38,7 +38,7 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
 		return
 	}
-	source, hides := statement.Init, succeeds(statement.Body)
+	source, hides := statement.Init, p.succeeds(statement.Body)
 	for _, s := range slices.Backward(before) {
 		if source != nil {
 			break
@@ -89,8 +89,9 @@ const (
 	hiddenMessage   = "the reconcile ends as a success whatever the error was, and nothing tries again: ignore only NotFound, by client.IgnoreNotFound"
 )
 
-// succeeds reports whether all returns of a block are of the empty result and no error.
-func succeeds(block *ast.BlockStmt) bool {
+// succeeds reports whether all returns of a block are of no error, and of a result that asks for
+// nothing.
+func (p *pass) succeeds(block *ast.BlockStmt) bool {
 	return !contains(block, func(n ast.Node) bool {
 		statement, ok := n.(*ast.ReturnStmt)
 		if !ok {
@@ -100,7 +101,11 @@ func succeeds(block *ast.BlockStmt) bool {
 			return true
 		}
 		result := literalOf(statement.Results[0])
-		return result == nil || len(result.Elts) > 0
+		if result == nil || field(result, "RequeueAfter") != nil {
+			return true
+		}
+		requeue := field(result, "Requeue")
+		return requeue != nil && (p.Info.Types[requeue.Value].Value == nil || isTrue(p.Info, requeue.Value))
 	})
 }
 

@@ -6,8 +6,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -45,4 +47,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
 	return ctrl.Result{}, r.Create(ctx, config)
+}
+
+// Looker looks for a pod by a name that it has not got yet.
+type Looker struct{ client.Client }
+
+func (r *Looker) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name, Namespace: req.Namespace}}
+	found := &corev1.Pod{}
+	err := r.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, found) // want `this Pod has a new name each time`
+	if apierrors.IsNotFound(err) {
+		err = r.Create(ctx, pod)
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	deployment := newDeployment(req.Name)
+	if err := r.Get(ctx, client.ObjectKeyFromObject(deployment), &appsv1.Deployment{}); err != nil { // want `this Deployment has a new name each time`
+		return ctrl.Result{}, r.Create(ctx, deployment)
+	}
+	return ctrl.Result{}, nil
 }

@@ -71,6 +71,12 @@ func (r *Hider) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{Requeue: false}, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{Requeue: true}, nil
+	}
 	err := r.Get(ctx, req.NamespacedName, app)
 	if err != nil {
 		if !apierrors.IsNotFound(err) {

@@ -66,3 +66,35 @@ func (r *Named) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 func newService(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
 }
+
+// Reading reads what it has created.
+type Reading struct{ client.Client }
+
+func (r *Reading) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(req.Namespace)); err != nil || len(pods.Items) > 0 {
+		return ctrl.Result{}, err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-", Namespace: req.Namespace}}
+	if err := r.Create(ctx, pod); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+}
+
+// Choosing creates where there is none that it was told of.
+type Choosing struct{ client.Client }
+
+func (r *Choosing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.App{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app.Status.Phase, Namespace: req.Namespace}}
+	err := r.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+	if err != nil {
+		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-", Namespace: req.Namespace}}
+		return ctrl.Result{}, r.Create(ctx, pod)
+	}
+	return ctrl.Result{}, nil
+}
