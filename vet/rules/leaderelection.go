@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
 	"regexp"
 	"strings"
@@ -50,14 +51,23 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		return addsControllers.MatchString(operator.CalleeName(call)) || addsToManager(call) ||
 			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
 	})
-	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe")
-	})
+	serves := containsCall(f.Decl.Body, p.serves)
 	beside := contains(f.Decl.Body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.GoStmt)
 		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
 	})
 	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode) && !contains(f.Decl.Body, elects)
+}
+
+// serves reports whether a call starts a server, or adds something other than metrics to the one that
+// has no handler. Profiles and metrics are what operators serve too.
+func (p *pass) serves(call *ast.CallExpr) bool {
+	if p.CallsFunction(call, "net/http", "Handle", "HandleFunc") && len(call.Args) == 2 {
+		pattern := p.Info.Types[call.Args[0]].Value
+		return pattern == nil || constant.StringVal(pattern) != "/metrics"
+	}
+	return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe") &&
+		(len(call.Args) == 0 || !isNil(call.Args[len(call.Args)-1]))
 }
 
 // addsToManager reports whether a call is one of AddToManager of something named like controllers:
