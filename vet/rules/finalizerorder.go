@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"regexp"
 	"slices"
@@ -64,19 +65,36 @@ func (p *pass) addsFinalizer(call *ast.CallExpr) bool {
 }
 
 // touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
-// or in a function of the package.
+// or in a function of the package. What is done with an object that is being deleted does not count.
 func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
 	touches := func(call *ast.CallExpr) bool {
 		return p.addsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
 	}
-	return containsCall(body, func(call *ast.CallExpr) bool {
-		if call.Pos() >= before.Pos() {
-			return false
+	found := false
+	walk(body, func(n ast.Node, within []ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || call.Pos() >= before.Pos() || slices.ContainsFunc(within, func(n ast.Node) bool { return isOfDeleted(n, call) }) {
+			return
 		}
-		if f := p.Declared(call); f != nil && containsCall(f.Decl.Body, touches) {
-			return true
+		f := p.Declared(call)
+		found = found || touches(call) || f != nil && containsCall(f.Decl.Body, touches)
+	})
+	return found
+}
+
+// isOfDeleted reports whether a node is an if statement that does something only to an object that is
+// being deleted, and another one is of that.
+func isOfDeleted(n, inner ast.Node) bool {
+	statement, ok := n.(*ast.IfStmt)
+	return ok && inner.Pos() < statement.Body.End() && contains(statement.Cond, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.UnaryExpr:
+			call, ok := n.X.(*ast.CallExpr)
+			return ok && n.Op == token.NOT && operator.CalleeName(call) == "IsZero" && strings.Contains(types.ExprString(call), "DeletionTimestamp")
+		case *ast.BinaryExpr:
+			return n.Op == token.NEQ && isNil(n.Y) && strings.Contains(types.ExprString(n.X), "DeletionTimestamp")
 		}
-		return touches(call)
+		return false
 	})
 }
 

@@ -38,7 +38,7 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
 		return
 	}
-	source, hides := statement.Init, p.succeeds(statement.Body)
+	source, hides := statement.Init, p.succeeds(r, statement.Body)
 	for _, s := range slices.Backward(before) {
 		if source != nil {
 			break
@@ -91,7 +91,7 @@ const (
 
 // succeeds reports whether all returns of a block are of no error, and of a result that asks for
 // nothing.
-func (p *pass) succeeds(block *ast.BlockStmt) bool {
+func (p *pass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
 	return !contains(block, func(n ast.Node) bool {
 		statement, ok := n.(*ast.ReturnStmt)
 		if !ok {
@@ -101,12 +101,38 @@ func (p *pass) succeeds(block *ast.BlockStmt) bool {
 			return true
 		}
 		result := literalOf(statement.Results[0])
+		if v := p.Object(statement.Results[0]); v != nil {
+			result = p.onlyValue(r.Reconcile, v)
+		}
 		if result == nil || field(result, "RequeueAfter") != nil {
 			return true
 		}
 		requeue := field(result, "Requeue")
 		return requeue != nil && (p.Info.Types[requeue.Value].Value == nil || isTrue(p.Info, requeue.Value))
 	})
+}
+
+// onlyValue returns the literal that is all that a function assigns to a variable or its fields, or nil.
+func (p *pass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
+	var literal *ast.CompositeLit
+	n := 0
+	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
+		if statement, ok := node.(*ast.AssignStmt); ok {
+			for i, left := range statement.Lhs {
+				if p.Root(left) == v {
+					n++
+					if len(statement.Lhs) == len(statement.Rhs) {
+						literal = literalOf(statement.Rhs[i])
+					}
+				}
+			}
+		}
+		return true
+	})
+	if n != 1 {
+		return nil
+	}
+	return literal
 }
 
 // ignoringNotFound returns the fix that replaces a returned value by an error without NotFound.

@@ -23,6 +23,12 @@ type Reconciler struct {
 
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &api.App{}
+	if err := r.deletedFirst(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.deletedElse(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.late(ctx, app); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -100,5 +106,36 @@ func (r *Reconciler) early(ctx context.Context, app *api.App) error {
 		return err
 	}
 	controllerutil.AddFinalizer(app, finalizer+"2")
+	return r.Update(ctx, app)
+}
+
+func (r *Reconciler) deletedFirst(ctx context.Context, app *api.App) error {
+	if !app.DeletionTimestamp.IsZero() {
+		if controllerutil.ContainsFinalizer(app, finalizer) {
+			controllerutil.RemoveFinalizer(app, finalizer)
+			return r.Update(ctx, app)
+		}
+		return nil
+	}
+	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {
+		return err
+	}
+	if controllerutil.AddFinalizer(app, finalizer) { // want `the finalizer is added after r.Cloud.CreateBucket of line`
+		return r.Update(ctx, app)
+	}
+	return nil
+}
+
+func (r *Reconciler) deletedElse(ctx context.Context, app *api.App) error {
+	if app.DeletionTimestamp != nil {
+		return nil
+	} else if !controllerutil.ContainsFinalizer(app, finalizer) {
+		controllerutil.AddFinalizer(app, finalizer)
+		return r.Update(ctx, app)
+	}
+	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {
+		return err
+	}
+	controllerutil.AddFinalizer(app, finalizer)
 	return r.Update(ctx, app)
 }

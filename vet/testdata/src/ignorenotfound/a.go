@@ -77,6 +77,18 @@ func (r *Hider) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
 		return ctrl.Result{Requeue: true}, nil
 	}
+	result, later := ctrl.Result{}, ctrl.Result{RequeueAfter: time.Second}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return result, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return later, nil
+	}
+	soon := ctrl.Result{}
+	soon.RequeueAfter = time.Second
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return soon, nil
+	}
 	err := r.Get(ctx, req.NamespacedName, app)
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
