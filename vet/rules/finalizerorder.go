@@ -99,7 +99,7 @@ func isOfDeleted(n, inner ast.Node) bool {
 }
 
 var (
-	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert)`)
+	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert|Insert|Grant)`)
 	// What is created in the process, or in the cluster, needs no finalizer.
 	inProcess = regexp.MustCompile(`Watch|Informer|Cache|Index|Metric|Session|Token|CRD|CustomResource|Namespace|RBAC|Owner`)
 )

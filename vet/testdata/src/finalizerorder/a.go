@@ -14,6 +14,7 @@ const finalizer = "example.com/bucket"
 type buckets interface {
 	CreateBucket(ctx context.Context, name string) error
 	DeleteBucket(ctx context.Context, name string) error
+	GrantAccess(ctx context.Context, name string) error
 }
 
 type Reconciler struct {
@@ -75,10 +76,10 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, app *api.App) error {
 }
 
 func (r *Reconciler) late(ctx context.Context, app *api.App) error {
-	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {
+	if err := r.Cloud.GrantAccess(ctx, app.Name); err != nil {
 		return err
 	}
-	controllerutil.AddFinalizer(app, finalizer) // want `the finalizer is added after r.Cloud.CreateBucket of line`
+	controllerutil.AddFinalizer(app, finalizer) // want `the finalizer is added after r.Cloud.GrantAccess of line`
 	return r.Update(ctx, app)
 }
 
