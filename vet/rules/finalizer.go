@@ -15,11 +15,10 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 		return name == "RemoveFinalizer" || name == "SetFinalizers" || name == "Finalizers" || name == "Finalize" ||
 			strings.Contains(strings.ToLower(name), "removefinalizer") || strings.Contains(strings.ToLower(name), "deletefinalizer")
 	})
-	looks := p.mentionsName(func(name string) bool {
-		name = strings.ToLower(name)
-		return strings.Contains(name, "deletion") || strings.Contains(name, "deleted") ||
-			strings.Contains(name, "deleting") || strings.Contains(name, "terminating")
-	})
+	looks := p.mentionsName(deletion.MatchString)
+	for _, r := range p.Reconcilers {
+		p.addedUnseen(r)
+	}
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -39,6 +38,34 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 		})
 	}
 })
+
+var (
+	deletion = regexp.MustCompile(`(?i)deletion|deleted|deleting|terminating`)
+	cleansUp = regexp.MustCompile(`(?i:delet|terminat|clean|teardown|destroy|remove)|[fF]inaliz(e|ation)($|[A-Z])`)
+)
+
+// addedUnseen reports a finalizer that a Reconcile adds before it looks whether the object is being
+// deleted, if it looks later.
+func (p *pass) addedUnseen(r *operator.Reconciler) {
+	var adds *ast.CallExpr
+	looked := false
+	operator.InspectOwn(r.Reconcile.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if adds == nil {
+				looked = looked || cleansUp.MatchString(n.Name)
+			} else if !looked && deletion.MatchString(n.Name) {
+				looked = true
+				p.report(adds, "DeletionTimestamp is looked at later: a finalizer cannot be added to an object that is being deleted, so look first")
+			}
+		case *ast.CallExpr:
+			if adds == nil && p.addsFinalizer(n) && p.isPrimary(n.Args[0]) {
+				adds = n
+			}
+		}
+		return true
+	})
+}
 
 var cleans = regexp.MustCompile(`(?i)delet|finaliz|clean|teardown|destroy|remove|uninstall|terminat|reconcile`)
 

@@ -2,8 +2,10 @@ package rules
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -26,8 +28,8 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 			flow.After(call, func(n ast.Node) bool {
 				proceed := true
 				operator.InspectOwn(n, func(n ast.Node) bool {
-					if add, ok := n.(*ast.CallExpr); ok && p.addsFinalizer(add) && p.isPrimary(add.Args[0]) {
-						p.reportf(add, "the finalizer is added after %s of line %d: if the process ends between them, nothing cleans up; add it and write it first",
+					if add, ok := n.(*ast.CallExpr); ok && p.ensuresFinalizer(add) {
+						p.reportf(add, "the finalizer is added after %s of line %d: nothing cleans up after an object that is deleted between them; add it and write it first",
 							types.ExprString(call.Fun), p.analysis.Fset.Position(call.Pos()).Line)
 						proceed = false
 					}
@@ -47,35 +49,67 @@ func (p *pass) isPrimary(object ast.Expr) bool {
 	return kind == nil || len(p.For) == 0 || p.isForKind(kind)
 }
 
+// ensuresFinalizer reports whether a call adds a finalizer to the object that the controller is for,
+// directly or in a function of the package that is named after that.
+func (p *pass) ensuresFinalizer(call *ast.CallExpr) bool {
+	if p.addsFinalizer(call) {
+		return p.isPrimary(call.Args[0])
+	}
+	f := p.Declared(call)
+	return f != nil && strings.Contains(strings.ToLower(f.Object.Name()), "finalizer") &&
+		containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.addsFinalizer(call) && p.isPrimary(call.Args[0]) })
+}
+
 func (p *pass) addsFinalizer(call *ast.CallExpr) bool {
 	return p.CallsRuntime(call, "controller/controllerutil", "AddFinalizer")
 }
 
 // touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
-// or in a function of the package.
+// or in a function of the package. What is done with an object that is being deleted does not count.
 func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
 	touches := func(call *ast.CallExpr) bool {
 		return p.addsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
 	}
-	return containsCall(body, func(call *ast.CallExpr) bool {
-		if call.Pos() >= before.Pos() {
-			return false
+	found := false
+	walk(body, func(n ast.Node, within []ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || call.Pos() >= before.Pos() || slices.ContainsFunc(within, func(n ast.Node) bool { return isOfDeleted(n, call) }) {
+			return
 		}
-		if f := p.Declared(call); f != nil && containsCall(f.Decl.Body, touches) {
-			return true
+		f := p.Declared(call)
+		found = found || touches(call) || f != nil && containsCall(f.Decl.Body, touches)
+	})
+	return found
+}
+
+// isOfDeleted reports whether a node is an if statement that does something only to an object that is
+// being deleted, and another one is of that.
+func isOfDeleted(n, inner ast.Node) bool {
+	statement, ok := n.(*ast.IfStmt)
+	return ok && inner.Pos() < statement.Body.End() && contains(statement.Cond, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.UnaryExpr:
+			call, ok := n.X.(*ast.CallExpr)
+			return ok && n.Op == token.NOT && operator.CalleeName(call) == "IsZero" && strings.Contains(types.ExprString(call), "DeletionTimestamp")
+		case *ast.BinaryExpr:
+			return n.Op == token.NEQ && isNil(n.Y) && strings.Contains(types.ExprString(n.X), "DeletionTimestamp")
 		}
-		return touches(call)
+		return false
 	})
 }
 
 var (
-	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert)`)
+	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert|Insert|Grant)`)
 	// What is created in the process, or in the cluster, needs no finalizer.
 	inProcess = regexp.MustCompile(`Watch|Informer|Cache|Index|Metric|Session|Token|CRD|CustomResource|Namespace|RBAC|Owner`)
 )
 
+// inCluster matches the names of variables and types for what creates objects of the cluster.
+var inCluster = regexp.MustCompile(`(?i)kube|k8s|cluster|helper|build|cache|scope|manager`)
+
 // createsExternally reports whether a call creates something by a client that is a field of the
-// method's receiver and not one of Kubernetes, directly or in a method of the package.
+// method's receiver or a local variable and not one of Kubernetes, directly or in a method of the
+// package.
 func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function]bool) bool {
 	if f := p.Declared(call); f != nil {
 		if seen[f] || !p.Reconciles(f) {
@@ -93,8 +127,7 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 	if !ok || results.Len() == 0 || !operator.IsError(results.At(results.Len()-1).Type()) || !p.hasContext(callee) {
 		return false
 	}
-	client, ok := ast.Unparen(selector.X).(*ast.SelectorExpr)
-	if !ok || p.Root(client) == nil || p.kubernetes(callee) {
+	if p.kubernetes(callee) || !p.isClient(selector.X) {
 		return false
 	}
 	for v := range callee.Signature().Params().Variables() {
@@ -102,12 +135,24 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 			return false // what is created may have this object as its owner
 		}
 	}
-	for _, r := range p.Reconcilers {
-		if named := operator.Named(p.Root(client).Type()); named != nil && named.Obj() == r.Type {
-			return true
-		}
+	return true
+}
+
+// isClient reports whether an expression is a field of a reconciler, or a local variable that does not
+// look like one for the cluster.
+func (p *pass) isClient(e ast.Expr) bool {
+	root := p.Root(e)
+	if root == nil {
+		return false
 	}
-	return false
+	named := operator.Named(root.Type())
+	if _, ok := ast.Unparen(e).(*ast.Ident); ok {
+		return named != nil && !root.IsField() && root.Parent() != p.Types.Scope() &&
+			!inCluster.MatchString(root.Name()+" "+named.Obj().Name())
+	}
+	return slices.ContainsFunc(p.Reconcilers, func(r *operator.Reconciler) bool {
+		return named != nil && named.Obj() == r.Type
+	})
 }
 
 func (p *pass) hasContext(callee *types.Func) bool {

@@ -20,7 +20,10 @@ var GenerateName = rule("generatename", "a reconcile that creates another object
 				if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || !p.isNewName(f, create) {
 					continue
 				}
-				if !p.reads(r, kind) && !p.isChosen(r, create) {
+				if get := p.findsNothing(f, create); get != nil {
+					p.reportf(get, "this %s has a new name each time, so what there is from before is not found, and every reconcile creates another: give it a name that follows from its owner's, or list by a label",
+						kind.Obj().Name())
+				} else if !p.reads(r, kind) && !p.isChosen(r, create) {
 					p.reportf(create, "every reconcile creates another %s, with a name of its own: give it a name that follows from its owner's, or look for what there is first",
 						kind.Obj().Name())
 				}
@@ -52,6 +55,48 @@ func (p *pass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
 	return false
 }
 
+// findsNothing returns the Get before a create that looks for what is to be created by the new name
+// that this has, or nil.
+func (p *pass) findsNothing(f *operator.Function, create *operator.Call) *operator.Call {
+	object, kind := p.Object(create.Object), p.KindOf(create.Object)
+	if object == nil || p.assignments(f, object) != 1 {
+		return nil
+	}
+	for _, get := range f.Calls {
+		found := p.KindOf(get.Object)
+		if get.Verb == "Get" && get.Key != nil && get.Pos() < create.Pos() && found != nil && found.Obj() == kind.Obj() && p.isKeyOf(get.Key, object) {
+			return get
+		}
+	}
+	return nil
+}
+
+// isKeyOf reports whether a key is the name of an object.
+func (p *pass) isKeyOf(key ast.Expr, object *types.Var) bool {
+	if literal := literalOf(key); literal != nil && field(literal, "Name") != nil {
+		selector, ok := ast.Unparen(field(literal, "Name").Value).(*ast.SelectorExpr)
+		return ok && selector.Sel.Name == "Name" && p.Root(selector) == object
+	}
+	call, ok := ast.Unparen(key).(*ast.CallExpr)
+	return ok && len(call.Args) == 1 && operator.CalleeName(call) == "ObjectKeyFromObject" && p.Object(call.Args[0]) == object
+}
+
+// assignments returns how often a function assigns a variable.
+func (p *pass) assignments(f *operator.Function, v *types.Var) int {
+	n := 0
+	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
+		if statement, ok := node.(*ast.AssignStmt); ok {
+			for _, left := range statement.Lhs {
+				if p.Object(left) == v {
+					n++
+				}
+			}
+		}
+		return true
+	})
+	return n
+}
+
 // reads reports whether a reconciler may read objects of a kind.
 func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
 	for _, f := range r.Reachable {
@@ -78,16 +123,26 @@ func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
 // isNewName reports whether the name of what is created is new each time: it is generated, random or
 // the time.
 func (p *pass) isNewName(f *operator.Function, create *operator.Call) bool {
-	object := p.Object(create.Object)
+	kind := p.KindOf(create.Object)
 	if literal := literalOf(create.Object); literal != nil {
 		return p.newNameIn(literal)
 	}
-	if object == nil {
+	if call, ok := ast.Unparen(create.Object).(*ast.CallExpr); ok {
+		return p.makesNewName(call, kind)
+	}
+	object := p.Object(create.Object)
+	if object == nil || p.isNamed(f, object) {
 		return false
 	}
 	return contains(f.Decl.Body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
-		if !ok || len(statement.Lhs) != len(statement.Rhs) {
+		if !ok {
+			return false
+		}
+		if call, ok := ast.Unparen(statement.Rhs[0]).(*ast.CallExpr); ok && p.Object(statement.Lhs[0]) == object && p.makesNewName(call, kind) {
+			return true
+		}
+		if len(statement.Lhs) != len(statement.Rhs) {
 			return false
 		}
 		for i, left := range statement.Lhs {
@@ -105,17 +160,49 @@ func (p *pass) isNewName(f *operator.Function, create *operator.Call) bool {
 	})
 }
 
+// makesNewName reports whether a call calls a function of the package that makes an object of a kind
+// with a name that is new each time.
+func (p *pass) makesNewName(call *ast.CallExpr, kind *types.Named) bool {
+	f := p.Declared(call)
+	return f != nil && contains(f.Decl.Body, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if !ok || !p.newNameIn(literal) {
+			return false
+		}
+		made := operator.Named(p.Info.TypeOf(literal))
+		return made != nil && made.Obj() == kind.Obj()
+	})
+}
+
+// isNamed reports whether a function gives an object a name that is not new each time.
+func (p *pass) isNamed(f *operator.Function, object *types.Var) bool {
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				selector, ok := left.(*ast.SelectorExpr)
+				if ok && selector.Sel.Name == "Name" && p.Root(left) == object && len(n.Lhs) == len(n.Rhs) && !p.isRandom(n.Rhs[i]) {
+					return true
+				}
+			}
+		case *ast.CallExpr:
+			selector, ok := n.Fun.(*ast.SelectorExpr)
+			return ok && selector.Sel.Name == "SetName" && p.Root(selector.X) == object && len(n.Args) == 1 && !p.isRandom(n.Args[0])
+		}
+		return false
+	})
+}
+
 // newNameIn reports whether the metadata in a literal has a name that is new each time.
 func (p *pass) newNameIn(literal *ast.CompositeLit) bool {
 	meta := field(literal, "ObjectMeta")
 	if meta == nil || literalOf(meta.Value) == nil {
 		return false
 	}
-	if field(literalOf(meta.Value), "GenerateName") != nil {
-		return true
+	if name := field(literalOf(meta.Value), "Name"); name != nil {
+		return p.isRandom(name.Value)
 	}
-	name := field(literalOf(meta.Value), "Name")
-	return name != nil && p.isRandom(name.Value)
+	return field(literalOf(meta.Value), "GenerateName") != nil
 }
 
 // isRandom reports whether an expression calls for a random value or the time.

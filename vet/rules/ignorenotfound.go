@@ -3,14 +3,17 @@ package rules
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 
 	"flyball.dev/vet/internal/operator"
 )
 
-// IgnoreNotFound reports reconciles that fail when what they are for has been deleted.
-var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted", func(p *pass) {
+// IgnoreNotFound reports reconciles that fail when what they are for has been deleted, and those that
+// end as a success whatever the error is.
+var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted, or hides every other error", func(p *pass) {
 	for _, r := range p.Reconcilers {
 		if r.Request == nil {
 			continue
@@ -28,15 +31,21 @@ var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its objec
 	}
 })
 
-// primary reports an if statement that returns the error of the Get of the request as it is.
+// primary reports an if statement that returns the error of the Get of the request as it is, or
+// drops it.
 func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
 	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
 		return
 	}
-	source := statement.Init
-	if source == nil && len(before) > 0 {
-		source = before[len(before)-1]
+	source, hides := statement.Init, p.succeeds(r, statement.Body)
+	for _, s := range slices.Backward(before) {
+		if source != nil {
+			break
+		}
+		if _, ok := s.(*ast.IfStmt); !ok || !hides { // such as one that handles NotFound
+			source = s
+		}
 	}
 	assign, ok := source.(*ast.AssignStmt)
 	if !ok || len(assign.Lhs) != 1 || p.Object(condition.X) == nil || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
@@ -47,7 +56,15 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 		return
 	}
 	get := p.ClientCall(call)
-	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || len(statement.Body.List) == 0 {
+	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || !p.isFirst(r, get) || len(statement.Body.List) == 0 {
+		return
+	}
+	result, ok := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(result.Results) != 2 {
+		return
+	}
+	if hides {
+		p.report(result.Results[1], hiddenMessage, p.ignoringNotFound(r, result.Results[1], condition.X)...)
 		return
 	}
 	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {
@@ -55,18 +72,10 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 			return
 		}
 	}
-	result, ok := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
-	if !ok || len(result.Results) != 2 {
-		return
-	}
 	switch returned := ast.Unparen(result.Results[1]).(type) {
 	case *ast.Ident:
 		if p.Object(returned) == p.Object(condition.X) {
-			var fixes []analysis.SuggestedFix
-			if name := p.clientPackage(r); name != "" {
-				fixes = append(fixes, replace("Ignore NotFound", returned.Pos(), returned.End(), name+".IgnoreNotFound("+returned.Name+")"))
-			}
-			p.report(returned, notFoundMessage, fixes...)
+			p.report(returned, notFoundMessage, p.ignoringNotFound(r, returned, condition.X)...)
 		}
 	case *ast.CallExpr:
 		if p.CallsFunction(returned, "fmt", "Errorf") {
@@ -75,7 +84,67 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	}
 }
 
-const notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
+const (
+	notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
+	hiddenMessage   = "the reconcile ends as a success whatever the error was, and nothing tries again: ignore only NotFound, by client.IgnoreNotFound"
+)
+
+// succeeds reports whether all returns of a block are of no error, and of a result that asks for
+// nothing.
+func (p *pass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
+	return !contains(block, func(n ast.Node) bool {
+		statement, ok := n.(*ast.ReturnStmt)
+		if !ok {
+			return false
+		}
+		if len(statement.Results) != 2 || !isNil(statement.Results[1]) {
+			return true
+		}
+		result := literalOf(statement.Results[0])
+		if v := p.Object(statement.Results[0]); v != nil {
+			result = p.onlyValue(r.Reconcile, v)
+		}
+		if result == nil || field(result, "RequeueAfter") != nil {
+			return true
+		}
+		requeue := field(result, "Requeue")
+		return requeue != nil && (p.Info.Types[requeue.Value].Value == nil || isTrue(p.Info, requeue.Value))
+	})
+}
+
+// onlyValue returns the literal that is all that a function assigns to a variable or its fields, or nil.
+func (p *pass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
+	var literal *ast.CompositeLit
+	n := 0
+	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
+		if statement, ok := node.(*ast.AssignStmt); ok {
+			for i, left := range statement.Lhs {
+				if p.Root(left) == v {
+					n++
+					if len(statement.Lhs) == len(statement.Rhs) {
+						literal = literalOf(statement.Rhs[i])
+					}
+				}
+			}
+		}
+		return true
+	})
+	if n != 1 {
+		return nil
+	}
+	return literal
+}
+
+// ignoringNotFound returns the fix that replaces a returned value by an error without NotFound.
+func (p *pass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) []analysis.SuggestedFix {
+	name := p.clientPackage(r)
+	if name == "" {
+		return nil
+	}
+	return []analysis.SuggestedFix{
+		replace("Ignore NotFound", returned.Pos(), returned.End(), name+".IgnoreNotFound("+types.ExprString(err)+")"),
+	}
+}
 
 // isRequestKey reports whether the key of a Get is the request's, or is put together from it.
 func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
@@ -97,6 +166,20 @@ func (p *pass) isFor(get *operator.Call) bool {
 		}
 	}
 	return len(p.For) == 0
+}
+
+// isFirst reports whether a Get reads an object of the kind that the reconcile first reads by its
+// request. An object of another kind and the same name belongs to that.
+func (p *pass) isFirst(r *operator.Reconciler, get *operator.Call) bool {
+	kind := p.KindOf(get.Object)
+	for _, call := range r.Reconcile.Calls {
+		if call.Key == nil || !p.isRequestKey(r, call.Key) {
+			continue
+		}
+		first := p.KindOf(call.Object)
+		return call == get || kind != nil && first != nil && first.Obj() == kind.Obj()
+	}
+	return true
 }
 
 // clientPackage returns the name by which the file of a reconciler imports the client package, or "".

@@ -2,7 +2,9 @@ package rules
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
+	"regexp"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -31,6 +33,9 @@ var LeaderElection = rule("leaderelection", "an operator without leader election
 	}
 })
 
+// addsControllers matches the names of the functions that add controllers to a manager.
+var addsControllers = regexp.MustCompile(`^SetupWithManager$|^(?i:setup|add|register|create|init)\w*(Controller|Reconciler)s?(WithManager)?$`)
+
 // setsUpOperator reports whether a function of a program, or one that returns a manager, adds
 // controllers to it. Servers that watch what they serve run in every replica: those start the manager
 // beside something else.
@@ -43,18 +48,41 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 		return false
 	}
 	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		return operator.CalleeName(call) == "SetupWithManager" ||
+		return addsControllers.MatchString(operator.CalleeName(call)) || addsToManager(call) ||
 			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
 	})
-	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe")
-	})
+	serves := containsCall(f.Decl.Body, p.serves)
 	beside := contains(f.Decl.Body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.GoStmt)
 		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
 	})
-	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode)
+	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode) && !contains(f.Decl.Body, elects)
 }
+
+// serves reports whether a call starts a server, or adds something other than metrics to the one that
+// has no handler. Profiles and metrics are what operators serve too.
+func (p *pass) serves(call *ast.CallExpr) bool {
+	if p.CallsFunction(call, "net/http", "Handle", "HandleFunc") && len(call.Args) == 2 {
+		pattern := p.Info.Types[call.Args[0]].Value
+		return pattern == nil || constant.StringVal(pattern) != "/metrics"
+	}
+	return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe") &&
+		(len(call.Args) == 0 || !isNil(call.Args[len(call.Args)-1]))
+}
+
+// addsToManager reports whether a call is one of AddToManager of something named like controllers:
+// indexes and webhooks, which run in every replica, are added to a manager by that name as well.
+func addsToManager(call *ast.CallExpr) bool {
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != "AddToManager" {
+		return false
+	}
+	id, ok := selector.X.(*ast.Ident)
+	return ok && aboutControllers.MatchString(id.Name)
+}
+
+// aboutControllers matches the names of packages and variables that are of controllers.
+var aboutControllers = regexp.MustCompile(`(?i)controller|reconciler`)
 
 // namesNode reports whether a node of the syntax is about the node of the cluster that the program
 // runs on: then it is an agent, of which each node has one that reconciles what is its own.
@@ -66,6 +94,16 @@ func namesNode(n ast.Node) bool {
 		return strings.Contains(strings.ToLower(n.Name), "nodename")
 	}
 	return false
+}
+
+// elects reports whether a node of the syntax names a leader election other than the manager's.
+func elects(n ast.Node) bool {
+	selector, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	id, ok := selector.X.(*ast.Ident)
+	return ok && (strings.HasPrefix(id.Name, "leader") || strings.Contains(selector.Sel.Name, "BecomeLeader"))
 }
 
 // options returns the literal that a variable is declared with, or nil if leader election may be set

@@ -2,8 +2,10 @@ package rules
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -46,33 +48,97 @@ func listScope() *analysis.Analyzer {
 	return a
 }
 
-// searches reports whether a loop over a list that follows it compares the metadata of the objects.
+// searches reports whether a loop over a list that follows it picks objects by their metadata.
 func (p *pass) searches(f *operator.Function, list *operator.Call) bool {
 	variable := p.Object(list.Object)
-	return variable != nil && contains(f.Decl.Body, func(n ast.Node) bool {
+	if variable == nil || p.isAlternative(f, list, variable) {
+		return false
+	}
+	return contains(f.Decl.Body, func(n ast.Node) bool {
 		loop, ok := n.(*ast.RangeStmt)
-		return ok && loop.Pos() > list.End() && p.Root(loop.X) == variable && contains(loop.Body, comparesMetadata)
+		return ok && loop.Pos() > list.End() && p.Root(loop.X) == variable && p.picks(loop, variable)
 	})
 }
 
-// comparesMetadata reports whether a node is an equality of the name, the namespace, a label or the
-// node of an object with something other than a constant.
-func comparesMetadata(n ast.Node) bool {
-	binary, ok := n.(*ast.BinaryExpr)
-	if !ok || binary.Op != token.EQL && binary.Op != token.NEQ {
-		return false
-	}
-	if _, constant := binary.Y.(*ast.BasicLit); constant {
-		return false
-	}
-	return contains(binary.X, isMetadataField) || contains(binary.Y, isMetadataField)
+// isAlternative reports whether a function lists into the same variable with a scope as well: then
+// the list of all is chosen, or what is left if the other fails.
+func (p *pass) isAlternative(f *operator.Function, list *operator.Call, variable *types.Var) bool {
+	return slices.ContainsFunc(f.Calls, func(other *operator.Call) bool {
+		return other != list && other.Verb == "List" && p.Object(other.Object) == variable && p.scope(other) != (scope{})
+	})
 }
 
-func isMetadataField(n ast.Node) bool {
-	selector, ok := n.(*ast.SelectorExpr)
-	if !ok {
-		return false
+// picks reports whether a loop does something only for objects whose metadata equals a value. A
+// constant may be what a few of them are treated by, unless the loop leaves the others out.
+func (p *pass) picks(loop *ast.RangeStmt, list *types.Var) bool {
+	elements := p.elements(loop, list)
+	found := false
+	walk(loop.Body, func(n ast.Node, within []ast.Node) {
+		binary, ok := n.(*ast.BinaryExpr)
+		if !ok || binary.Op != token.EQL && binary.Op != token.NEQ {
+			return
+		}
+		value := binary.Y
+		if !contains(binary.X, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
+			value = binary.X
+			if !contains(binary.Y, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
+				return
+			}
+		}
+		statement := conditionOf(binary, within)
+		skips := statement != nil && len(statement.Body.List) == 1 && isContinue(statement.Body.List[0])
+		if skips == (binary.Op == token.EQL) {
+			return // all but those
+		}
+		known := p.Info.Types[value].Value
+		found = found || known == nil || known.Kind() == constant.String && constant.StringVal(known) != "" &&
+			(skips || len(loop.Body.List) == 1)
+	})
+	return found
+}
+
+// elements returns the variables for the objects of a list in a loop.
+func (p *pass) elements(loop *ast.RangeStmt, list *types.Var) []*types.Var {
+	elements := []*types.Var{list}
+	if loop.Value != nil {
+		elements = append(elements, p.Object(loop.Value))
 	}
+	ast.Inspect(loop.Body, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok && assign.Tok == token.DEFINE && len(assign.Lhs) == len(assign.Rhs) {
+			for i, right := range assign.Rhs {
+				if root := p.Root(right); root != nil && slices.Contains(elements, root) {
+					elements = append(elements, p.Object(assign.Lhs[i]))
+				}
+			}
+		}
+		return true
+	})
+	return elements
+}
+
+// conditionOf returns the innermost if statement whose condition an expression is in, or nil.
+func conditionOf(e ast.Expr, within []ast.Node) *ast.IfStmt {
+	for _, n := range slices.Backward(within) {
+		if statement, ok := n.(*ast.IfStmt); ok && statement.Cond.Pos() <= e.Pos() && e.End() <= statement.Cond.End() {
+			return statement
+		}
+	}
+	return nil
+}
+
+func isContinue(s ast.Stmt) bool {
+	branch, ok := s.(*ast.BranchStmt)
+	return ok && branch.Tok == token.CONTINUE
+}
+
+// isMetadataOf reports whether a node is the name, the namespace, a label or the node of one of the
+// objects.
+func (p *pass) isMetadataOf(n ast.Node, objects []*types.Var) bool {
+	selector, ok := n.(*ast.SelectorExpr)
+	return ok && isMetadataField(selector) && slices.Contains(objects, p.Root(selector.X))
+}
+
+func isMetadataField(selector *ast.SelectorExpr) bool {
 	switch selector.Sel.Name {
 	case "Name", "GetName", "Namespace", "GetNamespace", "Labels", "GetLabels", "NodeName":
 		return true

@@ -16,17 +16,17 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 			continue
 		}
 		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
-			for _, target := range append(written(p.Info, n), p.readInto(n)...) {
+			for _, target := range slices.Concat(written(p.Info, n), p.readInto(n), p.mutated(n)) {
 				if p.initializes(target, within) || returnsIfSet(f.Decl.Body, target) {
 					continue
 				}
 				switch root := p.Root(target); {
 				case root == nil || root.Name() == "_":
 				case p.isReconciler(f, root) && ast.Unparen(target) != ast.Expr(ident(target)):
-					p.reportf(target, "a reconcile writes %s of its reconciler: memory is lost at a restart and shared by all workers, so compute it anew or write it to the object",
+					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
 						types.ExprString(target))
 				case root.Parent() == p.Types.Scope():
-					p.reportf(target, "a reconcile writes the package variable %s: memory is lost at a restart and shared by all workers, so compute it anew or write it to the object",
+					p.reportf(target, "a reconcile writes the package variable %s, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
 						root.Name())
 				}
 			}
@@ -101,8 +101,41 @@ func (p *pass) readInto(n ast.Node) []ast.Expr {
 	return nil
 }
 
+// mutated returns what a method is called on that writes its receiver without a lock, if it is a
+// method of the package.
+func (p *pass) mutated(n ast.Node) []ast.Expr {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || p.Declared(call) == nil || !p.mutates(p.Declared(call)) {
+		return nil
+	}
+	return []ast.Expr{selector.X}
+}
+
+// mutates reports whether a method writes fields of its receiver, other than once, without a lock.
+func (p *pass) mutates(f *operator.Function) bool {
+	receiver := f.Receiver()
+	if receiver == nil || locks(f.Decl.Body) || p.isCalledLocked(f) {
+		return false
+	}
+	if _, ok := types.Unalias(receiver.Type()).(*types.Pointer); !ok {
+		return false
+	}
+	found := false
+	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+		for _, target := range written(p.Info, n) {
+			found = found || p.Root(target) == receiver && ident(target) == nil &&
+				!p.initializes(target, within) && !returnsIfSet(f.Decl.Body, target)
+		}
+	})
+	return found
+}
+
 // initializes reports whether a write is of something that an if statement around it has found to
-// be nil, or that it writes together with what it has found to be nil or false.
+// be unset, or that it writes together with what it has found to be so.
 func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 	for _, n := range within {
 		statement, ok := n.(*ast.IfStmt)
@@ -113,8 +146,8 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 			var unset ast.Expr
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
-				if n.Op == token.EQL && isNil(n.Y) {
-					unset = n.X
+				if n.Op == token.EQL {
+					unset = comparedToUnset(n)
 				}
 			case *ast.UnaryExpr:
 				if n.Op == token.NOT {
@@ -130,6 +163,19 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 	return false
 }
 
+// comparedToUnset returns what a comparison compares to nil or the empty string, or whose length it
+// compares to 0, or nil.
+func comparedToUnset(n *ast.BinaryExpr) ast.Expr {
+	literal, _ := ast.Unparen(n.Y).(*ast.BasicLit)
+	switch call, ok := ast.Unparen(n.X).(*ast.CallExpr); {
+	case isNil(n.Y), literal != nil && literal.Value == `""`:
+		return n.X
+	case ok && literal != nil && literal.Value == "0" && operator.CalleeName(call) == "len" && len(call.Args) == 1:
+		return call.Args[0]
+	}
+	return nil
+}
+
 // writes reports whether a statement of a body assigns an expression.
 func writes(body *ast.BlockStmt, e ast.Expr) bool {
 	return contains(body, func(n ast.Node) bool {
@@ -140,7 +186,7 @@ func writes(body *ast.BlockStmt, e ast.Expr) bool {
 	})
 }
 
-// returnsIfSet reports whether a body returns before a write if what it writes is not nil.
+// returnsIfSet reports whether a body returns before a write if what it writes is set.
 func returnsIfSet(body *ast.BlockStmt, target ast.Expr) bool {
 	return contains(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
@@ -149,8 +195,11 @@ func returnsIfSet(body *ast.BlockStmt, target ast.Expr) bool {
 		}
 		condition, ok := ast.Unparen(statement.Cond).(*ast.BinaryExpr)
 		_, returns := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
-		return ok && returns && condition.Op == token.NEQ && isNil(condition.Y) &&
-			types.ExprString(condition.X) == types.ExprString(target)
+		if !ok || !returns || condition.Op != token.NEQ {
+			return false
+		}
+		set := comparedToUnset(condition)
+		return set != nil && types.ExprString(set) == types.ExprString(target)
 	})
 }
 

@@ -3,6 +3,7 @@ package ignorenotfound
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"api"
 	corev1 "k8s.io/api/core/v1"
@@ -50,4 +51,60 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&api.App{}).Complete(r)
+}
+
+// Hider is a reconciler whose errors nobody sees.
+type Hider struct{ client.Client }
+
+func (r *Hider) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.App{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, nil
+		}
+		fmt.Println(err)
+		return ctrl.Result{}, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{Requeue: false}, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{Requeue: true}, nil
+	}
+	result, later := ctrl.Result{}, ctrl.Result{RequeueAfter: time.Second}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return result, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return later, nil
+	}
+	soon := ctrl.Result{}
+	soon.RequeueAfter = time.Second
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return soon, nil
+	}
+	err := r.Get(ctx, req.NamespacedName, app)
+	if err != nil {
+		if !apierrors.IsNotFound(err) {
+			return ctrl.Result{}, fmt.Errorf("get: %w", err)
+		}
+		return ctrl.Result{}, nil
+	}
+	err = r.Get(ctx, req.NamespacedName, app)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, nil // want `ends as a success whatever the error was`
+	}
+	if err := r.Get(ctx, req.NamespacedName, app); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, nil
 }

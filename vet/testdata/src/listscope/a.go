@@ -36,6 +36,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, nil
 		}
 	}
+	secrets := &corev1.SecretList{}
+	if err := r.List(ctx, secrets); err != nil { // want `every event lists every Secret of the cluster`
+		return ctrl.Result{}, err
+	}
+	for _, secret := range secrets.Items {
+		if secret.Name == "license" {
+			return ctrl.Result{}, nil
+		}
+	}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if secret.GetNamespace() == req.Namespace {
+			return ctrl.Result{}, nil
+		}
+	}
 	return ctrl.Result{}, r.more(ctx, req)
 }
 

@@ -11,6 +11,21 @@ import (
 
 var seen = map[string]bool{}
 
+var rollout steps
+
+// steps is state that its methods write.
+type steps struct {
+	app  string
+	next int
+}
+
+func (s *steps) begin(app string) {
+	s.app = app
+	s.next = 0
+}
+
+func (s *steps) done() bool { return s.next == 3 }
+
 type Reconciler struct {
 	client.Client
 	app   *api.App
@@ -20,6 +35,7 @@ type Reconciler struct {
 	ready map[string]bool
 	mu    sync.Mutex
 	lazy  map[string]string
+	steps steps
 }
 
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -29,6 +45,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	delete(r.ready, req.Name) // want `writes r.ready of its reconciler`
 	if r.lazy == nil {
 		r.lazy = map[string]string{}
+	}
+	rollout.begin(req.Name) // want `writes the package variable rollout`
+	r.steps.begin(req.Name) // want `writes r.steps of its reconciler`
+	own := &steps{}
+	own.begin(req.Name)
+	if rollout.done() || own.done() {
+		return ctrl.Result{}, nil
 	}
 	name := req.Name
 	name += "x"

@@ -8,6 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Kube creates objects of the cluster.
+type Kube struct{}
+
+func NewKube() *Kube { return &Kube{} }
+
+func (k *Kube) CreateSecret(ctx context.Context, name string) error { return nil }
+
 // Children creates objects of the cluster.
 type Children interface {
 	EnsureWorkload(ctx context.Context, app *api.App) error

@@ -24,7 +24,42 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if err := r.local(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.helped(ctx, app); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{}, r.sync(ctx, app)
+}
+
+// The helper creates objects of the cluster.
+func (r *Reconciler) local(ctx context.Context, app *api.App) error {
+	helper := platform.NewKube()
+	if err := helper.CreateSecret(ctx, app.Name); err != nil {
+		return err
+	}
+	if controllerutil.AddFinalizer(app, finalizer) {
+		return r.Update(ctx, app)
+	}
+	return nil
+}
+
+func (r *Reconciler) helped(ctx context.Context, app *api.App) error {
+	if err := r.ensureFinalizer(ctx, app); err != nil {
+		return err
+	}
+	if err := r.Cloud.EnsureNetwork(ctx, app.Name); err != nil {
+		return err
+	}
+	return r.ensureFinalizer(ctx, app)
+}
+
+func (r *Reconciler) ensureFinalizer(ctx context.Context, app *api.App) error {
+	if controllerutil.AddFinalizer(app, finalizer) {
+		return r.Update(ctx, app)
+	}
+	return nil
 }
 
 // What is created is of the cluster, and its owner is the app.

@@ -49,3 +49,52 @@ func (r *Listing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	return ctrl.Result{}, nil
 }
+
+// Named gives what is created a name that stays, beside or instead of a generated one.
+type Named struct{ client.Client }
+
+func (r *Named) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: req.Name, GenerateName: req.Name + "-"}}
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, config)); err != nil {
+		return ctrl.Result{}, err
+	}
+	service := newService(req.Name)
+	service.Name, service.GenerateName = req.Name, ""
+	return ctrl.Result{}, client.IgnoreAlreadyExists(r.Create(ctx, service))
+}
+
+func newService(name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
+}
+
+// Reading reads what it has created.
+type Reading struct{ client.Client }
+
+func (r *Reading) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(req.Namespace)); err != nil || len(pods.Items) > 0 {
+		return ctrl.Result{}, err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-", Namespace: req.Namespace}}
+	if err := r.Create(ctx, pod); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+}
+
+// Choosing creates where there is none that it was told of.
+type Choosing struct{ client.Client }
+
+func (r *Choosing) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.App{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app.Status.Phase, Namespace: req.Namespace}}
+	err := r.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+	if err != nil {
+		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: req.Name + "-", Namespace: req.Namespace}}
+		return ctrl.Result{}, r.Create(ctx, pod)
+	}
+	return ctrl.Result{}, nil
+}

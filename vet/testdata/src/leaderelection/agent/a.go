@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,4 +13,20 @@ func main() {
 	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
 	_ = node
 	ctrl.NewControllerManagedBy(mgr)
+}
+
+// leader is a leader election of another library.
+var leader election
+
+type election struct{}
+
+func (election) Become(ctx context.Context, lock string) error { return nil }
+
+func elected() {
+	if err := leader.Become(context.Background(), "app-lock"); err != nil {
+		return
+	}
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
+	ctrl.NewControllerManagedBy(mgr)
+	mgr.Start(context.Background())
 }

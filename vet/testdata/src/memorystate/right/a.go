@@ -2,6 +2,7 @@ package right
 
 import (
 	"context"
+	"os"
 	"sync"
 
 	"api"
@@ -16,6 +17,9 @@ type Reconciler struct {
 	remote client.Client
 	zone   string
 	ready  bool
+	uid    string
+	zones  []string
+	counts counts
 }
 
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -27,6 +31,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.zone = "a"
 		r.ready = true
 	}
+	r.discover()
+	r.counts.add(req.Name)
 	app := &api.App{}
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -38,6 +44,30 @@ func (r *Reconciler) remember(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put(name)
+}
+
+// discover finds out once what never changes.
+func (r *Reconciler) discover() {
+	if r.uid == "" {
+		if uid := os.Getenv("POD_UID"); uid != "" {
+			r.uid = uid
+		}
+	}
+	if len(r.zones) == 0 {
+		r.zones = []string{r.zone}
+	}
+}
+
+// counts may be used by several workers.
+type counts struct {
+	mu    sync.Mutex
+	names map[string]int
+}
+
+func (c *counts) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names[name]++
 }
 
 // put is called with mu.
