@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/token"
 	"go/types"
 	"slices"
@@ -25,8 +26,13 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
-				if ok && selector.Sel.Name == "Requeue" && len(n.Rhs) == len(n.Lhs) && isTrue(p.Info, n.Rhs[i]) &&
-					operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") {
+				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !isTrue(p.Info, n.Rhs[i]) ||
+					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.passesOnRequeue(within) {
+					continue
+				}
+				if after := p.requeueAfter(p.Root(selector.X), within); after != nil {
+					p.besideAfter(n, after)
+				} else {
 					p.report(n, requeueMessage)
 				}
 			}
@@ -34,21 +40,66 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 	})
 })
 
-const requeueMessage = "Requeue: true is deprecated: return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
+const requeueMessage = "Requeue: true leaves the time to the rate limiter, milliseconds at first and minutes in the end, and is deprecated: " +
+	"return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
 
 // requeue reports a literal with Requeue: true. It is without effect beside RequeueAfter and beside
 // an error, so there it can be removed.
 func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, within []ast.Node) {
-	if field(literal, "RequeueAfter") != nil {
-		p.report(requeue, "Requeue: true has no effect beside RequeueAfter", remove(literal, requeue))
-		return
-	}
 	if statement, ok := within[len(within)-1].(*ast.ReturnStmt); ok && len(statement.Results) == 2 &&
 		p.isKnownError(statement.Results[1], within) {
 		p.report(requeue, "Requeue: true has no effect beside an error", remove(literal, requeue))
 		return
 	}
-	p.report(requeue, requeueMessage)
+	if after := field(literal, "RequeueAfter"); after != nil {
+		p.besideAfter(requeue, after.Value, remove(literal, requeue))
+		return
+	}
+	if !p.passesOnRequeue(within) {
+		p.report(requeue, requeueMessage)
+	}
+}
+
+// besideAfter reports a Requeue: true beside RequeueAfter. If that may be 0, which is no time, then
+// Requeue has an effect there, and nothing can be removed.
+func (p *pass) besideAfter(at ast.Node, after ast.Expr, fixes ...analysis.SuggestedFix) {
+	if value := p.Info.Types[after].Value; value != nil && constant.Sign(value) > 0 {
+		p.report(at, "Requeue: true has no effect beside RequeueAfter", fixes...)
+		return
+	}
+	p.reportf(at, "Requeue: true has an effect here only if %s is 0, and then a deprecated one: see to it that it is not, and remove Requeue",
+		types.ExprString(after))
+}
+
+// requeueAfter returns what the RequeueAfter of a result is assigned in the innermost block, or nil.
+func (p *pass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
+	block, ok := within[len(within)-1].(*ast.BlockStmt)
+	if !ok || result == nil {
+		return nil
+	}
+	for _, statement := range block.List {
+		assignment, ok := statement.(*ast.AssignStmt)
+		if !ok || len(assignment.Lhs) != 1 || len(assignment.Rhs) != 1 {
+			continue
+		}
+		selector, ok := assignment.Lhs[0].(*ast.SelectorExpr)
+		if ok && selector.Sel.Name == "RequeueAfter" && p.Root(selector.X) == result {
+			return assignment.Rhs[0]
+		}
+	}
+	return nil
+}
+
+// passesOnRequeue reports whether an if statement around a node asks for the Requeue of a result, to
+// pass on that of another reconciler.
+func (p *pass) passesOnRequeue(within []ast.Node) bool {
+	return slices.ContainsFunc(within, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		return ok && contains(statement.Cond, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			return ok && selector.Sel.Name == "Requeue" && operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result")
+		})
+	})
 }
 
 // remove returns the fix that removes an element of a literal.

@@ -16,17 +16,17 @@ func hot(ready bool, err error) (ctrl.Result, error) {
 		return ctrl.Result{Requeue: true, RequeueAfter: time.Second}, nil // want `no effect beside RequeueAfter`
 	}
 	if ready {
-		return ctrl.Result{RequeueAfter: time.Second, Requeue: true}, fmt.Errorf("no") // want `no effect beside RequeueAfter`
+		return ctrl.Result{RequeueAfter: time.Second, Requeue: true}, fmt.Errorf("no") // want `no effect beside an error`
 	}
-	return ctrl.Result{Requeue: true}, nil // want `Requeue: true is deprecated`
+	return ctrl.Result{Requeue: true}, nil // want `Requeue: true leaves the time to the rate limiter`
 }
 
 func maybe(err error) (ctrl.Result, error) {
-	return ctrl.Result{Requeue: true}, err // want `Requeue: true is deprecated`
+	return ctrl.Result{Requeue: true}, err // want `Requeue: true leaves the time to the rate limiter`
 }
 
 func assigned() (result reconcile.Result, err error) {
-	result.Requeue = true // want `Requeue: true is deprecated`
+	result.Requeue = true // want `Requeue: true leaves the time to the rate limiter`
 	return result, nil
 }
 
@@ -36,4 +36,34 @@ func quiet() (ctrl.Result, error) {
 	_ = ctrl.Result{Requeue: true}
 	_ = ctrl.Result{Requeue: true} //flyball:ignore requeue as above
 	return ctrl.Result{RequeueAfter: time.Minute}, nil
+}
+
+const pause = time.Minute
+
+func zero(pause time.Duration) (result ctrl.Result, err error) {
+	if pause < time.Second {
+		return ctrl.Result{Requeue: true, RequeueAfter: pause}, nil // want `an effect here only if pause is 0`
+	}
+	result.RequeueAfter = time.Until(time.Time{})
+	result.Requeue = true // want `an effect here only if time.Until\(time.Time{}\) is 0`
+	return result, nil
+}
+
+func constant() (result ctrl.Result, err error) {
+	result.RequeueAfter = pause
+	result.Requeue = true // want `no effect beside RequeueAfter`
+	return result, nil
+}
+
+// merged passes on what other reconcilers ask for.
+func merged(results ...ctrl.Result) (all ctrl.Result) {
+	for _, result := range results {
+		if result.Requeue {
+			all.Requeue = true
+		}
+		if result.Requeue && result.RequeueAfter == 0 {
+			return ctrl.Result{Requeue: true}
+		}
+	}
+	return all
 }
