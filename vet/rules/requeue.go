@@ -12,8 +12,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// Requeue reports results with Requeue: true, which make hot loops.
-var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops", func(p *pass) {
+// Requeue reports results with Requeue: true, which make hot loops, and those that an error overrides.
+var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops, or one that an error overrides", func(p *pass) {
 	p.walk(func(n ast.Node, within []ast.Node) {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
@@ -22,6 +22,8 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 			}
 			if kv := field(n, "Requeue"); kv != nil && isTrue(p.Info, kv.Value) {
 				p.requeue(n, kv, within)
+			} else if kv := field(n, "RequeueAfter"); kv != nil && !p.isZero(kv.Value) && p.isBesideError(within) {
+				p.report(kv, "RequeueAfter has no effect beside an error, after which the rate limiter decides when the next reconcile is: return the one or the other")
 			}
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
@@ -46,8 +48,7 @@ const requeueMessage = "Requeue: true leaves the time to the rate limiter, milli
 // requeue reports a literal with Requeue: true. It is without effect beside RequeueAfter and beside
 // an error, so there it can be removed.
 func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, within []ast.Node) {
-	if statement, ok := within[len(within)-1].(*ast.ReturnStmt); ok && len(statement.Results) == 2 &&
-		p.isKnownError(statement.Results[1], within) {
+	if p.isBesideError(within) {
 		p.report(requeue, "Requeue: true has no effect beside an error", remove(literal, requeue))
 		return
 	}
@@ -58,6 +59,17 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 	if !p.passesOnRequeue(within) {
 		p.report(requeue, requeueMessage)
 	}
+}
+
+// isBesideError reports whether what is in some nodes is returned together with an error.
+func (p *pass) isBesideError(within []ast.Node) bool {
+	statement, ok := within[len(within)-1].(*ast.ReturnStmt)
+	return ok && len(statement.Results) == 2 && p.isKnownError(statement.Results[1], within)
+}
+
+func (p *pass) isZero(e ast.Expr) bool {
+	value := p.Info.Types[e].Value
+	return value != nil && constant.Sign(value) == 0
 }
 
 // besideAfter reports a Requeue: true beside RequeueAfter. If that may be 0, which is no time, then

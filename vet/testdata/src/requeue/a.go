@@ -67,3 +67,13 @@ func merged(results ...ctrl.Result) (all ctrl.Result) {
 	}
 	return all
 }
+
+func overridden(err error) (ctrl.Result, error) {
+	if err != nil {
+		return ctrl.Result{RequeueAfter: pause}, fmt.Errorf("no: %w", err) // want `RequeueAfter has no effect beside an error`
+	}
+	if err := fmt.Errorf("no"); err != nil {
+		return ctrl.Result{RequeueAfter: 0}, err
+	}
+	return ctrl.Result{RequeueAfter: pause}, err
+}
