@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 
@@ -139,7 +140,7 @@ func (p *pass) isKnownError(e ast.Expr, within []ast.Node) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.CallExpr:
 		return p.CallsFunction(e, "fmt", "Errorf") || p.CallsFunction(e, "errors", "New") ||
-			slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
+			wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
 				return operator.IsError(p.Info.TypeOf(argument)) && p.isKnownError(argument, within)
 			})
 	case *ast.Ident:
@@ -158,12 +159,23 @@ func (p *pass) isKnownError(e ast.Expr, within []ast.Node) bool {
 	return false
 }
 
+// wraps reports whether a call that is given an error returns one, unlike one that ignores some.
+func wraps(call *ast.CallExpr) bool {
+	name := strings.ToLower(operator.CalleeName(call))
+	return !strings.Contains(name, "ignore") && !strings.Contains(name, "filter") && !strings.Contains(name, "notfound")
+}
+
 // assignedBefore reports whether a statement of a body that stands before a position assigns a
-// variable.
+// variable something else than an error that wraps its own.
 func (p *pass) assignedBefore(body *ast.BlockStmt, v *types.Var, before token.Pos) bool {
 	return contains(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
-		return ok && statement.Pos() < before && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool { return p.Object(left) == v })
+		if !ok || statement.Pos() >= before || !slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool { return p.Object(left) == v }) {
+			return false
+		}
+		call, ok := statement.Rhs[0].(*ast.CallExpr)
+		return !ok || len(statement.Lhs) != 1 || !wraps(call) ||
+			!slices.ContainsFunc(call.Args, func(argument ast.Expr) bool { return p.Object(argument) == v })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -76,4 +77,27 @@ func overridden(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: 0}, err
 	}
 	return ctrl.Result{RequeueAfter: pause}, err
+}
+
+func wrapped(err error) (ctrl.Result, error) {
+	if err != nil {
+		err = fmt.Errorf("wrapped: %w", err)
+		return ctrl.Result{RequeueAfter: pause}, err // want `RequeueAfter has no effect beside an error`
+	}
+	return ctrl.Result{}, nil
+}
+
+func ignored(err error) (ctrl.Result, error) {
+	if err != nil {
+		return ctrl.Result{RequeueAfter: pause}, client.IgnoreNotFound(err)
+	}
+	if err != nil {
+		err = client.IgnoreNotFound(err)
+		return ctrl.Result{RequeueAfter: pause}, err
+	}
+	if err != nil {
+		err = nil
+		return ctrl.Result{RequeueAfter: pause}, err
+	}
+	return ctrl.Result{}, nil
 }
