@@ -55,11 +55,11 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 // retries reports whether the block of a statement ends with the return of another error, or of the
 // time of the next reconcile, so that the reconcile runs again whatever this write did.
 func (p *pass) retries(n ast.Node, within []ast.Node) bool {
-	block, ok := within[len(within)-1].(*ast.BlockStmt)
-	if !ok {
+	block := statements(within[len(within)-1])
+	if len(block) == 0 {
 		return false
 	}
-	statement, ok := block.List[len(block.List)-1].(*ast.ReturnStmt)
+	statement, ok := block[len(block)-1].(*ast.ReturnStmt)
 	if !ok || statement.Pos() < n.Pos() || len(statement.Results) == 0 {
 		return false
 	}

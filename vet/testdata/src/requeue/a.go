@@ -1,6 +1,7 @@
 package requeue
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,6 +98,28 @@ func ignored(err error) (ctrl.Result, error) {
 	}
 	if err != nil {
 		err = nil
+		return ctrl.Result{RequeueAfter: pause}, err
+	}
+	return ctrl.Result{}, nil
+}
+
+func known(err error, ready bool) (ctrl.Result, error) {
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{RequeueAfter: pause}, err // want `RequeueAfter has no effect beside an error`
+	}
+	if err != nil && ready {
+		return ctrl.Result{RequeueAfter: pause}, err // want `RequeueAfter has no effect beside an error`
+	}
+	if !ready {
+		err := errors.New("not ready")
+		return ctrl.Result{RequeueAfter: pause}, err // want `RequeueAfter has no effect beside an error`
+	}
+	if ready {
+		err = errors.New("ready")
+		err = nil
+		return ctrl.Result{RequeueAfter: pause}, err
+	}
+	if err != nil || ready {
 		return ctrl.Result{RequeueAfter: pause}, err
 	}
 	return ctrl.Result{}, nil
