@@ -74,14 +74,20 @@ func (p *pass) mutations() []*operator.Call {
 	return all
 }
 
-// markers returns what the markers of the package grant.
+// markers returns what the markers of the package grant, and reports groups that are none.
 func (p *pass) markers() []grant {
 	var all []grant
 	for _, file := range p.Files {
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
 				if match := marker.FindStringSubmatch(comment.Text); match != nil {
-					all = append(all, parseMarker(strings.TrimSpace(match[1])))
+					granted := parseMarker(strings.TrimSpace(match[1]))
+					for _, group := range granted.groups {
+						if name, version, ok := strings.Cut(group, "/"); ok {
+							p.reportf(comment, "the group of a role has no version, so this grants nothing: write %s without /%s", name, version)
+						}
+					}
+					all = append(all, granted)
 				}
 			}
 		}
