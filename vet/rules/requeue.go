@@ -58,9 +58,21 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 		p.besideAfter(requeue, after.Value, remove(literal, requeue))
 		return
 	}
-	if !p.passesOnRequeue(within) {
+	switch {
+	case p.passesOnRequeue(within):
+	case afterConflict(within):
+		p.report(requeue, "Requeue: true is deprecated: return the conflict, which the rate limiter tries again in the same way")
+	default:
 		p.report(requeue, requeueMessage)
 	}
+}
+
+// afterConflict reports whether a node is in an if statement about a conflict.
+func afterConflict(within []ast.Node) bool {
+	return slices.ContainsFunc(within, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		return ok && containsCall(statement.Cond, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "IsConflict" })
+	})
 }
 
 // isBesideError reports whether what is in some nodes is returned together with an error.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -121,6 +122,16 @@ func known(err error, ready bool) (ctrl.Result, error) {
 	}
 	if err != nil || ready {
 		return ctrl.Result{RequeueAfter: pause}, err
+	}
+	return ctrl.Result{}, nil
+}
+
+func conflict(err error) (ctrl.Result, error) {
+	if err != nil {
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{Requeue: true}, nil // want `Requeue: true is deprecated: return the conflict`
+		}
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, nil
 }
