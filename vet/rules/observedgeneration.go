@@ -71,7 +71,8 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 		return
 	}
 	if v := p.Object(call.Args[1]); literal == nil && v != nil && p.isPassedNoGeneration(f, v) {
-		p.reportf(call.Args[1], "the condition does not say which generation it is about: set %s.ObservedGeneration = %s.Generation before", v.Name(), object.Name())
+		p.reportf(call.Args[1], "the condition does not say which generation it is about: set %s.ObservedGeneration = %s.Generation before",
+			v.Name(), object.Name())
 		return
 	}
 	if literal == nil || !operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") ||
@@ -87,8 +88,8 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 	p.report(literal, "the condition does not say which generation it is about: set ObservedGeneration: "+generation, []analysis.SuggestedFix{fix}...)
 }
 
-// makesNoGeneration reports whether a call is of a function of the package that only returns a literal
-// of a condition, which has no observed generation.
+// makesNoGeneration reports whether a call is of a function of the package that only returns a
+// literal of a condition, which has no observed generation.
 func (p *pass) makesNoGeneration(call *ast.CallExpr) bool {
 	maker := p.Declared(call)
 	if maker == nil || len(maker.Decl.Body.List) != 1 {
@@ -142,7 +143,8 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 			}
 			literal := literalOf(call.Args[at])
 			maker, isCall := ast.Unparen(call.Args[at]).(*ast.CallExpr)
-			if literal != nil && field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil || isCall && p.makesNoGeneration(maker) {
+			if literal != nil && field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil ||
+				isCall && p.makesNoGeneration(maker) {
 				without++
 			}
 			return true
@@ -151,9 +153,9 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 	return calls > 0 && calls == without
 }
 
-// leavesStatusGeneration reports whether the observed generation of a status of a kind is set for all
-// of its conditions: by the package, or perhaps by another one that it passes its objects to, such as
-// that of a patch helper.
+// leavesStatusGeneration reports whether the observed generation of a status of a kind is set for
+// all of its conditions: by the package, or perhaps by another one that it passes its objects to,
+// such as that of a patch helper.
 func (p *pass) leavesStatusGeneration(kind *types.Named) bool {
 	return p.setsStatusGeneration(kind) || hasObservedGeneration(kind) &&
 		p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) })

@@ -39,8 +39,8 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 // ownerless reports a child of a kind that the package owns.
 func (p *pass) ownerless(create ast.Expr, kind *types.Named) {
 	if isClusterScoped(kind) {
-		p.reportf(create, "this %s gets no owner, so Owns does not see it: call SetControllerReference, or if its owner is in a namespace, which cannot own it, replace Owns by Watches and delete it before the finalizer is removed",
-			kind.Obj().Name())
+		p.reportf(create, "this %s gets no owner, so Owns does not see it: call SetControllerReference, or if its owner is in a namespace, "+
+			"which cannot own it, replace Owns by Watches and delete it before the finalizer is removed", kind.Obj().Name())
 		return
 	}
 	p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
@@ -52,8 +52,8 @@ func isClusterScoped(kind *types.Named) bool {
 		return false
 	}
 	switch kind.Obj().Name() {
-	case "APIService", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CustomResourceDefinition", "IngressClass", "MutatingWebhookConfiguration",
-		"Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy",
+	case "APIService", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CustomResourceDefinition", "IngressClass",
+		"MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy",
 		"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration":
 		return true
 	}
@@ -91,7 +91,8 @@ func (p *pass) createsOrUpdates(call *ast.CallExpr) bool {
 		return false
 	}
 	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
-	if !ok || callee.Signature().Recv() != nil || p.Declared(call) != nil || !operator.IsType(p.Info.TypeOf(call.Args[1]), "client", "Client") {
+	if !ok || callee.Signature().Recv() != nil || p.Declared(call) != nil ||
+		!operator.IsType(p.Info.TypeOf(call.Args[1]), "client", "Client") {
 		return false
 	}
 	mutate, ok := p.Info.TypeOf(call.Args[3]).Underlying().(*types.Signature)
@@ -124,7 +125,8 @@ func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 		case *ast.SelectorExpr:
 			ownerless = ownerless && !mentionsOwner(outer.Sel)
 		case *ast.CallExpr:
-			ownerless = ownerless && (p.ClientCall(outer) != nil || p.createsOrUpdates(outer) || p.InLibrary(outer) || isLog(outer))
+			ownerless = ownerless &&
+				(p.ClientCall(outer) != nil || p.createsOrUpdates(outer) || p.InLibrary(outer) || isLog(outer))
 		case *ast.AssignStmt:
 			ownerless = ownerless && slices.Contains(outer.Lhs, ast.Expr(id))
 		default:

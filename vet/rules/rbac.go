@@ -16,8 +16,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// RBAC reports calls of the client that no marker of the module grants, nor a role that is written by
-// hand. A package without markers has its roles from elsewhere and is left alone.
+// RBAC reports calls of the client that no marker of the module grants, nor a role that is written
+// by hand. A package without markers has its roles from elsewhere and is left alone.
 var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p *pass) {
 	if len(p.Reconcilers) == 0 {
 		return
@@ -66,7 +66,9 @@ func (p *pass) mutations() []*operator.Call {
 				return true
 			}
 			for _, verb := range []string{"Get", "Create", strings.TrimPrefix(operator.CalleeName(call), "CreateOr")} {
-				all = append(all, &operator.Call{CallExpr: call, Function: f, Verb: verb, Client: call.Args[1], Object: call.Args[2]})
+				all = append(all, &operator.Call{
+					CallExpr: call, Function: f, Verb: verb, Client: call.Args[1], Object: call.Args[2],
+				})
 			}
 			return true
 		})

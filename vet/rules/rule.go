@@ -67,7 +67,8 @@ func (p *pass) report(at ast.Node, message string, fixes ...analysis.SuggestedFi
 	p.analysis.Report(analysis.Diagnostic{Pos: at.Pos(), End: at.End(), Message: message, SuggestedFixes: fixes})
 }
 
-// isIgnored reports whether a directive on the line of a node or the line above it silences the rule.
+// isIgnored reports whether a directive on the line of a node or the line above it silences the
+// rule.
 func (p *pass) isIgnored(at ast.Node) bool {
 	position := p.analysis.Fset.Position(at.Pos())
 	return p.ignored[line{position.Filename, position.Line}] || p.ignored[line{position.Filename, position.Line - 1}]

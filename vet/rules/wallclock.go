@@ -55,8 +55,9 @@ func (p *pass) decisions(body ast.Node) []ast.Node {
 		}
 		// What is compared with a time that the body has read itself is how long something took, or a
 		// deadline of the process, unless an object's time has gone into it.
-		if measured := p.mentions(n, present); measured && (p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.mentions(n, object)) ||
-			!measured && (p.readsClock(left) || p.readsClock(right)) {
+		measured := p.mentions(n, present)
+		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.mentions(n, object)
+		if measured && ofObject || !measured && (p.readsClock(left) || p.readsClock(right)) {
 			all = append(all, n)
 		}
 	})
