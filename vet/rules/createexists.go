@@ -194,7 +194,8 @@ func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
 		return false
 	}
 	callee := typeutil.Callee(p.Info, call)
-	reads := callee != nil && callee.Pkg() != nil && strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/")
+	reads := callee != nil && callee.Pkg() != nil && strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/") &&
+		!strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/tools/") // such as an event recorder
 	if p.InLibrary(call) && !reads {
 		return false
 	}

@@ -75,13 +75,7 @@ func (p *pass) isOfEvent(call *ast.CallExpr) bool {
 // ends with a return that says so, or every path from there does where no other error is found. A
 // path on which the same object is written again, and that error is read, counts as well.
 func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
-	var block []ast.Stmt
-	switch around := within[len(within)-1].(type) {
-	case *ast.BlockStmt:
-		block = around.List
-	case *ast.CaseClause:
-		block = around.Body
-	}
+	block := statements(within[len(within)-1])
 	if len(block) > 0 {
 		last, ok := block[len(block)-1].(*ast.ReturnStmt)
 		if ok && last.Pos() > n.Pos() && p.runsAgain(last, append(slices.Clone(within), last)) {

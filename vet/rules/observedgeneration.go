@@ -58,12 +58,22 @@ func (p *pass) setsObservedGeneration() bool {
 // condition reports a call that sets a condition of an object which has no observed generation.
 func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 	object := p.Root(call.Args[0])
-	if object == nil || !isObject(object.Type()) || p.setsStatusGeneration(operator.Named(object.Type())) {
+	if object == nil || !isObject(object.Type()) || p.leavesStatusGeneration(operator.Named(object.Type())) {
 		return
 	}
 	literal := literalOf(call.Args[1])
 	if v := p.Object(call.Args[1]); literal == nil && v != nil {
 		literal = p.soleLiteral(f, v)
+	}
+	if maker, ok := ast.Unparen(call.Args[1]).(*ast.CallExpr); ok && literal == nil && p.makesNoGeneration(maker) {
+		p.reportf(call.Args[1], "the condition that %s returns does not say which generation it is about: give it %s.Generation for its ObservedGeneration",
+			operator.CalleeName(maker), object.Name())
+		return
+	}
+	if v := p.Object(call.Args[1]); literal == nil && v != nil && p.isPassedNoGeneration(f, v) {
+		p.reportf(call.Args[1], "the condition does not say which generation it is about: set %s.ObservedGeneration = %s.Generation before",
+			v.Name(), object.Name())
+		return
 	}
 	if literal == nil || !operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") ||
 		field(literal, "Type") == nil || field(literal, "ObservedGeneration") != nil {
@@ -76,6 +86,79 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 		fix = replace("Set ObservedGeneration", last.End(), last.End(), ",\nObservedGeneration: "+generation)
 	}
 	p.report(literal, "the condition does not say which generation it is about: set ObservedGeneration: "+generation, []analysis.SuggestedFix{fix}...)
+}
+
+// makesNoGeneration reports whether a call is of a function of the package that only returns a
+// literal of a condition, which has no observed generation.
+func (p *pass) makesNoGeneration(call *ast.CallExpr) bool {
+	maker := p.Declared(call)
+	if maker == nil || len(maker.Decl.Body.List) != 1 {
+		return false
+	}
+	statement, ok := maker.Decl.Body.List[0].(*ast.ReturnStmt)
+	if !ok || len(statement.Results) != 1 {
+		return false
+	}
+	literal := literalOf(statement.Results[0])
+	return literal != nil && operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") &&
+		field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil
+}
+
+// isPassedNoGeneration reports whether a variable is a parameter of an unexported function that only
+// reads it, and all calls of the function pass it a condition that has no observed generation.
+func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
+	if f.Object.Exported() {
+		return false
+	}
+	parameters := f.Object.Signature().Params()
+	at := -1
+	for i := range parameters.Len() {
+		if parameters.At(i) == v {
+			at = i
+		}
+	}
+	if at < 0 || contains(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool { return p.Root(left) == v })
+		case *ast.UnaryExpr:
+			return p.Object(n.X) == v
+		}
+		return false
+	}) {
+		return false
+	}
+	calls, without := 0, 0
+	for _, g := range p.Functions {
+		if !slices.Contains(g.References, f) {
+			continue
+		}
+		ast.Inspect(g.Decl.Body, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && p.Info.Uses[id] == f.Object {
+				calls++
+			}
+			call, ok := n.(*ast.CallExpr)
+			if !ok || p.Declared(call) != f || at >= len(call.Args) {
+				return true
+			}
+			literal := literalOf(call.Args[at])
+			maker, isCall := ast.Unparen(call.Args[at]).(*ast.CallExpr)
+			if literal != nil && field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil ||
+				isCall && p.makesNoGeneration(maker) {
+				without++
+			}
+			return true
+		})
+	}
+	return calls > 0 && calls == without
+}
+
+// leavesStatusGeneration reports whether the observed generation of a status of a kind is set for
+// all of its conditions: by the package, or perhaps by another one that it passes its objects to,
+// such as that of a patch helper.
+func (p *pass) leavesStatusGeneration(kind *types.Named) bool {
+	return p.setsStatusGeneration(kind) || hasObservedGeneration(kind) &&
+		p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) })
 }
 
 // setsStatusGeneration reports whether a statement of the package assigns the observed generation of

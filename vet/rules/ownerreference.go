@@ -6,29 +6,27 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/types/typeutil"
+
 	"flyball.dev/vet/internal/operator"
 )
 
 // OwnerReference reports children that are created without an owner.
 var OwnerReference = rule("ownerreference", "a child that is created without an owner", func(p *pass) {
-	if p.setsOwners() {
-		// Which of the children get one is told from the kinds that SetControllerReference is given.
-		for _, f := range p.Functions {
-			for _, create := range p.creations(f) {
-				kind := p.KindOf(create)
-				if kind != nil && p.owns(kind) && p.isBuilt(kind) && !p.setsOwnerOf(kind) {
-					p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
-				}
-			}
-		}
-		return
-	}
+	setsOwners := p.setsOwners()
 	for _, f := range p.Functions {
 		for _, create := range p.creations(f) {
 			kind := p.KindOf(create)
+			owned := kind != nil && p.owns(kind) && p.isBuilt(kind)
 			switch {
-			case kind != nil && p.owns(kind) && p.isBuilt(kind):
-				p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
+			case setsOwners:
+				// Which of the children get one is told from the kinds that SetControllerReference is given,
+				// and from all that is done with a child.
+				if owned && (!p.setsOwnerOf(kind) || p.isOwnerless(f, create)) {
+					p.ownerless(create, kind)
+				}
+			case owned:
+				p.ownerless(create, kind)
 			case kind == nil && slices.ContainsFunc(p.Owned, p.isBuilt):
 				p.report(create, "what is created here gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference")
 			case kind != nil && len(p.Owned) == 0 && p.isBuilt(kind) && isWorkload(kind) && p.isNamedAfter(kind) && !p.deletes():
@@ -37,6 +35,30 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 		}
 	}
 })
+
+// ownerless reports a child of a kind that the package owns.
+func (p *pass) ownerless(create ast.Expr, kind *types.Named) {
+	if isClusterScoped(kind) {
+		p.reportf(create, "this %s gets no owner, so Owns does not see it: call SetControllerReference, or if its owner is in a namespace, "+
+			"which cannot own it, replace Owns by Watches and delete it before the finalizer is removed", kind.Obj().Name())
+		return
+	}
+	p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
+}
+
+// isClusterScoped reports whether a kind is one of Kubernetes' own that is in no namespace.
+func isClusterScoped(kind *types.Named) bool {
+	if kind.Obj().Pkg() == nil || !strings.HasPrefix(kind.Obj().Pkg().Path(), "k8s.io/") {
+		return false
+	}
+	switch kind.Obj().Name() {
+	case "APIService", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CustomResourceDefinition", "IngressClass",
+		"MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy",
+		"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration":
+		return true
+	}
+	return false
+}
 
 // creations returns the objects that a function of a reconcile creates.
 func (p *pass) creations(f *operator.Function) []ast.Expr {
@@ -50,13 +72,98 @@ func (p *pass) creations(f *operator.Function) []ast.Expr {
 		}
 	}
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 2 &&
-			p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") {
+		if call, ok := n.(*ast.CallExpr); ok && p.createsOrUpdates(call) {
 			all = append(all, call.Args[2])
 		}
 		return true
 	})
 	return all
+}
+
+// createsOrUpdates reports whether a call is of the runtime's CreateOrUpdate, or of a function of
+// another package with its name and its parameters, which knows no owner.
+func (p *pass) createsOrUpdates(call *ast.CallExpr) bool {
+	if p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") {
+		return len(call.Args) > 2
+	}
+	name := operator.CalleeName(call)
+	if !strings.HasPrefix(name, "CreateOrUpdate") && !strings.HasPrefix(name, "CreateOrPatch") || len(call.Args) != 4 {
+		return false
+	}
+	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
+	if !ok || callee.Signature().Recv() != nil || p.Declared(call) != nil ||
+		!operator.IsType(p.Info.TypeOf(call.Args[1]), "client", "Client") {
+		return false
+	}
+	mutate, ok := p.Info.TypeOf(call.Args[3]).Underlying().(*types.Signature)
+	return ok && mutate.Params().Len() == 0
+}
+
+// isOwnerless reports whether a function builds an object in the namespace of what is reconciled and
+// creates it, and all that it does besides cannot set an owner.
+func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
+	v := p.Object(create)
+	if v == nil || !p.isBuiltBeside(f, v) {
+		return false
+	}
+	ownerless := true
+	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+		id, ok := n.(*ast.Ident)
+		if !ok || p.Object(id) != v || len(within) == 0 {
+			return
+		}
+		for _, outer := range slices.Backward(within) {
+			if call, ok := outer.(*ast.CallExpr); ok && mentionsOwnerOf(call) {
+				ownerless = false
+			}
+		}
+		outer := within[len(within)-1]
+		if _, ok := outer.(*ast.UnaryExpr); ok && len(within) > 1 {
+			outer = within[len(within)-2]
+		}
+		switch outer := outer.(type) {
+		case *ast.SelectorExpr:
+			ownerless = ownerless && !mentionsOwner(outer.Sel)
+		case *ast.CallExpr:
+			ownerless = ownerless &&
+				(p.ClientCall(outer) != nil || p.createsOrUpdates(outer) || p.InLibrary(outer) || isLog(outer))
+		case *ast.AssignStmt:
+			ownerless = ownerless && slices.Contains(outer.Lhs, ast.Expr(id))
+		default:
+			ownerless = false
+		}
+	})
+	return ownerless
+}
+
+// isBuiltBeside reports whether the only literal that a variable is assigned in a function is of an
+// object without owners in the namespace of what is reconciled.
+func (p *pass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
+	literal := p.soleLiteral(f, v)
+	if literal == nil {
+		return false
+	}
+	metadata := field(literal, "ObjectMeta")
+	if metadata == nil || literalOf(metadata.Value) == nil || field(literalOf(metadata.Value), "OwnerReferences") != nil {
+		return false
+	}
+	namespace := field(literalOf(metadata.Value), "Namespace")
+	if namespace == nil {
+		return false
+	}
+	selector, ok := namespace.Value.(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != "Namespace" {
+		return false
+	}
+	root := p.Object(selector.X)
+	return root != nil && operator.Named(root.Type()) != nil &&
+		(p.isForKind(operator.Named(root.Type())) || operator.IsType(root.Type(), "reconcile", "Request"))
+}
+
+// mentionsOwnerOf reports whether a call may set an owner, by its name.
+func mentionsOwnerOf(call *ast.CallExpr) bool {
+	name := operator.CalleeName(call)
+	return strings.Contains(name, "Owner") || strings.Contains(name, "Controller")
 }
 
 func (p *pass) owns(kind *types.Named) bool {
@@ -65,7 +172,7 @@ func (p *pass) owns(kind *types.Named) bool {
 
 // isBuilt reports whether the package has a literal of a kind, so that what is set in it is seen.
 func (p *pass) isBuilt(kind *types.Named) bool {
-	if p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
+	if p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) && !p.createsOrUpdates(call) }) {
 		return false
 	}
 	for _, f := range p.Functions {

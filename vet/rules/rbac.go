@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"go/ast"
 	"go/types"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// RBAC reports calls of the client that no marker of the module grants. A package without markers has
-// its roles from elsewhere and is left alone.
+// RBAC reports calls of the client that no marker of the module grants, nor a role that is written
+// by hand. A package without markers has its roles from elsewhere and is left alone.
 var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p *pass) {
 	if len(p.Reconcilers) == 0 {
 		return
@@ -32,7 +33,7 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 		}
 	}
 	reported := map[string]bool{}
-	for _, call := range p.Calls() {
+	for _, call := range slices.Concat(p.Calls(), p.mutations()) {
 		kind := p.KindOf(call.Object)
 		if kind == nil || !p.OfReconciler(call) || !isAPIType(kind) {
 			continue
@@ -55,14 +56,40 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 	}
 })
 
-// markers returns what the markers of the package grant.
+// mutations returns the calls of a client that CreateOrUpdate and CreateOrPatch make.
+func (p *pass) mutations() []*operator.Call {
+	var all []*operator.Call
+	for _, f := range p.Functions {
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 3 || !p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") {
+				return true
+			}
+			for _, verb := range []string{"Get", "Create", strings.TrimPrefix(operator.CalleeName(call), "CreateOr")} {
+				all = append(all, &operator.Call{
+					CallExpr: call, Function: f, Verb: verb, Client: call.Args[1], Object: call.Args[2],
+				})
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// markers returns what the markers of the package grant, and reports groups that are none.
 func (p *pass) markers() []grant {
 	var all []grant
 	for _, file := range p.Files {
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
 				if match := marker.FindStringSubmatch(comment.Text); match != nil {
-					all = append(all, parseMarker(strings.TrimSpace(match[1])))
+					granted := parseMarker(strings.TrimSpace(match[1]))
+					for _, group := range granted.groups {
+						if name, version, ok := strings.Cut(group, "/"); ok {
+							p.reportf(comment, "the group of a role has no version, so this grants nothing: write %s without /%s", name, version)
+						}
+					}
+					all = append(all, granted)
 				}
 			}
 		}
@@ -127,13 +154,14 @@ func (g grant) allows(group string, known bool, resource string, verbs []string)
 	return matches && (!known || has(g.groups, group)) && slices.ContainsFunc(verbs, func(v string) bool { return has(g.verbs, v) })
 }
 
-// markersOf has what the markers of each module grant, by the module's root and the folder.
+// markersOf has what the markers and the roles of each module grant, by the module's root and the
+// folder.
 var markersOf sync.Map
 
 var marker = regexp.MustCompile(`(?m)^\s*//\s*\+kubebuilder:rbac:(.*)$`)
 
-// markers returns what the markers in the files of a module grant, by folder. They may be in any
-// package, so all are read, as the generator does.
+// markers returns what the markers in the files of a module grant, by folder, and its roles. The
+// markers may be in any package, so all are read, as the generator does.
 func markers(root string) map[string][]grant {
 	if found, ok := markersOf.Load(root); ok {
 		return found.(map[string][]grant)
@@ -149,6 +177,12 @@ func markers(root string) map[string][]grant {
 			}
 			return nil
 		}
+		if extension := filepath.Ext(path); extension == ".yaml" || extension == ".yml" {
+			if relative, err := filepath.Rel(root, path); err == nil && !isSample(relative) {
+				content, _ := os.ReadFile(path)
+				all[path] = rolesIn(string(content))
+			}
+		}
 		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 			content, _ := os.ReadFile(path)
 			for _, match := range marker.FindAllSubmatch(content, -1) {
@@ -163,6 +197,18 @@ func markers(root string) map[string][]grant {
 
 func skipped(name string) bool {
 	return name == "vendor" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
+}
+
+// isSample reports whether a file of a module is in a folder of which nothing is deployed with the
+// operator.
+func isSample(path string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(folder string) bool {
+		switch folder {
+		case "doc", "docs", "example", "examples", "sample", "samples", "test", "tests", "e2e", "hack":
+			return true
+		}
+		return false
+	})
 }
 
 func exists(path string) bool {

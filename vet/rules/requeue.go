@@ -2,19 +2,18 @@ package rules
 
 import (
 	"go/ast"
-	"go/token"
+	"go/constant"
 	"go/types"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/types/typeutil"
 
 	"flyball.dev/vet/internal/operator"
 )
 
-// Requeue reports results with Requeue: true, which make hot loops.
-var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops", func(p *pass) {
+// Requeue reports results with Requeue: true, which make hot loops, and those that an error
+// overrides.
+var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops, or one that an error overrides", func(p *pass) {
 	p.walk(func(n ast.Node, within []ast.Node) {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
@@ -23,12 +22,19 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 			}
 			if kv := field(n, "Requeue"); kv != nil && isTrue(p.Info, kv.Value) {
 				p.requeue(n, kv, within)
+			} else if kv := field(n, "RequeueAfter"); kv != nil && !p.isZero(kv.Value) && p.isBesideError(within) {
+				p.report(kv, "RequeueAfter has no effect beside an error, after which the rate limiter decides when the next reconcile is: return the one or the other")
 			}
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
-				if ok && selector.Sel.Name == "Requeue" && len(n.Rhs) == len(n.Lhs) && isTrue(p.Info, n.Rhs[i]) &&
-					operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") {
+				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !isTrue(p.Info, n.Rhs[i]) ||
+					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.passesOnRequeue(within) {
+					continue
+				}
+				if after := p.requeueAfter(p.Root(selector.X), within); after != nil {
+					p.besideAfter(n, after)
+				} else {
 					p.report(n, requeueMessage)
 				}
 			}
@@ -36,21 +42,88 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 	})
 })
 
-const requeueMessage = "Requeue: true is deprecated: return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
+const requeueMessage = "Requeue: true leaves the time to the rate limiter, milliseconds at first and minutes in the end, and is deprecated: " +
+	"return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
 
 // requeue reports a literal with Requeue: true. It is without effect beside RequeueAfter and beside
 // an error, so there it can be removed.
 func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, within []ast.Node) {
-	if field(literal, "RequeueAfter") != nil {
-		p.report(requeue, "Requeue: true has no effect beside RequeueAfter", remove(literal, requeue))
-		return
-	}
-	if statement, ok := within[len(within)-1].(*ast.ReturnStmt); ok && len(statement.Results) == 2 &&
-		p.isKnownError(statement.Results[1], within) {
+	if p.isBesideError(within) {
 		p.report(requeue, "Requeue: true has no effect beside an error", remove(literal, requeue))
 		return
 	}
-	p.report(requeue, requeueMessage)
+	if after := field(literal, "RequeueAfter"); after != nil {
+		p.besideAfter(requeue, after.Value, remove(literal, requeue))
+		return
+	}
+	switch {
+	case p.passesOnRequeue(within):
+	case afterConflict(within):
+		p.report(requeue, "Requeue: true is deprecated: return the conflict, which the rate limiter tries again in the same way")
+	default:
+		p.report(requeue, requeueMessage)
+	}
+}
+
+// afterConflict reports whether a node is in an if statement about a conflict.
+func afterConflict(within []ast.Node) bool {
+	return slices.ContainsFunc(within, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		return ok && containsCall(statement.Cond, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "IsConflict" })
+	})
+}
+
+// isBesideError reports whether what is in some nodes is returned together with an error.
+func (p *pass) isBesideError(within []ast.Node) bool {
+	statement, ok := within[len(within)-1].(*ast.ReturnStmt)
+	return ok && len(statement.Results) == 2 && p.isKnownError(statement.Results[1], within)
+}
+
+func (p *pass) isZero(e ast.Expr) bool {
+	value := p.Info.Types[e].Value
+	return value != nil && constant.Sign(value) == 0
+}
+
+// besideAfter reports a Requeue: true beside RequeueAfter. If that may be 0, which is no time, then
+// Requeue has an effect there, and nothing can be removed.
+func (p *pass) besideAfter(at ast.Node, after ast.Expr, fixes ...analysis.SuggestedFix) {
+	if value := p.Info.Types[after].Value; value != nil && constant.Sign(value) > 0 {
+		p.report(at, "Requeue: true has no effect beside RequeueAfter", fixes...)
+		return
+	}
+	p.reportf(at, "Requeue: true has an effect here only if %s is 0, and then a deprecated one: see to it that it is not, and remove Requeue",
+		types.ExprString(after))
+}
+
+// requeueAfter returns what the RequeueAfter of a result is assigned in the innermost block, or nil.
+func (p *pass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
+	block, ok := within[len(within)-1].(*ast.BlockStmt)
+	if !ok || result == nil {
+		return nil
+	}
+	for _, statement := range block.List {
+		assignment, ok := statement.(*ast.AssignStmt)
+		if !ok || len(assignment.Lhs) != 1 || len(assignment.Rhs) != 1 {
+			continue
+		}
+		selector, ok := assignment.Lhs[0].(*ast.SelectorExpr)
+		if ok && selector.Sel.Name == "RequeueAfter" && p.Root(selector.X) == result {
+			return assignment.Rhs[0]
+		}
+	}
+	return nil
+}
+
+// passesOnRequeue reports whether an if statement around a node asks for the Requeue of a result, to
+// pass on that of another reconciler.
+func (p *pass) passesOnRequeue(within []ast.Node) bool {
+	return slices.ContainsFunc(within, func(n ast.Node) bool {
+		statement, ok := n.(*ast.IfStmt)
+		return ok && contains(statement.Cond, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			return ok && selector.Sel.Name == "Requeue" && operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result")
+		})
+	})
 }
 
 // remove returns the fix that removes an element of a literal.
@@ -70,97 +143,6 @@ func remove(literal *ast.CompositeLit, element ast.Expr) analysis.SuggestedFix {
 		}
 	}
 	return replace("Remove Requeue: true", from, to, "")
-}
-
-// isKnownError reports whether an error cannot be nil: it is made in place, or tested by an if
-// statement or a case around it, or it wraps one that was. The nodes around it end with its statement.
-func (p *pass) isKnownError(e ast.Expr, within []ast.Node) bool {
-	switch e := ast.Unparen(e).(type) {
-	case *ast.CallExpr:
-		return p.makesError(e) || !strings.HasPrefix(operator.CalleeName(e), "Ignore") && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
-			return operator.IsError(p.Info.TypeOf(argument)) && p.isKnownError(argument, within)
-		})
-	case *ast.Ident:
-		v := p.Object(e)
-		for i := len(within) - 2; i >= 0 && v != nil; i-- {
-			switch around := within[i].(type) {
-			case *ast.BlockStmt:
-				if last := p.lastAssigned(around.List, within[i+1], v); last != nil {
-					return p.isMade(last, within[:i+1])
-				}
-			case *ast.CaseClause:
-				if last := p.lastAssigned(around.Body, within[i+1], v); last != nil {
-					return p.isMade(last, within[:i+1])
-				}
-				if len(around.List) == 1 && p.meansError(around.List[0], v) {
-					return true
-				}
-			case *ast.IfStmt:
-				if within[i+1] == around.Body && p.meansError(around.Cond, v) {
-					return true
-				}
-			case *ast.FuncLit:
-				return false
-			}
-		}
-	}
-	return false
-}
-
-// lastAssigned returns the last statement before another of a list that assigns a variable anything
-// but what wraps its own value, or nil.
-func (p *pass) lastAssigned(list []ast.Stmt, before ast.Node, v *types.Var) ast.Stmt {
-	for _, s := range slices.Backward(list) {
-		if s.Pos() < before.Pos() && contains(s, func(n ast.Node) bool {
-			assign, ok := n.(*ast.AssignStmt)
-			return ok && slices.ContainsFunc(assign.Lhs, func(left ast.Expr) bool { return p.Object(left) == v }) && !p.wraps(assign, v)
-		}) {
-			return s
-		}
-	}
-	return nil
-}
-
-// wraps reports whether an assignment of a variable wraps its value.
-func (p *pass) wraps(assign *ast.AssignStmt, v *types.Var) bool {
-	call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-	return ok && len(assign.Lhs) == 1 && slices.ContainsFunc(call.Args, func(argument ast.Expr) bool { return p.Object(argument) == v })
-}
-
-// isMade reports whether a statement assigns an error that cannot be nil.
-func (p *pass) isMade(s ast.Stmt, within []ast.Node) bool {
-	assign, ok := s.(*ast.AssignStmt)
-	return ok && len(assign.Lhs) == 1 && p.isKnownError(assign.Rhs[0], append(slices.Clone(within), s))
-}
-
-// makesError reports whether a call returns a new error: of fmt or of a package called errors.
-func (p *pass) makesError(call *ast.CallExpr) bool {
-	callee := typeutil.Callee(p.Info, call)
-	if callee == nil || callee.Pkg() == nil {
-		return false
-	}
-	return callee.Name() == "Errorf" && (callee.Pkg().Path() == "fmt" || callee.Pkg().Name() == "errors") ||
-		strings.HasPrefix(callee.Name(), "New") && callee.Pkg().Name() == "errors"
-}
-
-// meansError reports whether a condition holds only if a variable is an error.
-func (p *pass) meansError(condition ast.Expr, v *types.Var) bool {
-	if v == nil {
-		return false
-	}
-	switch c := ast.Unparen(condition).(type) {
-	case *ast.BinaryExpr:
-		x := c.X
-		if call, ok := ast.Unparen(x).(*ast.CallExpr); ok && len(call.Args) > 0 && operator.IsError(p.Info.TypeOf(call)) {
-			x = call.Args[len(call.Args)-1] // as of IgnoreNotFound, which is nil for nil
-		}
-		return c.Op == token.NEQ && isNil(c.Y) && p.Object(x) == v && operator.IsError(v.Type()) ||
-			c.Op == token.LAND && (p.meansError(c.X, v) || p.meansError(c.Y, v))
-	case *ast.CallExpr:
-		return (p.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(operator.CalleeName(c), "Is")) &&
-			len(c.Args) > 0 && p.Object(c.Args[0]) == v && operator.IsError(v.Type())
-	}
-	return false
 }
 
 func isTrue(info *types.Info, e ast.Expr) bool {

@@ -54,10 +54,10 @@ func rule(name, summary string, run func(*pass)) *analysis.Analyzer {
 
 // report reports a mistake, unless a directive on its line or the line above it says not to.
 func (p *pass) report(at ast.Node, message string, fixes ...analysis.SuggestedFix) {
-	position := p.analysis.Fset.Position(at.Pos())
-	if p.ignored[line{position.Filename, position.Line}] || p.ignored[line{position.Filename, position.Line - 1}] {
+	if p.isIgnored(at) {
 		return
 	}
+	position := p.analysis.Fset.Position(at.Pos())
 	// A function that several reconcilers reach is looked at for each.
 	if key := position.String() + message; p.reported[key] {
 		return
@@ -65,6 +65,13 @@ func (p *pass) report(at ast.Node, message string, fixes ...analysis.SuggestedFi
 		p.reported[key] = true
 	}
 	p.analysis.Report(analysis.Diagnostic{Pos: at.Pos(), End: at.End(), Message: message, SuggestedFixes: fixes})
+}
+
+// isIgnored reports whether a directive on the line of a node or the line above it silences the
+// rule.
+func (p *pass) isIgnored(at ast.Node) bool {
+	position := p.analysis.Fset.Position(at.Pos())
+	return p.ignored[line{position.Filename, position.Line}] || p.ignored[line{position.Filename, position.Line - 1}]
 }
 
 // reportf is report with a format.
@@ -163,6 +170,19 @@ func locks(body *ast.BlockStmt) bool {
 		}
 		return false
 	})
+}
+
+// statements returns those that are directly in a block or a case.
+func statements(n ast.Node) []ast.Stmt {
+	switch n := n.(type) {
+	case *ast.BlockStmt:
+		return n.List
+	case *ast.CaseClause:
+		return n.Body
+	case *ast.CommClause:
+		return n.Body
+	}
+	return nil
 }
 
 func isNil(e ast.Expr) bool {

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 
 	"flyball.dev/vet/internal/operator"
@@ -90,7 +91,8 @@ func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *typ
 	reached := map[*ast.CallExpr]bool{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(ast.Stmt)
-		if _, block := n.(*ast.BlockStmt); !ok || block || !p.assignsStatusItself(statement, object) {
+		if _, block := n.(*ast.BlockStmt); !ok || block ||
+			!p.assignsStatusItself(statement, object) && !p.assignsStatusInside(statement, object, nil) {
 			return true
 		}
 		flow.After(statement, func(n ast.Node) bool {
@@ -159,6 +161,30 @@ func (p *pass) assignsStatusItself(n ast.Node, object *types.Var) bool {
 		}
 	}
 	return false
+}
+
+// assignsStatusInside reports whether a statement calls a function of the package that is given an
+// object, always assigns to its status and does not write it.
+func (p *pass) assignsStatusInside(statement ast.Stmt, object *types.Var, seen []*operator.Function) bool {
+	switch statement.(type) {
+	case *ast.AssignStmt, *ast.ExprStmt:
+	default:
+		return false
+	}
+	return containsCall(statement, func(call *ast.CallExpr) bool {
+		g := p.Declared(call)
+		i := slices.IndexFunc(call.Args, func(argument ast.Expr) bool { return p.Object(argument) == object })
+		if g == nil || i < 0 || i >= g.Object.Signature().Params().Len() || slices.Contains(seen, g) {
+			return false
+		}
+		inside := g.Object.Signature().Params().At(i)
+		if slices.ContainsFunc(g.Calls, func(c *operator.Call) bool { return c.Writes() && p.Object(c.Object) == inside }) {
+			return false
+		}
+		return slices.ContainsFunc(g.Decl.Body.List, func(s ast.Stmt) bool {
+			return p.assignsStatusItself(s, inside) || p.assignsStatusInside(s, inside, append(seen, g))
+		})
+	})
 }
 
 // copies returns the variables of a body that are made by DeepCopy, with what they are copies of.

@@ -1,87 +1,160 @@
 package rules
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
+	"strings"
 
 	"flyball.dev/vet/internal/operator"
 )
 
 // WallClock reports decisions of a reconcile that read the time of the process, which a test cannot
-// set.
+// set. A package that has no clock gets one finding, because one clock mends all of its decisions.
 var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(p *pass) {
+	var decisions []ast.Node
 	for _, f := range p.Functions {
-		if !p.Reconciles(f) {
-			continue
+		if p.Reconciles(f) {
+			decisions = append(decisions, p.decisions(f.Decl.Body)...)
 		}
-		measured := p.startTimes(f.Decl.Body)
-		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
-			if decision := p.decision(n); decision != nil && !p.mentions(decision, measured) {
-				p.report(n, "a decision by the wall clock, which no test can set: read the time of a clock that the reconciler is given, such as k8s.io/utils/clock")
-				return false
-			}
-			return true
-		})
 	}
+	decisions = slices.DeleteFunc(decisions, p.isIgnored)
+	if p.anywhere(p.asksClock) {
+		for _, n := range decisions {
+			p.report(n, "a decision by the wall clock, which no test can set: ask the clock that this package has")
+		}
+		return
+	}
+	if len(decisions) == 0 {
+		return
+	}
+	more := ""
+	if len(decisions) > 1 {
+		more = fmt.Sprintf(" (%d more in this package)", len(decisions)-1)
+	}
+	p.report(decisions[0], "a decision by the wall clock, which no test can set"+more+
+		": read the time of a clock that the reconciler is given, such as k8s.io/utils/clock")
 })
 
-// decision returns the comparison with the present time that a node is, or nil.
-func (p *pass) decision(n ast.Node) ast.Expr {
+// asksClock reports whether a call asks for the time of a clock that is not the process's own.
+func (p *pass) asksClock(call *ast.CallExpr) bool {
+	return strings.EqualFold(operator.CalleeName(call), "now") && len(call.Args) == 0 &&
+		operator.IsNamed(p.Info.TypeOf(call), "time", "Time") && !p.CallsFunction(call, "time", "Now")
+}
+
+// decisions returns the comparisons in a body that decide by the present time.
+func (p *pass) decisions(body ast.Node) []ast.Node {
+	present, object := p.timeVariables(body)
+	var all []ast.Node
+	walk(body, func(n ast.Node, within []ast.Node) {
+		left, right := p.comparison(n)
+		if left == nil || setsDurations(p, within, n) {
+			return
+		}
+		// What is compared with a time that the body has read itself is how long something took, or a
+		// deadline of the process, unless an object's time has gone into it.
+		measured := p.mentions(n, present)
+		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.mentions(n, object)
+		if measured && ofObject || !measured && (p.readsClock(left) || p.readsClock(right)) {
+			all = append(all, n)
+		}
+	})
+	return all
+}
+
+// comparison returns the operands if a node compares by order.
+func (p *pass) comparison(n ast.Node) (left, right ast.Expr) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		switch n.Op {
 		case token.LSS, token.GTR, token.LEQ, token.GEQ:
-			if p.readsClock(n.X) || p.readsClock(n.Y) {
-				return n
-			}
+			return n.X, n.Y
 		}
 	case *ast.CallExpr:
 		selector, ok := n.Fun.(*ast.SelectorExpr)
-		if !ok || len(n.Args) != 1 {
-			return nil
-		}
-		switch selector.Sel.Name {
-		case "After", "Before":
-			if isTime(p.Info.TypeOf(selector.X)) && (p.readsClock(selector.X) || p.readsClock(n.Args[0])) {
-				return n
-			}
+		if ok && len(n.Args) == 1 && (selector.Sel.Name == "After" || selector.Sel.Name == "Before") &&
+			isTime(p.Info.TypeOf(selector.X)) {
+			return selector.X, n.Args[0]
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// setsDurations reports whether a node is in the condition of an if statement that does nothing else
+// than to compute durations, such as when to reconcile again.
+func setsDurations(p *pass, within []ast.Node, n ast.Node) bool {
+	for _, outer := range slices.Backward(within) {
+		statement, ok := outer.(*ast.IfStmt)
+		if !ok {
+			continue
+		}
+		return statement.Cond.Pos() <= n.Pos() && n.End() <= statement.Cond.End() && statement.Else == nil &&
+			!slices.ContainsFunc(statement.Body.List, func(s ast.Stmt) bool {
+				assignment, ok := s.(*ast.AssignStmt)
+				return !ok || slices.ContainsFunc(assignment.Lhs, func(left ast.Expr) bool {
+					return !operator.IsNamed(p.Info.TypeOf(left), "time", "Duration")
+				})
+			})
+	}
+	return false
 }
 
 func isTime(t types.Type) bool {
-	return operator.IsNamed(t, "time", "Time") || operator.IsNamed(t, "k8s.io/apimachinery/pkg/apis/meta/v1", "Time")
+	return operator.IsNamed(t, "time", "Time") || operator.IsNamed(t, metav1, "Time")
 }
 
 // readsClock reports whether an expression calls for the present time.
 func (p *pass) readsClock(e ast.Expr) bool {
 	return containsCall(e, func(call *ast.CallExpr) bool {
-		return p.CallsFunction(call, "time", "Now", "Since", "Until") ||
-			p.CallsFunction(call, "k8s.io/apimachinery/pkg/apis/meta/v1", "Now")
+		return p.CallsFunction(call, "time", "Now", "Since", "Until") || p.CallsFunction(call, metav1, "Now")
 	})
 }
 
-// startTimes returns the local variables that are computed from the present time: what is compared
-// with them is how long something took, or a deadline of the process itself.
-func (p *pass) startTimes(body ast.Node) map[*types.Var]bool {
-	all := map[*types.Var]bool{}
+// timeVariables returns the local variables that are computed from the present time, and those that
+// are computed from a time in an object.
+func (p *pass) timeVariables(body ast.Node) (present, object map[*types.Var]bool) {
+	present, object = map[*types.Var]bool{}, map[*types.Var]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
-		if statement, ok := n.(*ast.AssignStmt); ok && len(statement.Lhs) == len(statement.Rhs) {
-			for i, right := range statement.Rhs {
-				if v := p.Object(statement.Lhs[i]); v != nil && p.readsClock(right) {
-					all[v] = true
-				}
+		statement, ok := n.(*ast.AssignStmt)
+		if !ok || len(statement.Lhs) != len(statement.Rhs) {
+			return true
+		}
+		for i, right := range statement.Rhs {
+			v := p.Object(statement.Lhs[i])
+			if v == nil || !isTime(v.Type()) && !isNumber(v.Type()) {
+				continue
+			}
+			if p.readsClock(right) || p.mentions(right, present) {
+				present[v] = true
+			}
+			if p.hasObjectTime(right, present) || p.mentions(right, object) {
+				object[v] = true
 			}
 		}
 		return true
 	})
-	return all
+	return present, object
 }
 
-func (p *pass) mentions(e ast.Expr, variables map[*types.Var]bool) bool {
+// isNumber reports whether a type is numeric, as a duration is.
+func isNumber(t types.Type) bool {
+	basic, ok := t.Underlying().(*types.Basic)
+	return ok && basic.Info()&types.IsNumeric != 0
+}
+
+// hasObjectTime reports whether an expression reads a time of an API object, which is a field. The
+// variables with the present time are no such fields.
+func (p *pass) hasObjectTime(e ast.Expr, present map[*types.Var]bool) bool {
 	return contains(e, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		return ok && operator.IsNamed(p.Info.TypeOf(selector), metav1, "Time") && !present[p.Root(selector)]
+	})
+}
+
+func (p *pass) mentions(n ast.Node, variables map[*types.Var]bool) bool {
+	return contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
 		return ok && p.Object(id) != nil && variables[p.Object(id)]
 	})

@@ -40,5 +40,15 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 	set.ObservedGeneration = app.Generation
 	meta.SetStatusCondition(&app.Status.Conditions, set)
 	meta.SetStatusCondition(&app.Status.Conditions, metav1.Condition{Type: "Ready", ObservedGeneration: app.Generation})
+	meta.SetStatusCondition(&app.Status.Conditions, condition("Ready")) // want `the condition that condition returns does not say which generation it is about`
+	meta.SetStatusCondition(&app.Status.Conditions, conditionOf(app, "Ready"))
 	return r.Status().Update(ctx, app)
+}
+
+func condition(name string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionTrue}
+}
+
+func conditionOf(app *api.App, name string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionTrue, ObservedGeneration: app.Generation}
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"platform"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -39,6 +40,14 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: app.Name}}
 	if err := r.Create(ctx, service); err != nil { // want `this Service gets no owner, so Owns does not see it`
+		return err
+	}
+	// Another one of a kind that gets owners elsewhere.
+	other := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: app.Name + "-other", Namespace: app.Namespace}}
+	if err := platform.CreateOrUpdate(ctx, r.Client, other, func() error { // want `this Deployment gets no owner, so Owns does not see it`
+		other.Spec.Image = app.Spec.Image
+		return nil
+	}); err != nil {
 		return err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: app.Name}}

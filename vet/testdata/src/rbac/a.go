@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 type Reconciler struct {
@@ -37,6 +38,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err := r.List(ctx, &corev1.ConfigMapList{}); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.Get(ctx, req.NamespacedName, &corev1.Node{}); err != nil { // want `no marker of the module grants get of nodes`
+		return ctrl.Result{}, err
+	}
+	secret := &corev1.Secret{}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, secret, func() error { return nil }); err != nil { // want `no marker of the module grants update of secrets`
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.Status().Update(ctx, app)

@@ -87,3 +87,51 @@ func (r *Reconciler) branches(ctx context.Context, app *api.App) error {
 	}
 	return r.Status().Update(ctx, app)
 }
+
+func (r *Reconciler) inside(ctx context.Context, app *api.App) error {
+	err := r.ready(app)
+	if app.Spec.Image == "" {
+		if err := r.Update(ctx, app); err != nil {
+			return err
+		}
+	}
+	if err := r.Status().Update(ctx, app); err != nil { // want `the changes of the status of app are lost: the response to the Update of line \d+`
+		return err
+	}
+	return err
+}
+
+func (r *Reconciler) ready(app *api.App) error {
+	app.Spec.Image = "x"
+	r.phase(app, "Ready")
+	return nil
+}
+
+func (r *Reconciler) phase(app *api.App, phase string) {
+	app.Status.Phase = phase
+}
+
+func (r *Reconciler) outside(ctx context.Context, app *api.App) error {
+	if err := r.failed(ctx, app); err != nil {
+		return err
+	}
+	if err := r.invalid(app); err != nil {
+		return r.Status().Update(ctx, app)
+	}
+	if err := r.Update(ctx, app); err != nil {
+		return err
+	}
+	return r.Status().Update(ctx, app)
+}
+
+func (r *Reconciler) failed(ctx context.Context, app *api.App) error {
+	app.Status.Phase = "Failed"
+	return r.Status().Update(ctx, app)
+}
+
+func (r *Reconciler) invalid(app *api.App) error {
+	if app.Spec.Image == "" {
+		app.Status.Phase = "Invalid"
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"api"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,5 +35,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.downCl.Delete(ctx, &corev1.Service{}); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, nil
+	if err := r.Patch(ctx, &corev1.Service{}, client.MergeFrom(&corev1.Service{})); err != nil { // by the role of config/rbac
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.List(ctx, &appsv1.DeploymentList{}) // by the role of the chart
 }

@@ -17,6 +17,7 @@ type OwnerReference struct{ Name string }
 type ObjectMeta struct {
 	Name, GenerateName, Namespace, ResourceVersion string
 	Generation                                     int64
+	CreationTimestamp                              Time
 	DeletionTimestamp                              *Time
 	Finalizers                                     []string
 	Labels                                         map[string]string

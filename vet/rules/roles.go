@@ -1,0 +1,53 @@
+package rules
+
+import (
+	"regexp"
+	"strings"
+)
+
+// roleDocument matches a manifest of a role. Those that the generator has written from the markers
+// are named manager-role; those of a scaffold for users of the kinds, not for the operator, end in
+// -editor-role, -viewer-role and -admin-role.
+var (
+	roleDocument  = regexp.MustCompile(`(?m)^kind:.*Role(["' }\r]|$)`)
+	roleOfOthers  = regexp.MustCompile(`(?m)^ +name: *"?(.*-)?(manager|editor|viewer|admin|leader-election|metrics-auth|metrics-reader)-?role"? *$`)
+	ruleKey       = regexp.MustCompile(`^(- +)?(apiGroups|resources|verbs) *: *(.*)$`)
+	roleElement   = regexp.MustCompile(`^- *(.+)$`)
+	betweenValues = regexp.MustCompile(`[\[\],\s]+`)
+)
+
+// rolesIn returns what the roles in the manifests of a file grant. The lines of a template between
+// those of a rule are passed over, so that the roles of a chart count as well.
+func rolesIn(content string) []grant {
+	var all []grant
+	for document := range strings.SplitSeq(content, "\n---") {
+		if !roleDocument.MatchString(document) || roleOfOthers.MatchString(document) {
+			continue
+		}
+		var values *[]string
+		rule := grant{}
+		for line := range strings.SplitSeq(document, "\n") {
+			line = strings.TrimSpace(line)
+			if key := ruleKey.FindStringSubmatch(line); key != nil {
+				if key[1] != "" {
+					all = append(all, rule)
+					rule = grant{}
+				}
+				values = map[string]*[]string{"apiGroups": &rule.groups, "resources": &rule.resources, "verbs": &rule.verbs}[key[2]]
+				for _, value := range betweenValues.Split(key[3], -1) {
+					if value != "" {
+						*values = append(*values, unquote(value))
+					}
+				}
+			} else if element := roleElement.FindStringSubmatch(line); element != nil && values != nil {
+				*values = append(*values, unquote(element[1]))
+			} else if !strings.Contains(line, "{{") && !strings.HasPrefix(line, "#") {
+				values = nil
+			}
+		}
+		all = append(all, rule)
+	}
+	return all
+}
+
+func unquote(s string) string { return strings.Trim(s, "\"'` ") }
