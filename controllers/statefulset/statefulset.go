@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -252,12 +252,8 @@ func (r *reconciler) execute(ctx context.Context, set *appsv1.StatefulSet, p *pl
 		// each.
 		for batch := 1; len(phase) > 0; batch = min(2*batch, limit) {
 			n := min(batch, len(phase))
-			var g errgroup.Group
-			g.SetLimit(16)
-			for i := range phase[:n] {
-				g.Go(func() error { return r.act(ctx, set, &phase[i]) })
-			}
-			if err := g.Wait(); err != nil {
+			err := podcontrol.InParallel(n, func(i int) error { return r.act(ctx, set, &phase[i]) })
+			if err != nil {
 				return err
 			}
 			phase = phase[n:]
