@@ -94,7 +94,7 @@ func (o *observation) observeIndexes() {
 		}
 	}
 	o.failedIndexes = o.failedIndexes.union(indexesOf(failed...))
-	done := o.completed.union(o.failedIndexes, indexesOf(indexesOfPods(activePods(o.pods))...))
+	done := o.completed.union(o.failedIndexes, indexesOf(indexesOfPods(podstate.FilterActive(o.pods))...))
 	o.retained = map[int]*corev1.Pod{}
 	for _, p := range o.pods {
 		i := indexOf(p)
@@ -148,17 +148,6 @@ func indexesOfPods(pods []*corev1.Pod) []int {
 		}
 	}
 	return list
-}
-
-// activePods returns the pods that are neither terminated nor terminating.
-func activePods(pods []*corev1.Pod) []*corev1.Pod {
-	var active []*corev1.Pod
-	for _, p := range pods {
-		if podstate.Active(p) {
-			active = append(active, p)
-		}
-	}
-	return active
 }
 
 // terminatingPods returns the pods that are being deleted and have not terminated.
@@ -222,7 +211,7 @@ func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
 	if o.job.Spec.Completions != nil {
 		want = o.completions()
 	}
-	if o.succeeded < want || len(activePods(pods)) > 0 {
+	if o.succeeded < want || len(podstate.FilterActive(pods)) > 0 {
 		return nil
 	}
 	return newCondition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, batchv1.JobReasonCompletionsReached,

@@ -31,7 +31,7 @@ type plan struct {
 
 // plan returns what is to be done with the pods. b has their failures so far.
 func (o *observation) plan(b backoff) plan {
-	active := activePods(o.pods)
+	active := podstate.FilterActive(o.pods)
 	if v := o.verdict(); v != nil {
 		return plan{verdict: v, end: active}
 	}
@@ -115,7 +115,7 @@ func (o *observation) creations(n int, b backoff) (list []int, wait time.Duratio
 	if !indexed(o.job) {
 		return slices.Repeat([]int{noIndex}, n), 0
 	}
-	taken := activePods(o.pods)
+	taken := podstate.FilterActive(o.pods)
 	if replacesOnlyFailed(o.job) {
 		taken = append(taken, terminatingPods(o.pods)...)
 	}

@@ -38,7 +38,7 @@ func (o *observation) track(verdict *batchv1.JobCondition, pods []*corev1.Pod) (
 	countUntracked(&status, pods)
 	untrack := o.countTerminated(&status, verdict, pods)
 
-	active, ready, terminating := activePods(pods), int32(0), int32(len(terminatingPods(pods)))
+	active, ready, terminating := podstate.FilterActive(pods), int32(0), int32(len(terminatingPods(pods)))
 	for _, p := range active {
 		if podstate.Ready(p) {
 			ready++

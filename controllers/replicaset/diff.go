@@ -27,7 +27,7 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	if rs.DeletionTimestamp != nil {
 		return diff{}
 	}
-	active := activePods(owned)
+	active := podstate.FilterActive(owned)
 	switch surplus := len(active) - int(desired(rs)); {
 	case surplus < 0:
 		return diff{create: min(-surplus, burstReplicas)}
@@ -46,17 +46,6 @@ func desired(rs *appsv1.ReplicaSet) int32 {
 		return 1
 	}
 	return *rs.Spec.Replicas
-}
-
-// activePods returns the pods that are neither terminated nor terminating.
-func activePods(pods []*corev1.Pod) []*corev1.Pod {
-	var active []*corev1.Pod
-	for _, p := range pods {
-		if podstate.Active(p) {
-			active = append(active, p)
-		}
-	}
-	return active
 }
 
 // deletionCost returns the value of the annotation for it, or 0.

@@ -10,6 +10,17 @@ import (
 // Active reports whether the pod has neither terminated nor is terminating.
 func Active(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp == nil }
 
+// FilterActive returns the active pods.
+func FilterActive(pods []*corev1.Pod) []*corev1.Pod {
+	var active []*corev1.Pod
+	for _, p := range pods {
+		if Active(p) {
+			active = append(active, p)
+		}
+	}
+	return active
+}
+
 // Finished reports whether the pod has terminated.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
