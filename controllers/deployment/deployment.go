@@ -22,13 +22,12 @@ import (
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -49,16 +48,9 @@ func AddToManager(mgr manager.Manager) error {
 		Owns(&appsv1.ReplicaSet{}).
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.awaitingPodDeletion),
-			builder.WithPredicates(onlyDeletes)).
+			builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
-}
-
-// onlyDeletes is a predicate for delete events.
-var onlyDeletes = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // reconciler reconciles Deployments.
