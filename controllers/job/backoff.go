@@ -127,7 +127,7 @@ func containersFinished(p *corev1.Pod) (last time.Time) {
 	statuses := slices.Clone(p.Status.ContainerStatuses)
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		if !podstate.IsSidecar(c) {
 			continue
 		}
 		for _, s := range p.Status.InitContainerStatuses {

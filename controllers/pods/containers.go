@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
 )
 
 // containers computes the container statuses of a pod.
@@ -29,7 +31,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		spec := &c.pod.Spec.InitContainers[i]
 		s := c.waitingStatus(spec, reason)
 		if initialized {
-			if isSidecar(spec) {
+			if podstate.IsSidecar(spec) {
 				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{})
 			} else {
 				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{terminates: true})
@@ -47,11 +49,6 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		mains = append(mains, s)
 	}
 	return inits, mains, initialized || len(inits) == 0
-}
-
-// isSidecar reports whether an init container is always restarted.
-func isSidecar(spec *corev1.Container) bool {
-	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // waitingStatus returns the status of a container that is waiting.

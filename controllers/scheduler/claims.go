@@ -9,23 +9,7 @@ import (
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/reconcile"
 )
-
-// ofClaim returns the pods that use a claim and have no node yet.
-func (r *reconciler) ofClaim(ctx context.Context, claim client.Object) []reconcile.Request {
-	pods, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
-	if err != nil {
-		return nil // the cache has stopped
-	}
-	var requests []reconcile.Request
-	for i := range pods {
-		if needsScheduling(&pods[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
-		}
-	}
-	return requests
-}
 
 // missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are being
 // deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
