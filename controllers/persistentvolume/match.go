@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/nodestate"
+	"flyball.dev/controllers/internal/volume"
 )
 
 // match returns the volume for a claim: one that is reserved for it, or else the smallest that is
@@ -46,9 +48,9 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 // fits reports whether a volume has what a claim asks for.
 func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	size := storageOf(v)
-	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || classOf(claim) != classOfVolume(v) ||
-		value(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != value(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
-		value(claim.Spec.VolumeAttributesClassName, "") != value(v.Spec.VolumeAttributesClassName, "") {
+	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || volume.ClassOf(claim) != classOfVolume(v) ||
+		ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
+		ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(v.Spec.VolumeAttributesClassName, "") {
 		return false
 	}
 	return !slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
@@ -77,14 +79,6 @@ func storageOf(v *corev1.PersistentVolume) resource.Quantity {
 	return v.Spec.Capacity[corev1.ResourceStorage]
 }
 
-// classOf returns the name of a claim's storage class, empty for none.
-func classOf(c *corev1.PersistentVolumeClaim) string {
-	if name, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
-		return name
-	}
-	return value(c.Spec.StorageClassName, "")
-}
-
 // defaultClass returns the name of the default class, which has an annotation, or "". Of several it is
 // the newest, as in admission.
 func defaultClass(classes []storagev1.StorageClass) string {
@@ -111,12 +105,4 @@ func classOfVolume(v *corev1.PersistentVolume) string {
 		return name
 	}
 	return v.Spec.StorageClassName
-}
-
-// value returns what a pointer points to, or the default.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/client"
 )
 
@@ -37,13 +38,6 @@ func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message
 
 // waitsForPod reports whether a claim is bound only when a pod that uses it has a node.
 func (r *reconciler) waitsForPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]
-	if !ok && claim.Spec.StorageClassName != nil {
-		name = *claim.Spec.StorageClassName
-	}
-	class := &storagev1.StorageClass{}
-	if name == "" || r.client.Get(ctx, client.ObjectKey{Name: name}, class) != nil {
-		return false
-	}
-	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	name, class := volume.ClassOf(claim), &storagev1.StorageClass{}
+	return name != "" && r.client.Get(ctx, client.ObjectKey{Name: name}, class) == nil && volume.WaitsForConsumer(class)
 }
