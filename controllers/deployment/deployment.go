@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/podstate"
@@ -203,10 +204,7 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 		*rs = *existing
 		return nil
 	}
-	n := int32(1)
-	if d.Status.CollisionCount != nil {
-		n += *d.Status.CollisionCount
-	}
+	n := ptr.Deref(d.Status.CollisionCount, 0) + 1
 	d.Status.CollisionCount = &n
 	return cmp.Or(r.client.Status().Update(ctx, d), errCollision)
 }

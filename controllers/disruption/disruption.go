@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/podstate"
@@ -229,7 +230,7 @@ func (r *reconciler) replicas(ctx context.Context, namespace string, owner *meta
 		}
 		above := metav1.GetControllerOf(rs)
 		if above == nil {
-			return rs.UID, replicasOf(rs.Spec.Replicas), nil
+			return rs.UID, ptr.Deref(rs.Spec.Replicas, 1), nil
 		}
 		owner, gvk = above, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
 	}
@@ -248,11 +249,4 @@ func (r *reconciler) replicas(ctx context.Context, namespace string, owner *meta
 		return "", 0, nil
 	}
 	return owner.UID, scale.Spec.Replicas, nil
-}
-
-func replicasOf(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
 }

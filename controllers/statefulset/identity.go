@@ -8,15 +8,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // desired returns the replicas that a StatefulSet should have.
-func desired(set *appsv1.StatefulSet) int {
-	if set.Spec.Replicas == nil {
-		return 1
-	}
-	return int(*set.Spec.Replicas)
-}
+func desired(set *appsv1.StatefulSet) int { return int(ptr.Deref(set.Spec.Replicas, 1)) }
 
 // firstOrdinal returns the ordinal of the first replica.
 func firstOrdinal(set *appsv1.StatefulSet) int {
