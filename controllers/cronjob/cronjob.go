@@ -141,7 +141,7 @@ func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.
 // it replaces and fails to delete stays active.
 func (r *reconciler) apply(ctx context.Context, cj *batchv1.CronJob, p *plan) error {
 	var errs []error
-	for _, job := range p.expired {
+	for _, job := range p.cleanup {
 		errs = append(errs, r.delete(ctx, cj, job))
 	}
 	replacing := false

@@ -111,14 +111,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	o := observe(job, pods, time.Now())
 	p := o.plan(r.backoffs.update(req.NamespacedName, o))
 	pods, managing := r.managePods(ctx, o, p)
-	verdict := p.verdict
+	finishedCondition := p.finishedCondition
 	switch {
 	case managing != nil:
-		verdict = nil // pods may still be active
-	case verdict == nil:
-		verdict = o.completion(pods)
+		finishedCondition = nil // pods may still be active
+	case finishedCondition == nil:
+		finishedCondition = o.completion(pods)
 	}
-	status, untrack := o.track(verdict, pods)
+	status, untrack := o.track(finishedCondition, pods)
 	if err := r.updateStatus(ctx, job, status); err != nil {
 		return reconcile.Result{}, errors.Join(managing, client.IgnoreNotFound(err))
 	}
@@ -140,7 +140,7 @@ func (r *reconciler) managePods(ctx context.Context, o *observation, p plan) ([]
 	}
 	if len(p.create) > 0 {
 		created, err := r.pods.Create(ctx, o.job, len(p.create), func(i int) *corev1.Pod {
-			return newPod(o.job, p.create[i], o.retained[p.create[i]])
+			return newPod(o.job, p.create[i], o.delayedDeletion[p.create[i]])
 		})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			err = nil // no pods can be created in the namespace any more

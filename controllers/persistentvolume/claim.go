@@ -141,7 +141,7 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		return nil, err
 	}
 	v := match(claim, volumes, node)
-	if wait && (v == nil || !isFor(v, claim)) {
+	if wait && (v == nil || !isBoundTo(v, claim)) {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 		return nil, nil
 	}

@@ -29,10 +29,10 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 	var best *corev1.PersistentVolume
 	for i := range volumes {
 		v := &volumes[i]
-		if v.DeletionTimestamp != nil || !fits(claim, v) || !reachable(v, node) {
+		if v.DeletionTimestamp != nil || !fits(claim, v) || !matchesNodeAffinity(v, node) {
 			continue
 		}
-		if isFor(v, claim) {
+		if isBoundTo(v, claim) {
 			return v
 		}
 		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || !selector.Matches(labels.Set(v.Labels)) {
@@ -58,21 +58,21 @@ func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool 
 	})
 }
 
-// reachable reports whether a node can use a volume.
-func reachable(v *corev1.PersistentVolume, node *corev1.Node) bool {
+// matchesNodeAffinity reports whether a node can use a volume.
+func matchesNodeAffinity(v *corev1.PersistentVolume, node *corev1.Node) bool {
 	a := v.Spec.NodeAffinity
 	return node == nil || a == nil || a.Required == nil || nodestate.Selected(a.Required, node)
 }
 
-// isFor reports whether a volume is bound to a claim, or reserved for it by a user.
-func isFor(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+// isBoundTo reports whether a volume is bound to a claim, or reserved for it by a user.
+func isBoundTo(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	r := v.Spec.ClaimRef
 	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
 }
 
 // bindable reports whether a claim that names a volume can be bound to it.
 func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	return isFor(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
+	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
 }
 
 func storageOf(v *corev1.PersistentVolume) resource.Quantity {

@@ -160,7 +160,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, set)))
 	}
 	if set.DeletionTimestamp == nil {
-		err = errors.Join(err, r.truncate(ctx, h.beyondLimit(set, pods)))
+		err = errors.Join(err, r.truncateHistory(ctx, h.beyondLimit(set, pods)))
 	}
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
@@ -223,8 +223,8 @@ func (r *reconciler) saveRevision(ctx context.Context, set *appsv1.StatefulSet, 
 	}
 }
 
-// truncate deletes old revisions.
-func (r *reconciler) truncate(ctx context.Context, old []*appsv1.ControllerRevision) error {
+// truncateHistory deletes old revisions.
+func (r *reconciler) truncateHistory(ctx context.Context, old []*appsv1.ControllerRevision) error {
 	for _, revision := range old {
 		if err := r.client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID}); client.IgnoreNotFound(err) != nil {
 			return err
