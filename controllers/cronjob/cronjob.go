@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -38,8 +39,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &batchv1.Job{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("cronjob-controller")
+	recorder := events.RecorderFor(mgr, "cronjob-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("cronjob").

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
@@ -40,8 +41,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("deployment-controller")
+	recorder := events.RecorderFor(mgr, "deployment-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("deployment").
@@ -95,11 +95,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil // it would adopt every ReplicaSet
 	}
 	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	oldPods, err := r.oldPodsRunning(ctx, d, selector, sets)
 	if err != nil {

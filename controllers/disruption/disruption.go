@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -38,8 +39,7 @@ const deletionTimeout = 2 * time.Minute
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("controllermanager")
+	recorder := events.RecorderFor(mgr, "controllermanager")
 	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
 	budgets := claim.NewSelectors(selectorOf)
 	return builder.ControllerManagedBy(mgr).

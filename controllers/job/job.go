@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/jobstate"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/ctrl/builder"
@@ -44,8 +45,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("job-controller")
+	recorder := events.RecorderFor(mgr, "job-controller")
 	r := &reconciler{
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
@@ -102,11 +102,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	pods, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, job, kind, selector, &corev1.PodList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	o := observe(job, pods, time.Now())
 	p := o.plan(r.backoffs.update(req.NamespacedName, o))

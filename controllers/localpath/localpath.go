@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -47,8 +48,7 @@ func AddToManager(mgr manager.Manager, node string) error {
 		return fmt.Errorf("the default StorageClass: %w", err)
 	}
 	r := &reconciler{client: mgr.GetClient(), node: node,
-		//lint:ignore SA1019 external provisioners record core events
-		recorder: mgr.GetEventRecorderFor(Provisioner)}
+		recorder: events.RecorderFor(mgr, Provisioner)}
 	return builder.ControllerManagedBy(mgr).
 		Named("local-path-provisioner").
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/builder"
@@ -47,8 +48,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byClaim, claimOf); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
+	recorder := events.RecorderFor(mgr, "persistentvolume-controller")
 	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).

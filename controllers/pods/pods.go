@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -37,8 +38,7 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kubelet records core events too
-	recorder := mgr.GetEventRecorderFor("kubelet")
+	recorder := events.RecorderFor(mgr, "kubelet")
 	r := &reconciler{
 		client:    mgr.GetClient(),
 		recorder:  recorder,

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
@@ -44,8 +45,7 @@ func AddToManager(mgr manager.Manager) error {
 			return err
 		}
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("statefulset-controller")
+	recorder := events.RecorderFor(mgr, "statefulset-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("statefulset").
@@ -106,21 +106,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	revisions, err := claim.Claim[*appsv1.ControllerRevision](ctx, r.client, r.live, set, kind, selector, &appsv1.ControllerRevisionList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	pods, err := claim.Claim(ctx, r.client, r.live, set, kind, selector, &corev1.PodList{}, func(pod *corev1.Pod) bool {
 		_, ok := ordinalOf(set, pod)
 		return ok
 	})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	h, err := historyOf(set, revisions)
 	if err != nil {
