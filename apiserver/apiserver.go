@@ -151,24 +151,9 @@ func New(o Options) (*Server, error) {
 	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
 	o.Authentication.Audiences = s.tokens.Audiences()
 	s.users = authn.New(o.Authentication)
-	resources, err := kinds.Resources(kinds.Options{
-		Scheme:        builtin.Scheme(),
-		Codecs:        builtin.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec, o.DeletionDelay),
-		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
-		Authorizer:    s.access,
-		Guards:        guards,
-		More: map[schema.GroupResource]map[string]rest.Storage{
-			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
-		},
-		MaxRequestBodyBytes: maxRequestBody,
-		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
-	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork}), builtin.Computed(),
-		builtin.Reviews(s.users, o.Authentication.Audiences, s.access)))
-	if err != nil {
+	if err := s.addBuiltInResources(guards); err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
-	s.catalog.Set("built-in", resources...)
 	if s.custom, err = crd.New(crd.Options{
 		Storage:               o.Storage,
 		Catalog:               s.catalog,
@@ -201,6 +186,30 @@ func New(o Options) (*Server, error) {
 	s.work.Go(func() { remote.Run(s.stopping) })
 	s.ready.Store(true)
 	return s, nil
+}
+
+// addBuiltInResources adds the resources of the built-in kinds to the catalog.
+func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard) error {
+	o := &s.options
+	resources, err := kinds.Resources(kinds.Options{
+		Scheme:        builtin.Scheme(),
+		Codecs:        builtin.Codecs(),
+		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec, o.DeletionDelay),
+		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
+		Authorizer:    s.access,
+		Guards:        guards,
+		More: map[schema.GroupResource]map[string]rest.Storage{
+			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
+		},
+		MaxRequestBodyBytes: maxRequestBody,
+		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
+	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork}), builtin.Computed(),
+		builtin.Reviews(s.users, s.tokens.Audiences(), s.access)))
+	if err != nil {
+		return err
+	}
+	s.catalog.Set("built-in", resources...)
+	return nil
 }
 
 // setUpAuthorization sets the authorizer, and returns the guards of the mode RBAC.

@@ -39,6 +39,10 @@ const (
 // there.
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
+// ServiceIP returns the cluster IP of the Service "kubernetes": the first address of the service
+// network.
+func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.ServiceNetwork) }
+
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
 // EndpointSlice, and reconciles them when they have changed until [Server.Stop], together with the
 // default ServiceCIDR and the system namespaces, of which users can delete kube-node-lease. It must
@@ -203,7 +207,7 @@ func (k *kubernetesService) service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: k.meta(map[string]string{"component": "apiserver", "provider": "kubernetes"}),
 		Spec: corev1.ServiceSpec{
-			ClusterIP:      core.APIServerIP(k.server.options.ServiceNetwork).String(),
+			ClusterIP:      k.server.ServiceIP().String(),
 			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443,
 				TargetPort: intstr.FromInt32(int32(k.address.Port()))}},

@@ -75,20 +75,20 @@ type gate struct {
 	inside int
 	closed chan struct{} // while it is closed; closed when it opens
 	empty  chan struct{} // while it is closed; closed when nobody is inside
-	// era is done when exclude begins, and cancelled when the requests of the era have to end. It is
-	// nil before the first exclude, so that servers that are never reset do not pay for it.
-	era *era
+	// epoch is done when exclude begins, and cancelled when the requests of the epoch have to end. It
+	// is nil before the first exclude, so that servers that are never reset do not pay for it.
+	epoch *epoch
 }
 
-// era is the time between two calls of exclude.
-type era struct {
+// epoch is the time between two calls of exclude.
+type epoch struct {
 	done   chan struct{}
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-func newEra() *era {
-	e := &era{done: make(chan struct{})}
+func newEpoch() *epoch {
+	e := &epoch{done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
 }
@@ -118,7 +118,7 @@ func (g *gate) enter(ctx context.Context) (inside context.Context, leave func(),
 		return nil, nil, err
 	}
 	g.inside++
-	e := g.era
+	e := g.epoch
 	g.mu.Unlock()
 	if e == nil {
 		return ctx, g.leave, nil
@@ -148,10 +148,10 @@ func (g *gate) fence(ctx context.Context) context.Context {
 		return ctx // which has ended
 	}
 	defer g.mu.Unlock()
-	if g.era == nil {
+	if g.epoch == nil {
 		return ctx
 	}
-	return storage.WithFence(ctx, g.era.done)
+	return storage.WithFence(ctx, g.epoch.done)
 }
 
 // exclude closes the gate, calls f when nobody is inside, and opens the gate. Requests that do not
@@ -166,7 +166,7 @@ func (g *gate) exclude(f func() error) error {
 		empty = make(chan struct{})
 		g.empty = empty
 	}
-	e := g.era
+	e := g.epoch
 	g.mu.Unlock()
 
 	if empty != nil {
@@ -189,7 +189,7 @@ func (g *gate) exclude(f func() error) error {
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.era = newEra()
+	g.epoch = newEpoch()
 	close(g.closed)
 	g.closed = nil
 	return err

@@ -65,16 +65,13 @@ var serverNames = []string{
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// serviceIP is the address of the Service kubernetes, the first one of the service network.
-var serviceIP = net.IPv4(10, 96, 0, 1)
-
-// server signs a serving certificate for serverNames, loopback, serviceIP and the hosts, each a DNS
-// name or an IP address. An unspecified address means all addresses of this host.
+// server signs a serving certificate for serverNames, loopback and the hosts, each a DNS name or an IP
+// address. An unspecified address means all addresses of this host.
 func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	template := certificate("kube-apiserver")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	template.DNSNames = slices.Clone(serverNames)
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, serviceIP}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	for _, host := range hosts {
 		switch ip := net.ParseIP(host); {
 		case host == "" || ip.IsUnspecified():

@@ -16,14 +16,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// issued returns the certificates of a new control plane that listens on address.
-func issued(t *testing.T, address string) (ca, server, client *x509.Certificate) {
+// issued returns the certificates of a new control plane that is reached as the hosts.
+func issued(t *testing.T, hosts ...string) (ca, server, client *x509.Certificate) {
 	t.Helper()
 	a, err := newAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := a.server(address)
+	pair, err := a.server(hosts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func fromPEM(t *testing.T, text []byte) *x509.Certificate {
 }
 
 func TestCertificates(t *testing.T) {
-	ca, server, client := issued(t, "cp.example.com")
+	ca, server, client := issued(t, "cp.example.com", "10.96.0.1", "2001:db8::1")
 	if !ca.IsCA || !ca.BasicConstraintsValid || ca.KeyUsage&x509.KeyUsageCertSign == 0 || ca.KeyUsage&x509.KeyUsageCRLSign == 0 {
 		t.Errorf("the authority may not sign: CA %v, usage %b", ca.IsCA, ca.KeyUsage)
 	}
@@ -82,7 +82,7 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("the administrator's certificate is for %v, in groups %v", client.ExtKeyUsage, client.Subject.Organization)
 	}
 	for _, host := range []string{
-		"cp.example.com", "localhost", "127.0.0.1", "::1", "10.96.0.1",
+		"cp.example.com", "localhost", "127.0.0.1", "::1", "10.96.0.1", "2001:db8::1",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 	} {
 		if err := server.VerifyHostname(host); err != nil {
@@ -113,7 +113,7 @@ func TestOpenSSLVerifies(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no openssl")
 	}
-	ca, server, client := issued(t, "127.0.0.1")
+	ca, server, client := issued(t, "127.0.0.1", "10.96.0.1")
 	dir := t.TempDir()
 	write := func(name string, cert *x509.Certificate) string {
 		file := filepath.Join(dir, name)

@@ -197,7 +197,11 @@ func (c *ControlPlane) start(o Options) error {
 	}
 	c.transport = newInProcess(c.server, administrator)
 	if o.Listen != "" {
-		if c.https, err = listenHTTPS(o.Listen, ca, o.ServingCertificate, c.server); err != nil {
+		hosts := []string{c.server.ServiceIP().String()}
+		if o.AdvertiseAddress.IsValid() {
+			hosts = append(hosts, o.AdvertiseAddress.String())
+		}
+		if c.https, err = listenHTTPS(o.Listen, ca, o.ServingCertificate, c.server, hosts...); err != nil {
 			return err
 		}
 	}

@@ -50,13 +50,15 @@ type httpsServer struct {
 	err         error         // written before done is closed
 }
 
-// listenHTTPS serves HTTPS at an address, with a certificate of the authority unless another is given.
-func listenHTTPS(address string, ca *authority, given *tls.Certificate, handler http.Handler) (*httpsServer, error) {
+// listenHTTPS serves HTTPS at an address, with a certificate of the authority, also for further hosts,
+// unless another is given.
+func listenHTTPS(address string, ca *authority, given *tls.Certificate, handler http.Handler,
+	hosts ...string) (*httpsServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, reason(err))
 	}
-	s, err := serveHTTPS(address, listener, ca, given, handler)
+	s, err := serveHTTPS(address, listener, ca, given, handler, hosts...)
 	if err != nil {
 		listener.Close()
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -67,12 +69,12 @@ func listenHTTPS(address string, ca *authority, given *tls.Certificate, handler 
 // serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse
 // requests that arrive after that has begun.
 func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls.Certificate,
-	handler http.Handler) (*httpsServer, error) {
+	handler http.Handler, hosts ...string) (*httpsServer, error) {
 	s := &httpsServer{
 		listener: listener, url: urlOf(address, listener.Addr()),
 		connections: newConnections(), done: make(chan struct{}),
 	}
-	cert, root, err := servingCertificate(address, listener, ca, given)
+	cert, root, err := servingCertificate(address, listener, ca, given, hosts...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +123,16 @@ func growStack() {
 	runtime.KeepAlive(&frame)
 }
 
-// servingCertificate returns the certificate of a listener, and in PEM the one by which clients
-// verify it.
+// servingCertificate returns the certificate of a listener, with which it is also reached as one of the
+// hosts, and in PEM the one by which clients verify it.
 func servingCertificate(address string, listener net.Listener, ca *authority,
-	given *tls.Certificate) (_ tls.Certificate, root []byte, err error) {
+	given *tls.Certificate, hosts ...string) (_ tls.Certificate, root []byte, err error) {
 	if given != nil {
 		return *given, rootOf(given), nil
 	}
 	requested, _, _ := net.SplitHostPort(address)
 	actual, _, _ := net.SplitHostPort(listener.Addr().String())
-	signed, err := ca.server(requested, actual)
+	signed, err := ca.server(append([]string{requested, actual}, hosts...)...)
 	return signed, ca.pem(), err
 }
 

@@ -190,6 +190,51 @@ func TestOptionsOfAServer(t *testing.T) {
 	}
 }
 
+// TestServingCertificateNamesAddresses expects that clients in the cluster, which connect to the
+// cluster IP or to the advertised address, can verify the server.
+func TestServingCertificateNamesAddresses(t *testing.T) {
+	for _, tt := range []struct {
+		options          controlplane.Options
+		named, otherwise []string
+	}{
+		{named: []string{"127.0.0.1", "::1", "10.96.0.1"}, otherwise: []string{"10.96.0.0", "198.51.100.7"}},
+		{options: controlplane.Options{ServiceNetwork: netip.MustParsePrefix("10.0.0.5/24"),
+			AdvertiseAddress: netip.MustParseAddr("198.51.100.7")},
+			named: []string{"127.0.0.1", "10.0.0.1", "198.51.100.7"}, otherwise: []string{"10.96.0.1", "10.0.0.5", "10.0.0.6"}},
+		{options: controlplane.Options{AdvertiseAddress: netip.MustParseAddr("2001:db8::7")},
+			named: []string{"10.96.0.1", "2001:db8::7"}, otherwise: []string{"2001:db8::1"}},
+	} {
+		tt.options.Listen, tt.options.WithoutControllers = "127.0.0.1:0", true
+		plane, err := controlplane.Start(t.Context(), tt.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := must[*rest.Config](t)(clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig()))
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(cfg.CAData)
+		connect := func(name string) error {
+			conn, err := tls.Dial("tcp", strings.TrimPrefix(plane.URL(), "https://"), &tls.Config{RootCAs: roots, ServerName: name})
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		}
+		for _, name := range tt.named {
+			if err := connect(name); err != nil {
+				t.Errorf("%s, advertised %s: %v", tt.options.ServiceNetwork, tt.options.AdvertiseAddress, err)
+			}
+		}
+		for _, name := range tt.otherwise {
+			if connect(name) == nil {
+				t.Errorf("%s, advertised %s: the certificate names %s", tt.options.ServiceNetwork, tt.options.AdvertiseAddress, name)
+			}
+		}
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestInvalidServerOptions(t *testing.T) {
 	for want, o := range map[string]controlplane.Options{
 		"the client CA has no certificate in PEM":                             {Listen: "127.0.0.1:0", ClientCA: []byte("x")},

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/store"
 )
 
@@ -34,6 +34,9 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
+// Registry returns the registry that updates the resources.
+func (r *customResources) Registry() *registry.Store { return r.Store }
+
 // Update updates a resource. If it may create one, as apply does, that is refused when the
 // definition is terminating.
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
@@ -46,20 +49,7 @@ func (r *customResources) Update(ctx context.Context, name string, info rest.Upd
 			validateNew = func(_ context.Context, obj runtime.Object) error { return r.refuse(obj) }
 		}
 	}
-	return updater{r.Store}.Update(ctx, name, info, validateNew, validate, mayCreate, o)
-}
-
-// customStatus is the status subresource of one version.
-type customStatus struct {
-	*resource.Status
-	updater updater
-}
-
-// Update updates the status. It never creates a resource.
-func (s customStatus) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
-	validateNew rest.ValidateObjectFunc,
-	validate rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return s.updater.Update(ctx, name, info, validateNew, validate, false, o)
+	return r.REST.Update(ctx, name, info, validateNew, validate, mayCreate, o)
 }
 
 func (r *customResources) refuse(obj runtime.Object) error {

@@ -161,7 +161,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		if err != nil {
 			return nil, err
 		}
-		addSubresource(r, status, customStatus{v.status, updater{v.status.Store()}})
+		addSubresource(r, status, v.status)
 		r.Subresource("status").Normalized = r.Normalized
 		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 			reset[fieldpath.APIVersion(v.gvk.GroupVersion().String())])

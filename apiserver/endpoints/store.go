@@ -8,13 +8,18 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 
+	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/internal/equality"
 )
 
@@ -25,7 +30,8 @@ var errTerminating = errors.New("the object is being deleted")
 // registered is a storage that updates objects as its registry does.
 type registered interface{ Registry() *registry.Store }
 
-// updater is a storage.Interface that can update an object without a copy of the result.
+// updater is a storage.Interface that can update an object without a copy of the result, and of an
+// unstructured object not even of the current one: the new object may share parts with it.
 type updater interface {
 	Update(ctx context.Context, key string, preconditions *storage.Preconditions,
 		update storage.UpdateFunc) (runtime.Object, error)
@@ -115,7 +121,9 @@ func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, 
 	case version != 0:
 		return nil, apierrors.NewConflict(w.resource.Scope.Resource.GroupResource(), w.name, errors.New(registry.OptimisticLockErrorMsg))
 	case !s.UpdateStrategy.AllowUnconditionalUpdate(ctx):
-		return nil, errUnusual
+		kind := schema.GroupKind{Group: w.resource.Scope.Resource.Group, Kind: w.resource.Scope.Resource.Resource}
+		return nil, apierrors.NewInvalid(kind, w.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), version, "must be specified for an update")})
 	default:
 		return next, versioner.UpdateObject(next, at.ResourceVersion)
 	}
@@ -124,8 +132,10 @@ func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, 
 // prepare makes an object what is to be stored, and fails if it is invalid or not admitted.
 func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
 	validate rest.ValidateObjectUpdateFunc) error {
-	if err := rest.BeforeUpdate(strategy, ctx, next, current); err != nil {
-		return err
+	if s, ok := strategy.(resource.BeforeUpdater); !ok || !s.BeforeUpdate(ctx, next, current) {
+		if err := rest.BeforeUpdate(strategy, ctx, next, current); err != nil {
+			return err
+		}
 	}
 	keepTimestamps(next.(object), current.(object))
 	if validate == nil {
@@ -140,6 +150,12 @@ func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, curren
 func keepTimestamps(next, current object) {
 	start, outcome := time.Now(), "unequal_objects_fast"
 	defer func() { metrics.RecordTimestampComparisonLatency(outcome, time.Since(start)) }()
+	if a, ok := next.(*unstructured.Unstructured); ok {
+		// Decoding the managers takes longer than comparing the rest, which most updates change.
+		if b, ok := current.(*unstructured.Unstructured); ok && !equalButManagers(a.Object, b.Object) {
+			return
+		}
+	}
 	now, was := next.GetManagedFields(), current.GetManagedFields()
 	if len(now) != len(was) {
 		return
@@ -167,4 +183,27 @@ func sameFields(a, b *metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
 		a.APIVersion == b.APIVersion && a.FieldsType == b.FieldsType &&
 		equality.Identical(reflect.ValueOf(a.FieldsV1), reflect.ValueOf(b.FieldsV1))
+}
+
+// equalButManagers reports whether two objects are equal but for their managed fields.
+func equalButManagers(a, b map[string]any) bool {
+	equal := func(a, b map[string]any, apart string) bool {
+		for key, value := range a {
+			if key == apart {
+				continue
+			}
+			if other, ok := b[key]; !ok || !managedfields.EqualJSON(value, other) {
+				return false
+			}
+		}
+		for key := range b {
+			if _, ok := a[key]; !ok && key != apart {
+				return false
+			}
+		}
+		return true
+	}
+	x, _ := a["metadata"].(map[string]any)
+	y, _ := b["metadata"].(map[string]any)
+	return equal(x, y, "managedFields") && equal(a, b, "metadata")
 }

@@ -7,8 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 )
+
+// toUnstructured returns an object as an unstructured one.
+func toUnstructured(t *testing.T, obj runtime.Object) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: content}
+}
 
 // TestKeepTimestamps compares keepTimestamps with upstream's transformer.
 func TestKeepTimestamps(t *testing.T) {
@@ -58,9 +70,18 @@ func TestKeepTimestamps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			dynamic := toUnstructured(t, mine)
 			keepTimestamps(mine, old.DeepCopy())
 			if diff := cmp.Diff(want, mine); diff != "" {
 				t.Errorf("(-upstream +ours):\n%s", diff)
+			}
+			want, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(t.Context(), dynamic.DeepCopy(), toUnstructured(t, old))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keepTimestamps(dynamic, toUnstructured(t, old))
+			if diff := cmp.Diff(want, dynamic); diff != "" {
+				t.Errorf("unstructured (-upstream +ours):\n%s", diff)
 			}
 			if mine.ManagedFields != nil && cmp.Equal(mine.ManagedFields, old.ManagedFields) {
 				kept++

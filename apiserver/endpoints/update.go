@@ -54,16 +54,13 @@ func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID
 	return result, err
 }
 
-// replacement is the object that a write stores. It implements [resource.UsualUpdate].
+// replacement is the object that a write stores. It implements [rest.UpdatedObjectInfo].
 type replacement struct {
 	*write
 	uid     types.UID
 	options *metav1.UpdateOptions
 	change  func(old object) (object, error)
 }
-
-// Usual implements [resource.UsualUpdate].
-func (r *replacement) Usual() bool { return true }
 
 // Preconditions implements [rest.UpdatedObjectInfo].
 func (r *replacement) Preconditions() *metav1.Preconditions {

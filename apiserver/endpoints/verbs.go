@@ -25,6 +25,38 @@ const forcedWatch = "/watch"
 // handlers of writes wrap admission once more with every request they serve, so each request gets a
 // new one.
 func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
+	v := writingVerbs(r, admit)
+	maps.Copy(v, readingVerbs(r))
+	served := r.ServedVerbs()
+	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
+		return verb != forcedWatch && !slices.Contains(served, verb)
+	})
+	return v
+}
+
+// readingVerbs returns the handlers of the verbs that read.
+func readingVerbs(r *resource.Resource) verbs {
+	v := verbs{}
+	switch storage := r.Storage.(type) {
+	case rest.GetterWithOptions:
+		v["get"] = handlers.GetResourceWithOptions(storage, r.Scope, r.Scope.Subresource != "")
+	case rest.Getter:
+		v["get"] = handlers.GetResource(storage, r.Scope)
+	}
+	lister, lists := r.Storage.(rest.Lister)
+	watcher, watches := r.Storage.(rest.Watcher)
+	if lists {
+		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
+	}
+	if watches {
+		v["watch"] = watchHandler(lister, watcher, r.Scope, false)
+		v[forcedWatch] = watchHandler(lister, watcher, r.Scope, true)
+	}
+	return v
+}
+
+// writingVerbs returns the handlers of the verbs that write.
+func writingVerbs(r *resource.Resource, admit admission.Interface) verbs {
 	v := verbs{}
 	each := func(verb string, handler func() http.HandlerFunc) {
 		v[verb] = func(w http.ResponseWriter, req *http.Request) { handler()(w, req) }
@@ -48,12 +80,6 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
 		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage.Create) })
 	}
-	switch storage := r.Storage.(type) {
-	case rest.GetterWithOptions:
-		v["get"] = handlers.GetResourceWithOptions(storage, r.Scope, r.Scope.Subresource != "")
-	case rest.Getter:
-		v["get"] = handlers.GetResource(storage, r.Scope)
-	}
 	if storage, ok := r.Storage.(rest.Updater); ok {
 		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })
 		usual("update", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.update(ctx, storage) })
@@ -72,18 +98,5 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	if storage, ok := r.Storage.(rest.CollectionDeleter); ok {
 		each("deletecollection", func() http.HandlerFunc { return handlers.DeleteCollection(storage, true, r.Scope, admit) })
 	}
-	lister, lists := r.Storage.(rest.Lister)
-	watcher, watches := r.Storage.(rest.Watcher)
-	if lists {
-		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
-	}
-	if watches {
-		v["watch"] = watchHandler(lister, watcher, r.Scope, false)
-		v[forcedWatch] = watchHandler(lister, watcher, r.Scope, true)
-	}
-	served := r.ServedVerbs()
-	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
-		return verb != forcedWatch && !slices.Contains(served, verb)
-	})
 	return v
 }

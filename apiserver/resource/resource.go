@@ -6,7 +6,10 @@
 package resource
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
@@ -70,13 +73,12 @@ type Resource struct {
 	OpenAPI OpenAPI
 }
 
-// UsualUpdate is the [rest.UpdatedObjectInfo] of an update that is served without upstream's handler.
-// Its object belongs to the storage, but may share parts with the existing object, which it does not
-// change.
-type UsualUpdate interface {
-	rest.UpdatedObjectInfo
-	// Usual reports whether the storage may serve the update without upstream's registry.
-	Usual() bool
+// BeforeUpdater is a [rest.RESTUpdateStrategy] that has a shorter way for usual updates.
+type BeforeUpdater interface {
+	// BeforeUpdate reports whether it has done what [rest.BeforeUpdate] does, which it does only for an
+	// update that is valid for sure. Otherwise that is to be called. obj, which it changes, may share
+	// parts with old, which it does not change.
+	BeforeUpdate(ctx context.Context, obj, old runtime.Object) bool
 }
 
 // OpenAPI provides the documents of one resource in one version. They are built on first use and

@@ -28,9 +28,6 @@ func NewStatus(objects *registry.Store, strategy interface {
 	return &Status{&store}
 }
 
-// Store returns the store of the objects, with the strategy of the status.
-func (s *Status) Store() *registry.Store { return s.store }
-
 // New implements [rest.Storage].
 func (s *Status) New() runtime.Object { return s.store.New() }
 

@@ -121,6 +121,15 @@ func (s *Store) setVersion(obj runtime.Object, revision uint64) {
 	_ = s.versioner.UpdateObject(obj, revision)
 }
 
+// lent returns a copy of which the fields of the object and of its metadata may be set. An unstructured
+// object shares the rest with the record, as lend says; others share nothing.
+func (o *object) lent() runtime.Object {
+	if _, ok := o.Object.(*unstructured.Unstructured); ok {
+		return o.shallow()
+	}
+	return o.DeepCopyObject()
+}
+
 // shallow returns a copy whose fields can be set: for unstructured objects, those of the object and
 // of its metadata. What they refer to is shared.
 func (o *object) shallow() runtime.Object {

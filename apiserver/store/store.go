@@ -201,7 +201,7 @@ func (s *Store) Update(ctx context.Context, key string, preconditions *apistorag
 		if err != nil {
 			return nil, err
 		}
-		return o.DeepCopyObject(), nil
+		return o.lent(), nil
 	})
 	if err != nil {
 		return nil, err

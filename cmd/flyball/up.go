@@ -85,9 +85,7 @@ func runUp(ctx context.Context, out io.Writer, file string, options controlplane
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
 		time.Since(start).Milliseconds(), plane.URL(), file)
-	for _, after := range []time.Duration{startTime, slowStartTime} {
-		defer time.AfterFunc(after, releaseMemory).Stop()
-	}
+	defer time.AfterFunc(startTime, releaseMemory).Stop()
 	<-plane.Done()
 	return plane.Err()
 }

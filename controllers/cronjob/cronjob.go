@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
+	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -32,16 +34,12 @@ import (
 // kind is the kind of the owners.
 var kind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
-// byCronJob is the index of Jobs by the UID of the CronJob that controls them.
-const byCronJob = "cronjob.uid"
-
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &batchv1.Job{}, byCronJob, ownerUID); err != nil {
+	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &batchv1.Job{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("cronjob-controller")
+	recorder := events.RecorderFor(mgr, "cronjob-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("cronjob").
@@ -50,14 +48,6 @@ func AddToManager(mgr manager.Manager) error {
 			handler.OnlyControllerOwner())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
-}
-
-// ownerUID returns the UID of the CronJob that controls a Job.
-func ownerUID(job client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(job); ref != nil && ref.Kind == kind.Kind {
-		return []string{string(ref.UID)}
-	}
-	return nil
 }
 
 // queue is the queue of the controller.
@@ -122,8 +112,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // in the cache are asked for.
 func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
 	list := &batchv1.JobList{}
-	if err := r.client.List(ctx, list, client.InNamespace(cj.Namespace),
-		client.MatchingFields{byCronJob: string(cj.UID)}); err != nil {
+	if err := r.client.List(ctx, list, claim.ControlledBy(cj)); err != nil {
 		return nil, err
 	}
 	var jobs []*batchv1.Job
@@ -152,7 +141,7 @@ func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.
 // it replaces and fails to delete stays active.
 func (r *reconciler) apply(ctx context.Context, cj *batchv1.CronJob, p *plan) error {
 	var errs []error
-	for _, job := range p.expired {
+	for _, job := range p.cleanup {
 		errs = append(errs, r.delete(ctx, cj, job))
 	}
 	replacing := false

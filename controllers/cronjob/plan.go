@@ -15,18 +15,18 @@ import (
 	"flyball.dev/controllers/internal/jobstate"
 )
 
-// skew is added to the delay until the next Job, so that a clock that is behind does not wake the
-// controller before the time.
-const skew = 100 * time.Millisecond
+// nextScheduleDelta is added to the delay until the next Job, so that a clock that is behind does not
+// wake the controller before the time.
+const nextScheduleDelta = 100 * time.Millisecond
 
 // plan is what is to be done for a CronJob.
 type plan struct {
 	// status is the status before the other changes.
 	status batchv1.CronJobStatus
 	events []event
-	// expired are the finished Jobs beyond the history limits, and replaced are those that the new
+	// cleanup are the finished Jobs beyond the history limits, and replaced are those that the new
 	// one replaces. All are to be deleted.
-	expired, replaced []*batchv1.Job
+	cleanup, replaced []*batchv1.Job
 	// create is the Job to be started, which was due at the time scheduled, or nil.
 	create    *batchv1.Job
 	scheduled time.Time
@@ -56,7 +56,7 @@ func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *
 		}
 		return !exists
 	})
-	p.expired = append(beyondLimit(jobs, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
+	p.cleanup = append(beyondLimit(jobs, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
 		beyondLimit(jobs, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
 	if cj.DeletionTimestamp == nil && (cj.Spec.Suspend == nil || !*cj.Spec.Suspend) {
 		p.start(cj, jobs, changed, now)
@@ -91,47 +91,13 @@ func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
 
 // start adds the Job that is due, if any, and the time until the next one.
 func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) {
-	if zone := cj.Spec.TimeZone; zone != nil {
-		if _, err := time.LoadLocation(*zone); err != nil {
-			p.event(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *zone, err)
-			return
-		}
-	}
-	s, err := parseSchedule(cj)
-	if err != nil {
-		p.event(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
+	s, ok := p.schedule(cj)
+	if !ok {
 		return
 	}
-	since := cj.CreationTimestamp.Time
-	if p.status.LastScheduleTime != nil {
-		since = p.status.LastScheduleTime.Time
-	}
-	if changed.After(since) {
-		since = changed
-	}
-	due, err := s.last(since, now)
-	if err != nil {
-		p.event(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
-		return
-	}
-	p.after = s.untilNext(since, due, now)
+	due := p.due(cj, s, changed, now)
 	if due.IsZero() {
 		return
-	}
-	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
-		earliest := now.Add(-time.Duration(*deadline) * time.Second)
-		if due.Before(earliest) {
-			p.event(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s",
-				due.UTC().Format(time.RFC1123Z))
-			return
-		}
-		if earliest.After(since) {
-			since = earliest
-		}
-	}
-	if s.missedMany(since, now) {
-		p.event(corev1.EventTypeWarning, "TooManyMissedTimes",
-			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}
 	switch active := len(p.status.Active) > 0; {
 	case active && cj.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent:
@@ -149,6 +115,59 @@ func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time
 	p.create, p.scheduled = newJob(cj, due, s.zone), due
 }
 
+// schedule returns the schedule of a CronJob, or false and adds an event if it is invalid.
+func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
+	if zone := cj.Spec.TimeZone; zone != nil {
+		if _, err := time.LoadLocation(*zone); err != nil {
+			p.event(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *zone, err)
+			return schedule{}, false
+		}
+	}
+	s, err := parseSchedule(cj)
+	if err != nil {
+		p.event(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
+		return schedule{}, false
+	}
+	return s, true
+}
+
+// due returns the last time of the schedule for which no Job was created, or the zero time if there is
+// none, or it is too late to start one. It sets the time until the next Job.
+func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time.Time {
+	since := cj.CreationTimestamp.Time
+	if p.status.LastScheduleTime != nil {
+		since = p.status.LastScheduleTime.Time
+	}
+	if changed.After(since) {
+		since = changed
+	}
+	due, err := s.last(since, now)
+	if err != nil {
+		p.event(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
+		return time.Time{}
+	}
+	p.after = s.untilNext(since, due, now)
+	if due.IsZero() {
+		return due
+	}
+	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
+		earliest := now.Add(-time.Duration(*deadline) * time.Second)
+		if due.Before(earliest) {
+			p.event(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s",
+				due.UTC().Format(time.RFC1123Z))
+			return time.Time{}
+		}
+		if earliest.After(since) {
+			since = earliest
+		}
+	}
+	if s.tooManyMissed(since, now) {
+		p.event(corev1.EventTypeWarning, "TooManyMissedTimes",
+			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	}
+	return due
+}
+
 // untilNext returns the time until the next time of the schedule, of which the last one after since
 // is due, or zero if there is no next time.
 func (s schedule) untilNext(since, due, now time.Time) time.Duration {
@@ -159,7 +178,7 @@ func (s schedule) untilNext(since, due, now time.Time) time.Duration {
 	if next.IsZero() {
 		return 0
 	}
-	return next.Add(skew).Sub(now)
+	return next.Add(nextScheduleDelta).Sub(now)
 }
 
 // isActive reports whether a Job is active in the status.

@@ -92,7 +92,7 @@ func describe(p *plan) string {
 	if p.create != nil {
 		parts = append(parts, "create "+p.scheduled.UTC().Format("15:04"))
 	}
-	for name, list := range map[string][]*batchv1.Job{"expired": p.expired, "replaced": p.replaced} {
+	for name, list := range map[string][]*batchv1.Job{"expired": p.cleanup, "replaced": p.replaced} {
 		for _, j := range list {
 			parts = append(parts, name+" "+string(j.UID))
 		}
@@ -194,7 +194,7 @@ func TestLastAgainstModel(t *testing.T) {
 				if err != nil || !got.Equal(want) {
 					t.Fatalf("%s in %s: the last one before %s is %s, %v; want %s", text, zone, now, got, err, want)
 				}
-				if s.missedMany(start, now) != (missed > manyMissed) {
+				if s.tooManyMissed(start, now) != (missed > manyMissed) {
 					t.Fatalf("%s in %s: %d were missed", text, zone, missed)
 				}
 			}

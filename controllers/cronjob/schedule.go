@@ -71,9 +71,9 @@ func (s schedule) last(since, now time.Time) (time.Time, error) {
 // manyMissed is the number of missed times from which on a warning is recorded.
 const manyMissed = 100
 
-// missedMany reports whether the schedule has more than manyMissed times after since and not after
-// now.
-func (s schedule) missedMany(since, now time.Time) bool {
+// tooManyMissed reports whether the schedule has more than manyMissed times after since and not
+// after now.
+func (s schedule) tooManyMissed(since, now time.Time) bool {
 	t := since
 	for range manyMissed + 1 {
 		if t = s.Next(t); t.IsZero() || t.After(now) {

@@ -1,6 +1,7 @@
 package cronjob
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -12,10 +13,20 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 
+	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/fake"
 	"flyball.dev/ctrl/reconcile"
 )
+
+// indexer adds indexes to a fake client.
+type indexer struct{ *fake.ClientBuilder }
+
+// IndexField implements [client.FieldIndexer].
+func (i indexer) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	i.WithIndex(obj, field, values)
+	return nil
+}
 
 // TestYear runs a daily CronJob for a year in a time zone with daylight saving time. Each of its
 // Jobs is complete before the next one.
@@ -28,10 +39,13 @@ func TestYear(t *testing.T) {
 		}
 		cj := aCronJob(t, "30 2 * * *", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = &zone })
 		cj.CreationTimestamp = metav1.Now()
-		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+		builder := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 			WithStatusSubresource(&batchv1.CronJob{}, &batchv1.Job{}).
-			WithIndex(&batchv1.Job{}, byCronJob, ownerUID).
-			WithObjects(cj).Build()
+			WithObjects(cj)
+		if err := claim.Index(t.Context(), indexer{builder}, &batchv1.Job{}); err != nil {
+			t.Fatal(err)
+		}
+		c := builder.Build()
 		r := &reconciler{client: c, live: c, recorder: record.NewFakeRecorder(100_000)}
 		key := client.ObjectKeyFromObject(cj)
 		seen, end := map[string]bool{}, time.Now().AddDate(1, 0, 0)

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // step is the next change of the ReplicaSets of a Deployment. The one after it follows from their
@@ -220,12 +221,7 @@ func newReplicaSetReplicas(d *appsv1.Deployment, old []*appsv1.ReplicaSet) int32
 }
 
 // desired returns the replicas that a Deployment should have.
-func desired(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
-}
+func desired(d *appsv1.Deployment) int32 { return ptr.Deref(d.Spec.Replicas, 1) }
 
 // maxSurge returns how many pods there may be beyond the desired replicas.
 func maxSurge(d *appsv1.Deployment) int32 {
@@ -259,12 +255,7 @@ func resolve(v *intstr.IntOrString, of int32, up bool) int32 {
 }
 
 // replicas returns the replicas that a ReplicaSet should have.
-func replicas(rs *appsv1.ReplicaSet) int32 {
-	if rs.Spec.Replicas == nil {
-		return 1
-	}
-	return *rs.Spec.Replicas
-}
+func replicas(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Spec.Replicas, 1) }
 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func deploymentOf(replicas int32, image string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "web"},
@@ -31,11 +29,11 @@ func deploymentOf(replicas int32, image string, change ...func(*appsv1.Deploymen
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType,
 				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxSurge: ptr(intstr.FromString("25%")), MaxUnavailable: ptr(intstr.FromString("25%")),
+					MaxSurge: new(intstr.FromString("25%")), MaxUnavailable: new(intstr.FromString("25%")),
 				},
 			},
-			RevisionHistoryLimit:    ptr(int32(10)),
-			ProgressDeadlineSeconds: ptr(int32(600)),
+			RevisionHistoryLimit:    new(int32(10)),
+			ProgressDeadlineSeconds: new(int32(600)),
 		},
 	}
 	for _, c := range change {
@@ -162,10 +160,10 @@ func TestNextStep(t *testing.T) {
 		{name: "Recreate: waits for the deletion of the pods", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)}, oldPods: true},
 		{name: "Recreate: then up", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
 			want: summary{Create: "b 3"}},
-		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr(int32(1)) }),
+		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
 			sets: []*appsv1.ReplicaSet{setOf("c", 3, 0, 0), setOf("a", 1, 0, 0), setOf("b", 2, 0, 0), setOf("d", 4, 3, 3)},
 			want: summary{Delete: []string{"a", "b"}}},
-		{name: "history is kept during a rollout", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr(int32(0)) }),
+		{name: "history is kept during a rollout", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("d", 4, 3, 2)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

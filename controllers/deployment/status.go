@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // statusOf returns the status of a Deployment without its conditions.
@@ -20,9 +21,7 @@ func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.Deployment
 		s.Replicas += rs.Status.Replicas
 		s.ReadyReplicas += rs.Status.ReadyReplicas
 		s.AvailableReplicas += rs.Status.AvailableReplicas
-		if rs.Status.TerminatingReplicas != nil {
-			terminating += *rs.Status.TerminatingReplicas
-		}
+		terminating += ptr.Deref(rs.Status.TerminatingReplicas, 0)
 	}
 	s.TerminatingReplicas = &terminating
 	s.UnavailableReplicas = max(0, sum(sets, replicas)-s.AvailableReplicas)

@@ -72,7 +72,7 @@ func TestStatusCounts(t *testing.T) {
 	got := statusOf(d, []*appsv1.ReplicaSet{setOf("a", 1, 3, 2), setOf("b", 2, 2, 1)})
 	want := appsv1.DeploymentStatus{
 		ObservedGeneration: 7, Replicas: 5, UpdatedReplicas: 2, ReadyReplicas: 3, AvailableReplicas: 3,
-		UnavailableReplicas: 2, TerminatingReplicas: ptr(int32(0)),
+		UnavailableReplicas: 2, TerminatingReplicas: new(int32(0)),
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

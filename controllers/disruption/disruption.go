@@ -21,8 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -37,8 +39,7 @@ const deletionTimeout = 2 * time.Minute
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("controllermanager")
+	recorder := events.RecorderFor(mgr, "controllermanager")
 	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
 	budgets := claim.NewSelectors(selectorOf)
 	return builder.ControllerManagedBy(mgr).
@@ -229,7 +230,7 @@ func (r *reconciler) replicas(ctx context.Context, namespace string, owner *meta
 		}
 		above := metav1.GetControllerOf(rs)
 		if above == nil {
-			return rs.UID, replicasOf(rs.Spec.Replicas), nil
+			return rs.UID, ptr.Deref(rs.Spec.Replicas, 1), nil
 		}
 		owner, gvk = above, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
 	}
@@ -248,11 +249,4 @@ func (r *reconciler) replicas(ctx context.Context, namespace string, owner *meta
 		return "", 0, nil
 	}
 	return owner.UID, scale.Spec.Replicas, nil
-}
-
-func replicasOf(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
 }

@@ -12,17 +12,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"flyball.dev/controllers/internal/endpoints"
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
-// AddToManager adds the controller.
+// AddToManager adds the controller. Endpoints that somebody changes stay so until something else
+// changes, as in kube-controller-manager.
 func AddToManager(mgr manager.Manager) error {
 	r, services := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
@@ -30,17 +30,9 @@ func AddToManager(mgr manager.Manager) error {
 		Watches(&corev1.Service{}, services).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(services.Of),
 			builder.WithPredicates(endpoints.PodChanged)).
-		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyDeletes)).
+		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
-}
-
-// onlyDeletes is a predicate for delete events: Endpoints that somebody changes stay so until
-// something else changes, as in kube-controller-manager.
-var onlyDeletes = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // reconciler reconciles the Endpoints of a Service.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 )
@@ -112,11 +113,8 @@ func finishTime(p *corev1.Pod) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	if p.DeletionTimestamp != nil {
-		var grace int64
-		if p.DeletionGracePeriodSeconds != nil {
-			grace = *p.DeletionGracePeriodSeconds
-		}
-		return p.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+		grace := time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second
+		return p.DeletionTimestamp.Add(-grace)
 	}
 	return p.CreationTimestamp.Time
 }
@@ -127,7 +125,7 @@ func containersFinished(p *corev1.Pod) (last time.Time) {
 	statuses := slices.Clone(p.Status.ContainerStatuses)
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		if !podstate.IsSidecar(c) {
 			continue
 		}
 		for _, s := range p.Status.InitContainerStatuses {

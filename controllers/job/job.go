@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/jobstate"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/ctrl/builder"
@@ -44,8 +45,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("job-controller")
+	recorder := events.RecorderFor(mgr, "job-controller")
 	r := &reconciler{
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
@@ -102,23 +102,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	pods, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, job, kind, selector, &corev1.PodList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	o := observe(job, pods, time.Now())
 	p := o.plan(r.backoffs.update(req.NamespacedName, o))
 	pods, managing := r.managePods(ctx, o, p)
-	verdict := p.verdict
+	finishedCondition := p.finishedCondition
 	switch {
 	case managing != nil:
-		verdict = nil // pods may still be active
-	case verdict == nil:
-		verdict = o.completion(pods)
+		finishedCondition = nil // pods may still be active
+	case finishedCondition == nil:
+		finishedCondition = o.completion(pods)
 	}
-	status, untrack := o.track(verdict, pods)
+	status, untrack := o.track(finishedCondition, pods)
 	if err := r.updateStatus(ctx, job, status); err != nil {
 		return reconcile.Result{}, errors.Join(managing, client.IgnoreNotFound(err))
 	}
@@ -140,7 +137,7 @@ func (r *reconciler) managePods(ctx context.Context, o *observation, p plan) ([]
 	}
 	if len(p.create) > 0 {
 		created, err := r.pods.Create(ctx, o.job, len(p.create), func(i int) *corev1.Pod {
-			return newPod(o.job, p.create[i], o.retained[p.create[i]])
+			return newPod(o.job, p.create[i], o.delayedDeletion[p.create[i]])
 		})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			err = nil // no pods can be created in the namespace any more

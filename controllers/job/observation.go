@@ -30,9 +30,9 @@ type observation struct {
 	succeeded, failed int
 	// completed and failedIndexes are the indexes that the status has or is going to have.
 	completed, failedIndexes indexes
-	// retained has the failed pods, by index, that are tracked until their replacement exists,
-	// because it inherits their number of failures.
-	retained map[int]*corev1.Pod
+	// delayedDeletion has the failed pods, by index, that keep their finalizer until their replacement
+	// exists, because it inherits their number of failures.
+	delayedDeletion map[int]*corev1.Pod
 }
 
 // observe returns an observation of a Job and the pods that it owns.
@@ -52,7 +52,7 @@ func observe(job *batchv1.Job, pods []*corev1.Pod, now time.Time) *observation {
 			if !o.uncountedSucceeded.Has(p.UID) && !o.uncountedFailed.Has(p.UID) {
 				o.newSucceeded = append(o.newSucceeded, p)
 			}
-		case hasFailed(job, p) && !o.uncountedFailed.Has(p.UID):
+		case isPodFailed(job, p) && !o.uncountedFailed.Has(p.UID):
 			o.newFailed = append(o.newFailed, p)
 			if !failureActionOf(job.Spec.PodFailurePolicy, p).counts() {
 				ignored++
@@ -76,7 +76,8 @@ func (o *observation) validIndex(p *corev1.Pod) bool {
 	return !indexed(o.job) || i != noIndex && i < o.completions()
 }
 
-// observeIndexes computes the indexes that have completed and failed, and the retained pods.
+// observeIndexes computes the indexes that have completed and failed, and the pods whose deletion is
+// delayed.
 func (o *observation) observeIndexes() {
 	s := &o.job.Status
 	o.completed = parseIndexes(s.CompletedIndexes, o.completions()).union(indexesOf(indexesOfPods(o.newSucceeded)...))
@@ -94,22 +95,22 @@ func (o *observation) observeIndexes() {
 		}
 	}
 	o.failedIndexes = o.failedIndexes.union(indexesOf(failed...))
-	done := o.completed.union(o.failedIndexes, indexesOf(indexesOfPods(activePods(o.pods))...))
-	o.retained = map[int]*corev1.Pod{}
+	done := o.completed.union(o.failedIndexes, indexesOf(indexesOfPods(podstate.FilterActive(o.pods))...))
+	o.delayedDeletion = map[int]*corev1.Pod{}
 	for _, p := range o.pods {
 		i := indexOf(p)
-		if !tracked(p) || !o.validIndex(p) || !hasFailed(o.job, p) || done.has(i) {
+		if !tracked(p) || !o.validIndex(p) || !isPodFailed(o.job, p) || done.has(i) {
 			continue
 		}
-		if last := o.retained[i]; last == nil || compareFailures(last, p) <= 0 {
-			o.retained[i] = p
+		if last := o.delayedDeletion[i]; last == nil || compareFailures(last, p) <= 0 {
+			o.delayedDeletion[i] = p
 		}
 	}
 }
 
 // indexFailed reports whether the index of a pod fails with it.
 func (o *observation) indexFailed(p *corev1.Pod) bool {
-	if !hasFailed(o.job, p) {
+	if !isPodFailed(o.job, p) {
 		return false
 	}
 	a := failureActionOf(o.job.Spec.PodFailurePolicy, p)
@@ -132,7 +133,7 @@ func (o *observation) finishedPods() (succeeded, failed []*corev1.Pod) {
 		switch {
 		case p.Status.Phase == corev1.PodSucceeded:
 			succeeded = append(succeeded, p)
-		case hasFailed(o.job, p) && (tracked(p) || p.DeletionTimestamp == nil):
+		case isPodFailed(o.job, p) && (tracked(p) || p.DeletionTimestamp == nil):
 			failed = append(failed, p)
 		}
 	}
@@ -150,17 +151,6 @@ func indexesOfPods(pods []*corev1.Pod) []int {
 	return list
 }
 
-// activePods returns the pods that are neither terminated nor terminating.
-func activePods(pods []*corev1.Pod) []*corev1.Pod {
-	var active []*corev1.Pod
-	for _, p := range pods {
-		if podstate.Active(p) {
-			active = append(active, p)
-		}
-	}
-	return active
-}
-
 // terminatingPods returns the pods that are being deleted and have not terminated.
 func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
@@ -172,10 +162,10 @@ func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 	return list
 }
 
-// verdict returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have no
-// more pods, or nil. A verdict in the status is final. A Job may satisfy several criteria at once;
-// those for its failure come first.
-func (o *observation) verdict() *batchv1.JobCondition {
+// finishedCondition returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have
+// no more pods, or nil. One in the status is final. A Job may satisfy several criteria at once; those
+// for its failure come first.
+func (o *observation) finishedCondition() *batchv1.JobCondition {
 	for _, t := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget} {
 		if c := jobstate.Condition(o.job, t); c != nil {
 			return c
@@ -186,7 +176,7 @@ func (o *observation) verdict() *batchv1.JobCondition {
 	}
 	spec := &o.job.Spec
 	for _, p := range o.pods {
-		if !hasFailed(o.job, p) {
+		if !isPodFailed(o.job, p) {
 			continue
 		}
 		if a := failureActionOf(spec.PodFailurePolicy, p); a.action == batchv1.PodFailurePolicyActionFailJob {
@@ -222,7 +212,7 @@ func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
 	if o.job.Spec.Completions != nil {
 		want = o.completions()
 	}
-	if o.succeeded < want || len(activePods(pods)) > 0 {
+	if o.succeeded < want || len(podstate.FilterActive(pods)) > 0 {
 		return nil
 	}
 	return newCondition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, batchv1.JobReasonCompletionsReached,

@@ -15,10 +15,10 @@ const maxPodsPerReconcile = 500
 
 // plan is what is to be done with the pods of a Job. At most one of end, remove and create is set.
 type plan struct {
-	// verdict is the condition FailureTarget or SuccessCriteriaMet, or nil if the Job goes on. Until
-	// all pods of end are deleted, it must not be in the status.
-	verdict *batchv1.JobCondition
-	// end are the active pods to be deleted because of the verdict. They stay tracked until the
+	// finishedCondition is the condition FailureTarget or SuccessCriteriaMet, or nil if the Job goes on.
+	// Until all pods of end are deleted, it must not be in the status.
+	finishedCondition *batchv1.JobCondition
+	// end are the active pods to be deleted because the Job has finished. They stay tracked until the
 	// status has them.
 	end []*corev1.Pod
 	// remove are the active pods to be deleted because there are too many. They are not counted.
@@ -31,9 +31,9 @@ type plan struct {
 
 // plan returns what is to be done with the pods. b has their failures so far.
 func (o *observation) plan(b backoff) plan {
-	active := activePods(o.pods)
-	if v := o.verdict(); v != nil {
-		return plan{verdict: v, end: active}
+	active := podstate.FilterActive(o.pods)
+	if v := o.finishedCondition(); v != nil {
+		return plan{finishedCondition: v, end: active}
 	}
 	p := plan{}
 	if left, ok := o.untilDeadline(); ok {
@@ -42,7 +42,7 @@ func (o *observation) plan(b backoff) plan {
 	if o.job.DeletionTimestamp != nil {
 		return p
 	}
-	wanted := o.wanted(len(active))
+	wanted := o.wantActive(len(active))
 	p.remove = o.surplus(active, max(0, len(active)-wanted))
 	if len(p.remove) > 0 {
 		if !suspended(o.job) {
@@ -51,7 +51,7 @@ func (o *observation) plan(b backoff) plan {
 		return p
 	}
 	n := wanted - len(active)
-	if replacesOnlyFailed(o.job) {
+	if onlyReplaceFailedPods(o.job) {
 		n -= len(terminatingPods(o.pods))
 	}
 	var wait time.Duration
@@ -60,8 +60,8 @@ func (o *observation) plan(b backoff) plan {
 	return p
 }
 
-// wanted returns the number of pods that are to be active, of which there are some now.
-func (o *observation) wanted(active int) int {
+// wantActive returns the number of pods that are to be active, of which there are some now.
+func (o *observation) wantActive(active int) int {
 	parallelism := int(*o.job.Spec.Parallelism)
 	switch {
 	case suspended(o.job):
@@ -115,8 +115,8 @@ func (o *observation) creations(n int, b backoff) (list []int, wait time.Duratio
 	if !indexed(o.job) {
 		return slices.Repeat([]int{noIndex}, n), 0
 	}
-	taken := activePods(o.pods)
-	if replacesOnlyFailed(o.job) {
+	taken := podstate.FilterActive(o.pods)
+	if onlyReplaceFailedPods(o.job) {
 		taken = append(taken, terminatingPods(o.pods)...)
 	}
 	pending := o.completed.union(o.failedIndexes, indexesOf(indexesOfPods(taken)...)).missing(n, o.completions())
@@ -124,7 +124,7 @@ func (o *observation) creations(n int, b backoff) (list []int, wait time.Duratio
 		return pending, 0
 	}
 	for _, i := range pending {
-		failed := o.retained[i]
+		failed := o.delayedDeletion[i]
 		if failed == nil {
 			list = append(list, i)
 			continue

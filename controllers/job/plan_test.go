@@ -134,8 +134,8 @@ func pods(list string) (all []*corev1.Pod) {
 // describe returns a plan as text.
 func describe(p plan) string {
 	var parts []string
-	if p.verdict != nil {
-		parts = append(parts, p.verdict.Reason)
+	if p.finishedCondition != nil {
+		parts = append(parts, p.finishedCondition.Reason)
 	}
 	for name, list := range map[string][]*corev1.Pod{"end": p.end, "remove": p.remove} {
 		var names []string
@@ -212,11 +212,11 @@ func TestTrack(t *testing.T) {
 	complete := newCondition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, "Enough", "", now)
 	failure := newCondition(batchv1.JobFailureTarget, corev1.ConditionTrue, "Why", "", now)
 	for _, tt := range []struct {
-		name    string
-		job     *batchv1.Job
-		verdict *batchv1.JobCondition
-		pods    string
-		want    string // succeeded, failed, uncounted ones, completed indexes, untracked pods, conditions
+		name              string
+		job               *batchv1.Job
+		finishedCondition *batchv1.JobCondition
+		pods              string
+		want              string // succeeded, failed, uncounted ones, completed indexes, untracked pods, conditions
 	}{
 		{"running", aJob(2, 2), nil, "a:running", "0 0 [] [] '' [] "},
 		{"terminated", aJob(3, 3), nil, "a:succeeded b:failed c:running", "0 0 [a] [b] '' [a b] "},
@@ -245,7 +245,7 @@ func TestTrack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := observe(tt.job, pods(tt.pods), now)
-			s, untrack := o.track(tt.verdict, o.pods)
+			s, untrack := o.track(tt.finishedCondition, o.pods)
 			var names, conditions []string
 			for _, p := range untrack {
 				names = append(names, p.Name)

@@ -117,14 +117,14 @@ func tracked(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// hasFailed reports whether a pod of a Job counts as failed. A terminating pod does so at once,
+// isPodFailed reports whether a pod of a Job counts as failed. A terminating pod does so at once,
 // unless pods are replaced only when they have terminated.
-func hasFailed(job *batchv1.Job, pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || !replacesOnlyFailed(job) && podstate.Terminating(pod)
+func isPodFailed(job *batchv1.Job, pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || !onlyReplaceFailedPods(job) && podstate.Terminating(pod)
 }
 
-// replacesOnlyFailed reports whether a terminating pod is replaced only when it has terminated.
-func replacesOnlyFailed(job *batchv1.Job) bool {
+// onlyReplaceFailedPods reports whether a terminating pod is replaced only when it has terminated.
+func onlyReplaceFailedPods(job *batchv1.Job) bool {
 	return job.Spec.PodFailurePolicy != nil ||
 		job.Spec.PodReplacementPolicy != nil && *job.Spec.PodReplacementPolicy == batchv1.Failed
 }

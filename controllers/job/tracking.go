@@ -16,8 +16,8 @@ import (
 const maxUncounted = 500
 
 // track returns the status of the Job with these pods, after the plan for them was executed, and
-// the pods that may lose their finalizer as soon as that status is written. verdict is as in
-// [plan], or the completion.
+// the pods that may lose their finalizer as soon as that status is written. finishedCondition is as
+// in [plan], or the completion.
 //
 // Each terminated pod goes through these steps, each of which is one write. Wherever the controller
 // stops, the next one goes on from there, and the sum of the counter, the uncounted pods and the
@@ -30,29 +30,29 @@ const maxUncounted = 500
 //
 // For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which
 // cannot be added twice, takes the place of the UID.
-func (o *observation) track(verdict *batchv1.JobCondition, pods []*corev1.Pod) (batchv1.JobStatus, []*corev1.Pod) {
+func (o *observation) track(finishedCondition *batchv1.JobCondition, pods []*corev1.Pod) (batchv1.JobStatus, []*corev1.Pod) {
 	status := *o.job.Status.DeepCopy()
 	if status.UncountedTerminatedPods == nil {
 		status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	}
 	countUntracked(&status, pods)
-	untrack := o.countTerminated(&status, verdict, pods)
+	untrack := o.countTerminated(&status, finishedCondition, pods)
 
-	active, ready, terminating := activePods(pods), int32(0), int32(len(terminatingPods(pods)))
+	active, ready, terminating := podstate.FilterActive(pods), int32(0), int32(len(terminatingPods(pods)))
 	for _, p := range active {
 		if podstate.Ready(p) {
 			ready++
 		}
 	}
 	status.Active, status.Ready, status.Terminating = int32(len(active)), &ready, &terminating
-	if verdict == nil {
+	if finishedCondition == nil {
 		o.setRunning(&status)
 		return status, untrack
 	}
-	setCondition(&status, *verdict)
+	setCondition(&status, *finishedCondition)
 	uncounted := status.UncountedTerminatedPods
 	if len(untrack) == 0 && len(uncounted.Succeeded)+len(uncounted.Failed) == 0 && status.Active+terminating == 0 {
-		o.setFinished(&status, verdict)
+		o.setFinished(&status, finishedCondition)
 	} else if status.StartTime == nil && !suspended(o.job) {
 		o.setStarted(&status)
 	}
@@ -78,11 +78,11 @@ func countUntracked(status *batchv1.JobStatus, pods []*corev1.Pod) {
 
 // countTerminated adds the terminated pods to the uncounted ones, or the completed indexes, and
 // returns the pods that need not be tracked any more.
-func (o *observation) countTerminated(status *batchv1.JobStatus, verdict *batchv1.JobCondition,
+func (o *observation) countTerminated(status *batchv1.JobStatus, finishedCondition *batchv1.JobCondition,
 	pods []*corev1.Pod) (untrack []*corev1.Pod) {
 	uncounted, added := status.UncountedTerminatedPods, 0
 	for _, p := range pods {
-		if !tracked(p) || !o.canUntrack(verdict, p) {
+		if !tracked(p) || !o.canRemoveFinalizer(finishedCondition, p) {
 			continue
 		}
 		if added == maxUncounted {
@@ -96,7 +96,7 @@ func (o *observation) countTerminated(status *batchv1.JobStatus, verdict *batchv
 			if !indexed(o.job) && !o.uncountedSucceeded.Has(p.UID) {
 				uncounted.Succeeded = append(uncounted.Succeeded, p.UID)
 			}
-		case o.countsAsFailed(verdict, p):
+		case o.countsAsFailed(finishedCondition, p):
 			uncounted.Failed = append(uncounted.Failed, p.UID)
 		}
 	}
@@ -111,24 +111,24 @@ func (o *observation) countTerminated(status *batchv1.JobStatus, verdict *batchv
 	return untrack
 }
 
-// canUntrack reports whether a pod need not be tracked once the status has it.
-func (o *observation) canUntrack(verdict *batchv1.JobCondition, p *corev1.Pod) bool {
+// canRemoveFinalizer reports whether a pod need not be tracked once the status has it.
+func (o *observation) canRemoveFinalizer(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
 	switch {
-	case verdict != nil || o.job.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded:
+	case finishedCondition != nil || o.job.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded:
 		return true
-	case !hasFailed(o.job, p):
+	case !isPodFailed(o.job, p):
 		return false
 	}
-	retained := o.retained[indexOf(p)]
-	return retained == nil || retained.UID != p.UID
+	delayed := o.delayedDeletion[indexOf(p)]
+	return delayed == nil || delayed.UID != p.UID
 }
 
 // countsAsFailed reports whether a pod that is untracked counts as failed. With the Job, every pod
 // fails that has not terminated; when it succeeds, the pods that it deletes do not fail.
-func (o *observation) countsAsFailed(verdict *batchv1.JobCondition, p *corev1.Pod) bool {
-	failed := hasFailed(o.job, p)
-	if verdict != nil {
-		failed = p.Status.Phase == corev1.PodFailed || verdict.Type == batchv1.JobFailureTarget
+func (o *observation) countsAsFailed(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
+	failed := isPodFailed(o.job, p)
+	if finishedCondition != nil {
+		failed = p.Status.Phase == corev1.PodFailed || finishedCondition.Type == batchv1.JobFailureTarget
 	}
 	return failed && failureActionOf(o.job.Spec.PodFailurePolicy, p).counts()
 }
@@ -155,16 +155,16 @@ func (o *observation) setStarted(status *batchv1.JobStatus) {
 	status.StartTime = &start
 }
 
-// setFinished adds the condition Complete or Failed, with the reason of the verdict.
-func (o *observation) setFinished(status *batchv1.JobStatus, verdict *batchv1.JobCondition) {
+// setFinished adds the condition Complete or Failed, with the reason of the condition before it.
+func (o *observation) setFinished(status *batchv1.JobStatus, finishedCondition *batchv1.JobCondition) {
 	if status.StartTime == nil {
 		o.setStarted(status) // a finished Job must have one
 	}
 	kind := batchv1.JobFailed
-	if verdict.Type == batchv1.JobSuccessCriteriaMet {
+	if finishedCondition.Type == batchv1.JobSuccessCriteriaMet {
 		kind = batchv1.JobComplete
 	}
-	c := newCondition(kind, corev1.ConditionTrue, verdict.Reason, verdict.Message, o.now)
+	c := newCondition(kind, corev1.ConditionTrue, finishedCondition.Reason, finishedCondition.Message, o.now)
 	setCondition(status, *c)
 	if kind == batchv1.JobComplete {
 		status.CompletionTime = &c.LastTransitionTime

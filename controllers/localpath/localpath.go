@@ -17,7 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 
+	"flyball.dev/controllers/internal/events"
+	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
@@ -31,12 +34,8 @@ const Provisioner = "rancher.io/local-path"
 // DefaultClass is the name of the default StorageClass.
 const DefaultClass = "standard"
 
-// The annotations of claims for which a volume is to be provisioned, and of volumes.
-const (
-	storageProvisioner = "volume.kubernetes.io/storage-provisioner"
-	selectedNode       = "volume.kubernetes.io/selected-node"
-	provisionedBy      = "pv.kubernetes.io/provisioned-by"
-)
+// provisionedBy is the annotation of volumes with their provisioner.
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // root is the folder of the volumes' paths.
 const root = "/var/local-path-provisioner/"
@@ -49,8 +48,7 @@ func AddToManager(mgr manager.Manager, node string) error {
 		return fmt.Errorf("the default StorageClass: %w", err)
 	}
 	r := &reconciler{client: mgr.GetClient(), node: node,
-		//lint:ignore SA1019 external provisioners record core events
-		recorder: mgr.GetEventRecorderFor(Provisioner)}
+		recorder: events.RecorderFor(mgr, Provisioner)}
 	return builder.ControllerManagedBy(mgr).
 		Named("local-path-provisioner").
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -61,7 +59,7 @@ func AddToManager(mgr manager.Manager, node string) error {
 
 // needsVolume reports whether a volume is to be provisioned for a claim.
 func needsVolume(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Annotations[storageProvisioner] == Provisioner && claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil
+	return claim.Annotations[volume.StorageProvisioner] == Provisioner && claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil
 }
 
 // reconciler provisions volumes.
@@ -88,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	class := &storagev1.StorageClass{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: classOf(claim)}, class); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Name: volume.ClassOf(claim)}, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err) // the claim is annotated again when the class exists
 	}
 	if reason := unsupported(claim); reason != "" {
@@ -107,14 +105,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
-// classOf returns the name of the class of a claim, or "".
-func classOf(claim *corev1.PersistentVolumeClaim) string {
-	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok || claim.Spec.StorageClassName == nil {
-		return name
-	}
-	return *claim.Spec.StorageClassName
-}
-
 // unsupported returns why no volume can be provisioned for a claim, or "".
 func unsupported(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.Selector != nil {
@@ -131,24 +121,19 @@ func unsupported(claim *corev1.PersistentVolumeClaim) string {
 // newVolume returns the volume for a claim. It is on the node that was selected for the claim, or else
 // on the default node.
 func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) *corev1.PersistentVolume {
-	if selected := claim.Annotations[selectedNode]; selected != "" {
+	if selected := claim.Annotations[volume.SelectedNode]; selected != "" {
 		node = selected
-	}
-	policy := corev1.PersistentVolumeReclaimDelete
-	if class.ReclaimPolicy != nil {
-		policy = *class.ReclaimPolicy
 	}
 	name := "pvc-" + string(claim.UID)
 	kind := corev1.HostPathDirectoryOrCreate
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{provisionedBy: Provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes,
-			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
-			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
-				Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
+			AccessModes:                   claim.Spec.AccessModes,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			ClaimRef:                      volume.ClaimRef(claim),
 			MountOptions:                  class.MountOptions,
-			PersistentVolumeReclaimPolicy: policy,
+			PersistentVolumeReclaimPolicy: ptr.Deref(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 				Path: fmt.Sprintf("%s%s_%s_%s", root, name, claim.Namespace, claim.Name), Type: &kind}},
 			StorageClassName:          class.Name,

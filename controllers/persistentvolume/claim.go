@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
@@ -31,12 +33,9 @@ const (
 	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
 
-// The annotations of claims that ask for a volume: for which provisioner, and on which node.
-const (
-	storageProvisioner     = "volume.kubernetes.io/storage-provisioner"
-	betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
-	selectedNode           = "volume.kubernetes.io/selected-node"
-)
+// betaStorageProvisioner is the old name of the annotation [volume.StorageProvisioner], which
+// provisioners may still read.
+const betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
 
 // noProvisioner is the provisioner of classes that have none.
 const noProvisioner = "kubernetes.io/no-provisioner"
@@ -49,8 +48,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byClaim, claimOf); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
+	recorder := events.RecorderFor(mgr, "persistentvolume-controller")
 	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).
@@ -102,12 +100,12 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil || claim.DeletionTimestamp != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	volume, err := r.volume(ctx, claim)
-	if err == nil && volume == nil {
+	v, err := r.volume(ctx, claim)
+	if err == nil && v == nil {
 		return reconcile.Result{}, r.unbound(ctx, claim)
 	}
 	if err == nil {
-		err = r.bind(ctx, claim, volume)
+		err = r.bind(ctx, claim, v)
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
@@ -143,14 +141,14 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		return nil, err
 	}
 	v := match(claim, volumes, node)
-	if wait && (v == nil || !isFor(v, claim)) {
+	if wait && (v == nil || !isBoundTo(v, claim)) {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 		return nil, nil
 	}
 	if v == nil && class != nil && class.Provisioner != noProvisioner {
 		return nil, r.provision(ctx, claim, class, node)
 	}
-	if v == nil && classOf(claim) == "" {
+	if v == nil && volume.ClassOf(claim) == "" {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
 	return v, nil
@@ -204,7 +202,7 @@ func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.
 
 // class returns the class of a claim, or nil if it has none or the class does not exist.
 func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
-	name, class := classOf(claim), &storagev1.StorageClass{}
+	name, class := volume.ClassOf(claim), &storagev1.StorageClass{}
 	if name == "" {
 		return nil, nil
 	}
@@ -218,10 +216,10 @@ func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVol
 func (r *claimReconciler) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	node *corev1.Node) error {
 	before := maps.Clone(claim.Annotations)
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, storageProvisioner, class.Provisioner)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.StorageProvisioner, class.Provisioner)
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, betaStorageProvisioner, class.Provisioner)
-	if node != nil && claim.Annotations[selectedNode] == "" {
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, selectedNode, node.Name)
+	if node != nil && claim.Annotations[volume.SelectedNode] == "" {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.SelectedNode, node.Name)
 	}
 	if maps.Equal(before, claim.Annotations) {
 		return nil
@@ -239,7 +237,7 @@ func (r *claimReconciler) provision(ctx context.Context, claim *corev1.Persisten
 // there is none.
 func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	class *storagev1.StorageClass) (node *corev1.Node, wait bool, err error) {
-	if class == nil || value(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) != storagev1.VolumeBindingWaitForFirstConsumer {
+	if class == nil || !volume.WaitsForConsumer(class) {
 		return nil, false, nil
 	}
 	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
@@ -266,8 +264,7 @@ func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolu
 		if ref == nil {
 			metav1.SetMetaDataAnnotation(&v.ObjectMeta, boundByController, "yes")
 		}
-		v.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
-			Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}
+		v.Spec.ClaimRef = volume.ClaimRef(claim)
 		if err := r.client.Update(ctx, v); err != nil {
 			return err
 		}

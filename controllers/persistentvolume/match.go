@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/nodestate"
+	"flyball.dev/controllers/internal/volume"
 )
 
 // match returns the volume for a claim: one that is reserved for it, or else the smallest that is
@@ -27,10 +29,10 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 	var best *corev1.PersistentVolume
 	for i := range volumes {
 		v := &volumes[i]
-		if v.DeletionTimestamp != nil || !fits(claim, v) || !reachable(v, node) {
+		if v.DeletionTimestamp != nil || !fits(claim, v) || !matchesNodeAffinity(v, node) {
 			continue
 		}
-		if isFor(v, claim) {
+		if isBoundTo(v, claim) {
 			return v
 		}
 		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || !selector.Matches(labels.Set(v.Labels)) {
@@ -46,9 +48,9 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 // fits reports whether a volume has what a claim asks for.
 func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	size := storageOf(v)
-	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || classOf(claim) != classOfVolume(v) ||
-		value(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != value(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
-		value(claim.Spec.VolumeAttributesClassName, "") != value(v.Spec.VolumeAttributesClassName, "") {
+	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || volume.ClassOf(claim) != classOfVolume(v) ||
+		ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
+		ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(v.Spec.VolumeAttributesClassName, "") {
 		return false
 	}
 	return !slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
@@ -56,33 +58,25 @@ func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool 
 	})
 }
 
-// reachable reports whether a node can use a volume.
-func reachable(v *corev1.PersistentVolume, node *corev1.Node) bool {
+// matchesNodeAffinity reports whether a node can use a volume.
+func matchesNodeAffinity(v *corev1.PersistentVolume, node *corev1.Node) bool {
 	a := v.Spec.NodeAffinity
 	return node == nil || a == nil || a.Required == nil || nodestate.Selected(a.Required, node)
 }
 
-// isFor reports whether a volume is bound to a claim, or reserved for it by a user.
-func isFor(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+// isBoundTo reports whether a volume is bound to a claim, or reserved for it by a user.
+func isBoundTo(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	r := v.Spec.ClaimRef
 	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
 }
 
 // bindable reports whether a claim that names a volume can be bound to it.
 func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	return isFor(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
+	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
 }
 
 func storageOf(v *corev1.PersistentVolume) resource.Quantity {
 	return v.Spec.Capacity[corev1.ResourceStorage]
-}
-
-// classOf returns the name of a claim's storage class, empty for none.
-func classOf(c *corev1.PersistentVolumeClaim) string {
-	if name, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
-		return name
-	}
-	return value(c.Spec.StorageClassName, "")
 }
 
 // defaultClass returns the name of the default class, which has an annotation, or "". Of several it is
@@ -111,12 +105,4 @@ func classOfVolume(v *corev1.PersistentVolume) string {
 		return name
 	}
 	return v.Spec.StorageClassName
-}
-
-// value returns what a pointer points to, or the default.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

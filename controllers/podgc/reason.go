@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flyball.dev/controllers/internal/nodestate"
 	"flyball.dev/controllers/internal/podstate"
 )
 
@@ -58,10 +59,7 @@ func awaitsFinalizers(pod *corev1.Pod) bool {
 
 // outOfService reports whether a node is not ready and has the out-of-service taint.
 func outOfService(node *corev1.Node) bool {
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+	return !nodestate.Ready(node) && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeOutOfService
 	})
 }
@@ -73,18 +71,11 @@ func markFailed(pod *corev1.Pod, why reason, now time.Time) {
 	if why != orphaned {
 		return
 	}
-	c := corev1.PodCondition{
+	podstate.SetCondition(&pod.Status, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 		Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
 		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now),
-	}
-	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(old corev1.PodCondition) bool {
-		if old.Type == c.Type && old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
-		return old.Type == c.Type
 	})
-	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
 // compareForDeletion orders terminated pods for deletion: evicted pods first, then by age, the

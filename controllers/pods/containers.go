@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
 )
 
 // containers computes the container statuses of a pod.
@@ -29,7 +31,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		spec := &c.pod.Spec.InitContainers[i]
 		s := c.waitingStatus(spec, reason)
 		if initialized {
-			if isSidecar(spec) {
+			if podstate.IsSidecar(spec) {
 				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{})
 			} else {
 				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{terminates: true})
@@ -47,11 +49,6 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		mains = append(mains, s)
 	}
 	return inits, mains, initialized || len(inits) == 0
-}
-
-// isSidecar reports whether an init container is always restarted.
-func isSidecar(spec *corev1.Container) bool {
-	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // waitingStatus returns the status of a container that is waiting.
@@ -106,23 +103,30 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	if s.RestartCount > 0 {
 		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
 	}
-	end := corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
-		FinishedAt: finishedAt, ContainerID: s.ContainerID}
-	if out.exitCode != 0 {
+	if old.State.Terminated == nil && (!out.terminates || c.now.Sub(startedAt.Time) < out.after) {
+		s.Ready, *s.Started = !out.unready, !out.unready
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
+		return s
+	}
+	c.terminate(spec, &s, corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
+		FinishedAt: finishedAt, ContainerID: s.ContainerID})
+	return s
+}
+
+// terminate sets the state of a container that has terminated: one that has failed waits to be
+// restarted if that is the policy.
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, end corev1.ContainerStateTerminated) {
+	if end.ExitCode != 0 {
 		end.Reason = "Error"
 	}
 	switch {
-	case old.State.Terminated == nil && (!out.terminates || c.now.Sub(startedAt.Time) < out.after):
-		s.Ready, *s.Started = !out.unready, !out.unready
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
-	case out.exitCode != 0 && c.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
+	case end.ExitCode != 0 && c.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, s.RestartCount)
 		s.LastTerminationState.Terminated = &end
 	default:
 		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
 		s.State.Terminated = &end
 	}
-	return s
 }
 
 // pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
 )
@@ -39,14 +39,13 @@ var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: N
 
 // addNode adds the controller that creates the node, keeps it ready and renews its lease.
 func addNode(mgr manager.Manager) error {
-	isNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == NodeName })
 	atStart := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(nodeRequest)
 		return nil
 	})
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(isNode)).
+		For(&corev1.Node{}, builder.WithPredicates(watches.Named(NodeName))).
 		WatchesRawSource(atStart).
 		Complete(&nodeReconciler{mgr.GetClient(), mgr.GetAPIReader()})
 }

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
 )
 
 // outcome is what a container does after its start. The zero value runs, and is ready.
@@ -134,7 +136,7 @@ func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 		if kind != corev1.PodReadyToStartContainers {
 			c.Reason = "PodFailed"
 		}
-		s.Conditions = withCondition(s.Conditions, c)
+		podstate.SetCondition(&s, c)
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -37,8 +38,7 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kubelet records core events too
-	recorder := mgr.GetEventRecorderFor("kubelet")
+	recorder := events.RecorderFor(mgr, "kubelet")
 	r := &reconciler{
 		client:    mgr.GetClient(),
 		recorder:  recorder,
@@ -50,7 +50,7 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return isResponsible(o.(*corev1.Pod))
 		}))).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim),
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, isResponsible)),
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 				return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
 			}))).
@@ -120,21 +120,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: s.after}, nil
-}
-
-// ofClaim returns the pods on the node that may wait for a claim.
-func (r *reconciler) ofClaim(ctx context.Context, claim client.Object) []reconcile.Request {
-	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
-	if err != nil {
-		return nil // the cache has stopped
-	}
-	var requests []reconcile.Request
-	for i := range users {
-		if isResponsible(&users[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users[i])})
-		}
-	}
-	return requests
 }
 
 // mounted reports whether the volumes of a pod are there: its claims are bound, or its containers have

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 )
@@ -109,12 +110,7 @@ func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) s
 }
 
 // grace returns the grace period of a terminating pod, in seconds.
-func grace(pod *corev1.Pod) int64 {
-	if pod.DeletionGracePeriodSeconds == nil {
-		return 0
-	}
-	return *pod.DeletionGracePeriodSeconds
-}
+func grace(pod *corev1.Pod) int64 { return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) }
 
 // hasStarted reports whether the delay of a bound pod has passed, and returns how much of it is
 // left.

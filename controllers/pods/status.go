@@ -37,7 +37,7 @@ func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
-		s.Conditions = withCondition(s.Conditions, corev1.PodCondition{
+		podstate.SetCondition(&s, corev1.PodCondition{
 			Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: now,
 			ObservedGeneration: pod.Generation,
 		})
@@ -118,20 +118,4 @@ func conditionStatus(ok bool) corev1.ConditionStatus {
 		return corev1.ConditionTrue
 	}
 	return corev1.ConditionFalse
-}
-
-// withCondition sets a condition in a list, replacing the one of its type.
-func withCondition(list []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
-	for i, old := range list {
-		if old.Type != c.Type {
-			continue
-		}
-		if old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
-		c.LastProbeTime = old.LastProbeTime
-		list[i] = c
-		return list
-	}
-	return append(list, c)
 }

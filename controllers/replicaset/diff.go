@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 )
@@ -27,7 +28,7 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	if rs.DeletionTimestamp != nil {
 		return diff{}
 	}
-	active := activePods(owned)
+	active := podstate.FilterActive(owned)
 	switch surplus := len(active) - int(desired(rs)); {
 	case surplus < 0:
 		return diff{create: min(-surplus, burstReplicas)}
@@ -41,23 +42,7 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 }
 
 // desired returns the replicas that a ReplicaSet should have.
-func desired(rs *appsv1.ReplicaSet) int32 {
-	if rs.Spec.Replicas == nil {
-		return 1
-	}
-	return *rs.Spec.Replicas
-}
-
-// activePods returns the pods that are neither terminated nor terminating.
-func activePods(pods []*corev1.Pod) []*corev1.Pod {
-	var active []*corev1.Pod
-	for _, p := range pods {
-		if podstate.Active(p) {
-			active = append(active, p)
-		}
-	}
-	return active
-}
+func desired(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Spec.Replicas, 1) }
 
 // deletionCost returns the value of the annotation for it, or 0.
 func deletionCost(p *corev1.Pod) int64 {

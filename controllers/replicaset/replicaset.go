@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -30,8 +31,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("replicaset-controller")
+	recorder := events.RecorderFor(mgr, "replicaset-controller")
 	r := &reconciler{
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
@@ -71,11 +71,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	owned, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, rs, kind, selector, &corev1.PodList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	owned, failed := r.manageReplicas(ctx, rs, owned)
 	status, after := statusOf(rs, owned, failed, time.Now())

@@ -46,10 +46,8 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("resourcequota").
 		For(&corev1.ResourceQuota{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: limitsChanged})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.quotas.of), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false }, // admission has charged it
-			UpdateFunc: podEnded,
-		})).
+		// Admission has charged the quotas for new pods.
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.quotas.of), builder.WithPredicates(podstate.Ended)).
 		WatchesRawSource(source.Func(r.quotas.start)).
 		Complete(r)
 }
@@ -58,10 +56,6 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 func limitsChanged(e event.UpdateEvent) bool {
 	q, old := e.ObjectNew.(*corev1.ResourceQuota), e.ObjectOld.(*corev1.ResourceQuota)
 	return !equality.Semantic.DeepEqual(q.Spec, old.Spec)
-}
-
-func podEnded(e event.UpdateEvent) bool {
-	return podstate.Finished(e.ObjectNew.(*corev1.Pod)) != podstate.Finished(e.ObjectOld.(*corev1.Pod))
 }
 
 // reconciler reconciles ResourceQuotas.

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -28,15 +28,11 @@ const (
 // AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
 // metadata of ConfigMaps, which can be many and large.
 func AddToManager(mgr manager.Manager, certificate []byte) error {
-	published := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Name })
-	toNamespace := func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	}
 	return builder.ControllerManagedBy(mgr).
 		Named("root-ca-certificate-publisher").
 		For(&corev1.Namespace{}).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(toNamespace),
-			builder.WithPredicates(published)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(watches.NamespaceOf),
+			builder.WithPredicates(watches.Named(Name))).
 		Complete(&reconciler{
 			client: mgr.GetClient(),
 			live:   mgr.GetAPIReader(),

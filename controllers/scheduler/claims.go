@@ -8,24 +8,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/reconcile"
 )
-
-// ofClaim returns the pods that use a claim and have no node yet.
-func (r *reconciler) ofClaim(ctx context.Context, claim client.Object) []reconcile.Request {
-	pods, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
-	if err != nil {
-		return nil // the cache has stopped
-	}
-	var requests []reconcile.Request
-	for i := range pods {
-		if needsScheduling(&pods[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
-		}
-	}
-	return requests
-}
 
 // missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are being
 // deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
@@ -53,13 +38,6 @@ func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message
 
 // waitsForPod reports whether a claim is bound only when a pod that uses it has a node.
 func (r *reconciler) waitsForPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]
-	if !ok && claim.Spec.StorageClassName != nil {
-		name = *claim.Spec.StorageClassName
-	}
-	class := &storagev1.StorageClass{}
-	if name == "" || r.client.Get(ctx, client.ObjectKey{Name: name}, class) != nil {
-		return false
-	}
-	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	name, class := volume.ClassOf(claim), &storagev1.StorageClass{}
+	return name != "" && r.client.Get(ctx, client.ObjectKey{Name: name}, class) == nil && volume.WaitsForConsumer(class)
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"flyball.dev/controllers/internal/podstate"
 )
 
 // quantities are amounts of resources, in whole units; of CPU, in thousandths.
@@ -55,7 +57,7 @@ func podRequests(spec *corev1.PodSpec) []request {
 			running := maps.Clone(sidecars)
 			running.add(c.Resources.Requests)
 			start.atLeast(running)
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			if podstate.IsSidecar(c) {
 				sidecars = running
 			}
 		}

@@ -51,10 +51,12 @@ func AddToManager(mgr manager.Manager, preferred string) error {
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("scheduler").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(needsScheduling))).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return needsScheduling(o.(*corev1.Pod))
+		}))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, needsScheduling))).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			r.queue = q
 			return nil
@@ -111,8 +113,7 @@ func requeue(q queue, pods []types.NamespacedName) {
 }
 
 // needsScheduling reports whether a pod is to be scheduled by this scheduler.
-func needsScheduling(o client.Object) bool {
-	pod := o.(*corev1.Pod)
+func needsScheduling(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
 }
@@ -166,23 +167,13 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 // recordUnschedulable sets the PodScheduled condition of a pod to False and records an event,
 // unless the condition has that message already.
 func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, message string) error {
-	c := podstate.Condition(pod, corev1.PodScheduled)
-	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
+	if c := podstate.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
 		return nil
 	}
-	now := corev1.PodCondition{
+	podstate.SetCondition(&pod.Status, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
 		LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
-	}
-	switch {
-	case c == nil:
-		pod.Status.Conditions = append(pod.Status.Conditions, now)
-	case c.Status == now.Status:
-		now.LastTransitionTime = c.LastTransitionTime
-		fallthrough
-	default:
-		*c = now
-	}
+	})
 	if err := r.client.Status().Update(ctx, pod); err != nil {
 		return err
 	}

@@ -8,13 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -23,14 +22,11 @@ const name = "default"
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	isDefault := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == name })
-	toNamespace := func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	}
 	return builder.ControllerManagedBy(mgr).
 		Named("serviceaccount").
 		For(&corev1.Namespace{}).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(toNamespace), builder.WithPredicates(isDefault)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(watches.NamespaceOf),
+			builder.WithPredicates(watches.Named(name))).
 		Complete(&reconciler{mgr.GetClient()})
 }
 

@@ -12,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/controllerutil"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -40,10 +39,8 @@ func AddToManager(mgr manager.Manager) error {
 		Named("service-cidr").
 		For(&networkingv1.ServiceCIDR{}).
 		Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(r.deleted)).
-		Watches(&networkingv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(r.deleted), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: func(event.UpdateEvent) bool { return false },
-		})).
+		Watches(&networkingv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(r.deleted),
+			builder.WithPredicates(watches.OnlyDeletes)).
 		Complete(r)
 }
 

@@ -63,9 +63,9 @@ func refersTo(ref *metav1.OwnerReference, gvk schema.GroupVersionKind, name stri
 	return ref.APIVersion == gvk.GroupVersion().String() && ref.Kind == gvk.Kind && ref.Name == name
 }
 
-// isStale reports whether a claim is owned by an earlier pod of the same name, with which it is going
-// to be garbage collected.
-func isStale(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+// hasStalePodOwner reports whether a claim is owned by an earlier pod of the same name, with which it is
+// going to be garbage collected.
+func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return refersTo(&ref, podKind, pod.Name) && ref.UID != pod.UID
 	})

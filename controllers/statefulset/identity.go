@@ -8,18 +8,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // desired returns the replicas that a StatefulSet should have.
-func desired(set *appsv1.StatefulSet) int {
-	if set.Spec.Replicas == nil {
-		return 1
-	}
-	return int(*set.Spec.Replicas)
-}
+func desired(set *appsv1.StatefulSet) int { return int(ptr.Deref(set.Spec.Replicas, 1)) }
 
-// firstOrdinal returns the ordinal of the first replica.
-func firstOrdinal(set *appsv1.StatefulSet) int {
+// startOrdinal returns the ordinal of the first replica.
+func startOrdinal(set *appsv1.StatefulSet) int {
 	if set.Spec.Ordinals == nil {
 		return 0
 	}
@@ -28,7 +24,7 @@ func firstOrdinal(set *appsv1.StatefulSet) int {
 
 // inRange reports whether a replica with an ordinal should exist.
 func inRange(set *appsv1.StatefulSet, ordinal int) bool {
-	first := firstOrdinal(set)
+	first := startOrdinal(set)
 	return ordinal >= first && ordinal < first+desired(set)
 }
 
@@ -85,19 +81,19 @@ func setIdentity(pod *corev1.Pod, ordinal int) {
 // conform returns a copy of a pod with the labels and the volumes that it should have, or nil if it
 // has them. The index label alone is no reason for an update: pods of old versions lack it.
 func conform(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) *corev1.Pod {
-	if pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name && hasVolumes(set, pod, ordinal) {
+	if pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name && storageMatches(set, pod, ordinal) {
 		return nil
 	}
 	pod = pod.DeepCopy()
 	setIdentity(pod, ordinal)
-	if !hasVolumes(set, pod, ordinal) {
+	if !storageMatches(set, pod, ordinal) {
 		setVolumes(set, pod, ordinal)
 	}
 	return pod
 }
 
-// hasVolumes reports whether a pod has volumes for all its claims.
-func hasVolumes(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
+// storageMatches reports whether a pod has volumes for all its claims.
+func storageMatches(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
 	volumes := map[string]*corev1.PersistentVolumeClaimVolumeSource{}
 	for _, v := range pod.Spec.Volumes {
 		volumes[v.Name] = v.PersistentVolumeClaim

@@ -180,7 +180,7 @@ func (w *world) isHealthy(ordinal int) bool {
 
 // check checks the actions of a phase by the rules in the documentation of StatefulSets.
 func (w *world) check(actions []action) {
-	first := firstOrdinal(w.set)
+	first := startOrdinal(w.set)
 	end := first + desired(w.set)
 	ordered := w.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 	budget := 1
@@ -223,7 +223,7 @@ func (w *world) check(actions []action) {
 			if budget--; budget < 0 {
 				w.Errorf("%s is deleted, which makes too many unavailable", a.pod.Name)
 			}
-			if revisionOf(pod) == w.image || ordinal < first+minOrdinal(w.set) {
+			if revisionOf(pod) == w.image || ordinal < first+updatePartition(w.set) {
 				w.Errorf("%s is deleted, but is to keep its revision", a.pod.Name)
 			}
 			for _, other := range w.ordinals() {
@@ -262,18 +262,18 @@ func (w *world) converge() {
 		}
 		w.reconcile()
 	}
-	first := firstOrdinal(w.set)
+	first := startOrdinal(w.set)
 	for ordinal := first; ordinal < first+desired(w.set); ordinal++ {
 		if !w.isHealthy(ordinal) {
 			w.Errorf("web-%d is not ready in the end", ordinal)
-		} else if r := revisionOf(w.pods[ordinal]); r != "good" && ordinal >= first+minOrdinal(w.set) {
+		} else if r := revisionOf(w.pods[ordinal]); r != "good" && ordinal >= first+updatePartition(w.set) {
 			w.Errorf("web-%d has the revision %s in the end", ordinal, r)
 		}
 	}
 	if len(w.pods) != desired(w.set) {
 		w.Errorf("%d pods are left, %d wanted", len(w.pods), desired(w.set))
 	}
-	if minOrdinal(w.set) == 0 && w.set.Status.CurrentRevision != "good" {
+	if updatePartition(w.set) == 0 && w.set.Status.CurrentRevision != "good" {
 		w.Errorf("the current revision is %s in the end", w.set.Status.CurrentRevision)
 	}
 	if w.reconcile() {

@@ -80,7 +80,7 @@ type plan struct {
 // With the policy OrderedReady, a plan ends at the first pod that has to be created or awaited.
 func nextPlan(o *observed) plan {
 	p := &planner{observed: o, ordered: o.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
-		first: firstOrdinal(o.set), replicas: map[int]*corev1.Pod{}}
+		first: startOrdinal(o.set), replicas: map[int]*corev1.Pod{}}
 	p.status, p.after = statusOf(o)
 	if o.set.DeletionTimestamp == nil {
 		p.partition()
@@ -88,7 +88,7 @@ func nextPlan(o *observed) plan {
 			p.planUpdate()
 		}
 	}
-	complete(o.set, &p.status)
+	completeRollingUpdate(o.set, &p.status)
 	return p.plan
 }
 
@@ -190,7 +190,7 @@ func (p *planner) creation(ordinal int) action {
 		case c == nil:
 		case c.DeletionTimestamp != nil:
 			return action{pod: pod, blocked: fmt.Sprintf("pvc %s is being deleted", c.Name)}
-		case whenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType && isStale(c, pod):
+		case whenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType && hasStalePodOwner(c, pod):
 			return action{pod: pod, blocked: fmt.Sprintf("pvc %s belongs to a pod that was scaled down", c.Name)}
 		}
 	}
@@ -208,7 +208,7 @@ func (p *planner) revisionFor(ordinal int) revision {
 	}
 	current := int(p.set.Status.CurrentReplicas)
 	if s.RollingUpdate != nil {
-		current = minOrdinal(p.set)
+		current = updatePartition(p.set)
 	}
 	if ordinal < p.first+current {
 		return p.current
@@ -270,9 +270,9 @@ func (p *planner) planScaleDown() (proceed bool) {
 	return !p.ordered || len(p.condemned) == 0
 }
 
-// minOrdinal returns the partition of a rolling update: how many replicas, from the first one, keep
-// the current revision.
-func minOrdinal(set *appsv1.StatefulSet) int {
+// updatePartition returns the partition of a rolling update: how many replicas, from the first one,
+// keep the current revision.
+func updatePartition(set *appsv1.StatefulSet) int {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if r == nil || r.Partition == nil {
 		return 0
@@ -292,7 +292,7 @@ func (p *planner) planUpdate() {
 		budget, waits = maxUnavailable(r.MaxUnavailable, count)-(count-p.healthyReplicas()), false
 	}
 	var actions []action
-	for ordinal := p.first + count - 1; ordinal >= p.first+minOrdinal(p.set) && budget > 0; ordinal-- {
+	for ordinal := p.first + count - 1; ordinal >= p.first+updatePartition(p.set) && budget > 0; ordinal-- {
 		pod := p.replicas[ordinal]
 		if pod != nil && revisionOf(pod) != p.update.name && pod.DeletionTimestamp == nil {
 			budget--

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
 )
 
 // hashLabel is the label of a ControllerRevision with the hash of its data.
@@ -169,9 +170,4 @@ func nameRevision(set *appsv1.StatefulSet, r *appsv1.ControllerRevision, collisi
 }
 
 // collisions returns the collision count in the status.
-func collisions(set *appsv1.StatefulSet) int32 {
-	if set.Status.CollisionCount == nil {
-		return 0
-	}
-	return *set.Status.CollisionCount
-}
+func collisions(set *appsv1.StatefulSet) int32 { return ptr.Deref(set.Status.CollisionCount, 0) }

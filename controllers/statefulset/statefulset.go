@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,13 +24,14 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/events"
+	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -45,8 +45,7 @@ func AddToManager(mgr manager.Manager) error {
 			return err
 		}
 	}
-	//lint:ignore SA1019 kube-controller-manager records core events here too
-	recorder := mgr.GetEventRecorderFor("statefulset-controller")
+	recorder := events.RecorderFor(mgr, "statefulset-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("statefulset").
@@ -54,16 +53,9 @@ func AddToManager(mgr manager.Manager) error {
 		Owns(&corev1.Pod{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.awaitingDeletion),
-			builder.WithPredicates(onlyDeletes)).
+			builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
-}
-
-// onlyDeletes is a predicate for delete events.
-var onlyDeletes = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // reconciler reconciles StatefulSets.
@@ -114,21 +106,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	revisions, err := claim.Claim[*appsv1.ControllerRevision](ctx, r.client, r.live, set, kind, selector, &appsv1.ControllerRevisionList{})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	pods, err := claim.Claim(ctx, r.client, r.live, set, kind, selector, &corev1.PodList{}, func(pod *corev1.Pod) bool {
 		_, ok := ordinalOf(set, pod)
 		return ok
 	})
-	if errors.As(err, &claim.OwnerDeleted{}) {
-		return reconcile.Result{}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
 	h, err := historyOf(set, revisions)
 	if err != nil {
@@ -168,7 +154,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, set)))
 	}
 	if set.DeletionTimestamp == nil {
-		err = errors.Join(err, r.truncate(ctx, h.beyondLimit(set, pods)))
+		err = errors.Join(err, r.truncateHistory(ctx, h.beyondLimit(set, pods)))
 	}
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
@@ -231,8 +217,8 @@ func (r *reconciler) saveRevision(ctx context.Context, set *appsv1.StatefulSet, 
 	}
 }
 
-// truncate deletes old revisions.
-func (r *reconciler) truncate(ctx context.Context, old []*appsv1.ControllerRevision) error {
+// truncateHistory deletes old revisions.
+func (r *reconciler) truncateHistory(ctx context.Context, old []*appsv1.ControllerRevision) error {
 	for _, revision := range old {
 		if err := r.client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID}); client.IgnoreNotFound(err) != nil {
 			return err
@@ -252,12 +238,8 @@ func (r *reconciler) execute(ctx context.Context, set *appsv1.StatefulSet, p *pl
 		// each.
 		for batch := 1; len(phase) > 0; batch = min(2*batch, limit) {
 			n := min(batch, len(phase))
-			var g errgroup.Group
-			g.SetLimit(16)
-			for i := range phase[:n] {
-				g.Go(func() error { return r.act(ctx, set, &phase[i]) })
-			}
-			if err := g.Wait(); err != nil {
+			err := podcontrol.InParallel(n, func(i int) error { return r.act(ctx, set, &phase[i]) })
+			if err != nil {
 				return err
 			}
 			phase = phase[n:]

@@ -43,9 +43,9 @@ func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration
 	return status, after
 }
 
-// complete makes the update revision the current one if the rollout is complete: all replicas have it
-// and are ready, and there are no others.
-func complete(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
+// completeRollingUpdate makes the update revision the current one if the rollout is complete: all
+// replicas have it and are ready, and there are no others.
+func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
 	want := int32(desired(set))
 	if status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
 		status.CurrentReplicas = status.UpdatedReplicas

@@ -12,7 +12,6 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/controllerutil"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/predicate"
@@ -31,10 +30,8 @@ func AddToManager(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolumeclaim-protection").
 		For(&corev1.PersistentVolumeClaim{}, ifDeleting).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: podEnded,
-		})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests),
+			builder.WithPredicates(podstate.Ended)).
 		Complete(newReconciler(mgr, claimFinalizer, claimInUse))
 	if err != nil {
 		return err
@@ -52,10 +49,6 @@ func AddToManager(mgr manager.Manager) error {
 var ifDeleting = builder.WithPredicates(predicate.NewPredicateFuncs(deleting))
 
 func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
-
-func podEnded(e event.UpdateEvent) bool {
-	return podstate.Finished(e.ObjectNew.(*corev1.Pod)) && !podstate.Finished(e.ObjectOld.(*corev1.Pod))
-}
 
 // claimInUse reports whether a pod that has a node and has not ended uses a claim. A pod without a node
 // gets none while the claim is being deleted, and must not keep it from being deleted.

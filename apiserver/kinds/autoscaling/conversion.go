@@ -95,6 +95,15 @@ func toV1(a *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizonta
 			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 		})
 	}
+	var err error
+	out.Annotations, err = encodedAnnotations(a, metrics, current, conditions)
+	return err
+}
+
+// encodedAnnotations returns the annotations of an autoscaler, among them those with what v1 has no
+// fields for.
+func encodedAnnotations(a *autoscalingv2.HorizontalPodAutoscaler, metrics []autoscalingv1.MetricSpec,
+	current []autoscalingv1.MetricStatus, conditions []autoscalingv1.HorizontalPodAutoscalerCondition) (map[string]string, error) {
 	annotations := withoutAnnotations(a.Annotations)
 	for _, part := range [...]struct {
 		key     string
@@ -104,22 +113,21 @@ func toV1(a *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizonta
 		{metricsAnnotation, len(metrics) > 0, metrics},
 		{currentMetricsAnnotation, len(current) > 0, current},
 		{conditionsAnnotation, len(conditions) > 0, conditions},
-		{behaviorAnnotation, s.Behavior != nil, encodedBehaviorOf(s.Behavior)},
+		{behaviorAnnotation, a.Spec.Behavior != nil, encodedBehaviorOf(a.Spec.Behavior)},
 	} {
 		if !part.present {
 			continue
 		}
 		text, err := json.Marshal(part.value)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if annotations = maps.Clone(annotations); annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[part.key] = string(text)
 	}
-	out.Annotations = annotations
-	return nil
+	return annotations, nil
 }
 
 // toV2 converts an autoscaler, with which the result shares memory. An annotation that cannot be

@@ -222,16 +222,20 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	}
 	at := fldPath.Child("template")
 	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
-	policy := at.ChildField("spec").Child("restartPolicy")
+	return append(errs, jobRestartPolicy(s, at.ChildField("spec").Child("restartPolicy"))...)
+}
+
+// jobRestartPolicy checks the restart policy of the pods of a Job.
+func jobRestartPolicy(s *batchv1.JobSpec, at *field.Path) (errs field.ErrorList) {
 	switch p := s.Template.Spec.RestartPolicy; {
 	case p == corev1.RestartPolicyAlways || p == "":
-		errs = append(errs, field.Required(policy,
+		errs = append(errs, field.Required(at,
 			fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
 	case p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever:
-		errs = append(errs, field.NotSupported(policy, p,
+		errs = append(errs, field.NotSupported(at, p,
 			[]corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
 	case s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever:
-		errs = append(errs, field.Invalid(policy, p,
+		errs = append(errs, field.Invalid(at, p,
 			fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever)))
 	}
 	return errs

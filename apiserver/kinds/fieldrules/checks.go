@@ -2,16 +2,13 @@ package fieldrules
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -90,80 +87,6 @@ func Invalid(messages []string, value any, fldPath *Path, name string) field.Err
 		errs = append(errs, field.Invalid(fldPath.ChildField(name), value, m))
 	}
 	return errs
-}
-
-// DNSLabel checks a name without dots.
-func DNSLabel(s string, fldPath *Path, name string) field.ErrorList {
-	if plainLabel(s) {
-		return nil
-	}
-	if s == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
-	}
-	return Invalid(validation.IsDNS1123Label(s), s, fldPath, name)
-}
-
-// plainLabel is a fast path: it accepts most names that are DNS labels, and nothing else.
-func plainLabel(s string) bool {
-	if len(s) == 0 || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// DNSName checks a name that may have dots.
-func DNSName(s string, fldPath *Path, name string) field.ErrorList {
-	if plainLabel(s) {
-		return nil
-	}
-	return Invalid(validation.IsDNS1123Subdomain(s), s, fldPath, name)
-}
-
-// NameIsSubdomain is the rule for names of most kinds; labels need no regular expression.
-func NameIsSubdomain(name string, prefix bool) []string {
-	if plainLabel(name) {
-		return nil
-	}
-	return apivalidation.NameIsDNSSubdomain(name, prefix)
-}
-
-// NameIsLabel is the rule for names that are DNS labels.
-func NameIsLabel(name string, prefix bool) []string {
-	if plainLabel(name) {
-		return nil
-	}
-	return apivalidation.NameIsDNSLabel(name, prefix)
-}
-
-// QualifiedName checks a name such as example.com/name.
-func QualifiedName(s string, fldPath *Path, name string) field.ErrorList {
-	if plainQualified(s) {
-		return nil
-	}
-	return Invalid(validation.IsQualifiedName(s), s, fldPath, name)
-}
-
-// plainQualified is a fast path: it accepts most qualified names, and nothing else.
-func plainQualified(s string) bool {
-	domain, name, ok := strings.Cut(s, "/")
-	if !ok {
-		return plainLabel(s)
-	}
-	if len(domain) > validation.DNS1123SubdomainMaxLength || !plainLabel(name) {
-		return false
-	}
-	for part := range strings.SplitSeq(domain, ".") {
-		if !plainLabel(part) {
-			return false
-		}
-	}
-	return true
 }
 
 // Port checks a port's number.
@@ -294,14 +217,6 @@ func DefaultValue[T comparable](p *T, v T) {
 	}
 }
 
-// NameIsPathSegment is the rule for names that can be any segment of a URL's path.
-func NameIsPathSegment(name string, prefix bool) []string {
-	if prefix {
-		return content.IsPathSegmentPrefix(name)
-	}
-	return content.IsPathSegmentName(name)
-}
-
 // Supported checks that a value is one of the allowed ones; an empty one is unsupported too.
 func Supported[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
 	if slices.Contains(allowed, s) {
@@ -309,128 +224,3 @@ func Supported[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorLi
 	}
 	return NotSupported(s, w, name, allowed)
 }
-
-// Limits of the name of a signer, in bytes: the domain, and the whole, whose path has room for a
-// label and a subdomain.
-const (
-	maxSignerDomain = validation.DNS1123SubdomainMaxLength
-	maxSigner       = maxSignerDomain + 1 + validation.DNS1123SubdomainMaxLength + validation.DNS1123LabelMaxLength + 1
-)
-
-// SignerName checks the name of a signer, such as example.com/signer.
-func SignerName(s string, w *Path, name string) field.ErrorList {
-	if s == "" {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
-	}
-	domain, path, ok := strings.Cut(s, "/")
-	if !ok || strings.Contains(path, "/") {
-		return field.ErrorList{field.Invalid(w.ChildField(name), s, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
-	}
-	var errs field.ErrorList
-	if len(domain) > maxSignerDomain {
-		errs = append(errs, field.TooLong(w.ChildField(name), "", maxSignerDomain))
-	}
-	errs = append(errs, signerLabels(domain, validation.IsDNS1123Label, w, name)...)
-	if !strings.Contains(domain, ".") {
-		errs = append(errs, field.Invalid(w.ChildField(name), domain, "should be a domain with at least two segments separated by dots"))
-	}
-	errs = append(errs, signerLabels(path, validation.IsDNS1123Subdomain, w, name)...)
-	if len(s) > maxSigner {
-		errs = append(errs, field.TooLong(w.ChildField(name), "", maxSigner))
-	}
-	return errs
-}
-
-// signerLabels returns the errors of the first invalid label of a signer's domain or path.
-func signerLabels(part string, check func(string) []string, w *Path, name string) field.ErrorList {
-	var errs field.ErrorList
-	for label := range strings.SplitSeq(part, ".") {
-		for _, m := range check(label) {
-			errs = append(errs, field.Invalid(w.ChildField(name), part, fmt.Sprintf("validating label %q: %s", label, m)))
-		}
-		if len(errs) > 0 {
-			return errs
-		}
-	}
-	return nil
-}
-
-// DriverName checks the name of a CSI driver.
-func DriverName(s string, w *Path, name string) field.ErrorList {
-	if s == "" {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
-	}
-	var errs field.ErrorList
-	if len(s) > validation.DNS1123LabelMaxLength {
-		errs = append(errs, field.TooLong(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
-	}
-	return append(errs, Invalid(validation.IsDNS1123Subdomain(strings.ToLower(s)), s, w, name)...)
-}
-
-// Internal returns the value that an error of kube-apiserver shows for a struct of an API. It
-// validates internal types, which have no tags, so that their fields have Go's names in JSON, also
-// those that are empty.
-func Internal(value any) any {
-	return internal(reflect.ValueOf(value))
-}
-
-// internal returns the value of v without tags, nil for what is nil.
-func internal(v reflect.Value) any {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
-		return internal(v.Elem())
-	case reflect.Slice:
-		if v.IsNil() {
-			return nil
-		}
-		list := make([]any, v.Len())
-		for i := range list {
-			list[i] = internal(v.Index(i))
-		}
-		return list
-	case reflect.Struct:
-		if strings.HasPrefix(v.Type().PkgPath(), "k8s.io/apimachinery/") {
-			return v.Interface() // it is the same in every version
-		}
-		if _, ok := v.Interface().(json.Marshaler); ok || v.CanAddr() && v.Addr().Type().Implements(marshaler) {
-			return v.Interface()
-		}
-		fields, values := untagged(v)
-		copied := reflect.New(reflect.StructOf(fields)).Elem()
-		for i, value := range values {
-			if value.IsValid() {
-				copied.Field(i).Set(value)
-			}
-		}
-		return copied.Interface()
-	}
-	return v.Interface()
-}
-
-// untagged returns the fields of a struct without tags, those of embedded structs in their place, and
-// their values. Metadata keeps its tags, which it has in every version.
-func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
-	var fields []reflect.StructField
-	var values []reflect.Value
-	for i := range v.NumField() {
-		f, value := v.Type().Field(i), v.Field(i)
-		switch {
-		case f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]():
-			for j := range f.Type.NumField() {
-				fields, values = append(fields, f.Type.Field(j)), append(values, value.Field(j))
-			}
-		case f.Anonymous && f.Type.Kind() == reflect.Struct:
-			more, with := untagged(value)
-			fields, values = append(fields, more...), append(values, with...)
-		default:
-			fields = append(fields, reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()})
-			values = append(values, reflect.ValueOf(internal(value)))
-		}
-	}
-	return fields, values
-}
-
-var marshaler = reflect.TypeFor[json.Marshaler]()

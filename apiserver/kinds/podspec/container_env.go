@@ -210,3 +210,26 @@ func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.Er
 	return field.ErrorList{field.Invalid(fldPath.ChildField("divisor"), name,
 		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
 }
+
+// fileKeyVolumes checks that variables are only read from files in volumes of type emptyDir.
+func fileKeyVolumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+		for i := range c.Env {
+			if c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			name := c.Env[i].ValueFrom.FileKeyRef.VolumeName
+			path := func() *field.Path {
+				return at.ChildField("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			}
+			switch v := find(s.Volumes, name); {
+			case v == nil:
+				errs = append(errs, field.NotFound(path(), name))
+			case v.EmptyDir == nil:
+				errs = append(errs, field.Invalid(path(), name, "referenced volume must be of type emptyDir"))
+			}
+		}
+	})
+	return errs
+}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ import (
 // byController is the name of the index of objects by the UID of their controller.
 const byController = "controller.uid"
 
-// Index adds the index that [Claim] needs for objects of obj's kind.
+// Index adds the index that [Claim] and [ControlledBy] need for objects of obj's kind.
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
 	return indexer.IndexField(ctx, obj, byController, func(o client.Object) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -25,6 +26,13 @@ func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) 
 	})
 }
 
+// ControlledBy is the option to list the objects that an owner controls, in its namespace. Their kind
+// must have an [Index].
+func ControlledBy(owner client.Object) client.ListOption {
+	return &client.ListOptions{Namespace: owner.GetNamespace(),
+		FieldSelector: fields.OneTermEqualSelector(byController, string(owner.GetUID()))}
+}
+
 // candidates returns the objects in owner's namespace that owner controls or that match the
 // selector. They are of the kind of the list.
 func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList,
@@ -32,7 +40,7 @@ func candidates[T client.Object](ctx context.Context, c client.Reader, list clie
 	var found []T
 	has := map[types.UID]bool{}
 	for _, option := range []client.ListOption{
-		client.MatchingFields{byController: string(owner.GetUID())},
+		ControlledBy(owner),
 		client.MatchingLabelsSelector{Selector: selector},
 	} {
 		if err := c.List(ctx, list, client.InNamespace(owner.GetNamespace()), option); err != nil {

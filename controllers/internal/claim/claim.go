@@ -54,6 +54,15 @@ type OwnerDeleted struct{ Owner client.ObjectKey }
 
 func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
+// IgnoreOwnerDeleted returns nil for [OwnerDeleted], and other errors as they are: a reconcile of an owner
+// that is gone has nothing to do.
+func IgnoreOwnerDeleted(err error) error {
+	if errors.As(err, &OwnerDeleted{}) {
+		return nil
+	}
+	return err
+}
+
 // Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
 // those that owner then owns. They are of the kind of the list, which must have an [Index]. An object
 // that a filter rejects counts as not matching the selector. Before it adopts, it confirms with a read

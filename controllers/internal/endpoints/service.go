@@ -103,7 +103,7 @@ func TargetPort(pod *corev1.Pod, port *corev1.ServicePort) (number int32, ok boo
 	}
 	containers := slices.Clone(pod.Spec.Containers)
 	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if podstate.IsSidecar(&c) {
 			containers = append(containers, c)
 		}
 	}

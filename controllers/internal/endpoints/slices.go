@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
@@ -31,20 +32,13 @@ type SliceGroup struct {
 func key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
 	ports = append([]discoveryv1.EndpointPort{}, ports...)
 	slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int {
-		return cmp.Or(strings.Compare(deref(a.Name), deref(b.Name)), cmp.Compare(deref(a.Port), deref(b.Port)))
+		return cmp.Or(strings.Compare(ptr.Deref(a.Name, ""), ptr.Deref(b.Name, "")), cmp.Compare(ptr.Deref(a.Port, 0), ptr.Deref(b.Port, 0)))
 	})
 	text, err := json.Marshal(ports)
 	if err != nil {
 		panic(err) // a port has only scalars
 	}
 	return string(family) + string(text)
-}
-
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // Groups collects endpoints by address type and ports, in the order in which they were added.

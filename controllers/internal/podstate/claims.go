@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -23,6 +24,24 @@ func Users(ctx context.Context, c client.Reader, claim client.ObjectKey) ([]core
 	pods := &corev1.PodList{}
 	err := c.List(ctx, pods, client.InNamespace(claim.Namespace), client.MatchingFields{byClaim: claim.Name})
 	return pods.Items, err
+}
+
+// UserRequests returns a handler.MapFunc that maps a claim to those of its [Users] for which a function
+// is true.
+func UserRequests(c client.Reader, is func(*corev1.Pod) bool) handler.MapFunc {
+	return func(ctx context.Context, claim client.Object) []reconcile.Request {
+		pods, err := Users(ctx, c, client.ObjectKeyFromObject(claim))
+		if err != nil {
+			return nil // the cache has stopped
+		}
+		var requests []reconcile.Request
+		for i := range pods {
+			if is(&pods[i]) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
+			}
+		}
+		return requests
+	}
 }
 
 // Claims returns the names of the claims that a pod uses, by reference or as ephemeral volumes.

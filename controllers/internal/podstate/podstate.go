@@ -5,14 +5,37 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/predicate"
 )
 
 // Active reports whether the pod has neither terminated nor is terminating.
 func Active(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp == nil }
 
+// FilterActive returns the active pods.
+func FilterActive(pods []*corev1.Pod) []*corev1.Pod {
+	var active []*corev1.Pod
+	for _, p := range pods {
+		if Active(p) {
+			active = append(active, p)
+		}
+	}
+	return active
+}
+
 // Finished reports whether the pod has terminated.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Ended is a predicate for the events after which a pod does not use any more what it has used: it has
+// terminated, or was deleted.
+var Ended = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return Finished(e.ObjectNew.(*corev1.Pod)) && !Finished(e.ObjectOld.(*corev1.Pod))
+	},
 }
 
 // Condition returns the pod's condition of that type, or nil.
@@ -42,4 +65,27 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool,
 	}
 	left := Condition(pod, corev1.PodReady).LastTransitionTime.Add(minReady).Sub(now)
 	return left <= 0, max(left, 0)
+}
+
+// IsSidecar reports whether an init container is a sidecar: it is always restarted.
+func IsSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// SetCondition sets a condition of a pod in place of the one of its type. If the status is the same,
+// the time of the last transition is kept; the time of the last probe always is.
+func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) {
+	for i := range status.Conditions {
+		old := &status.Conditions[i]
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		c.LastProbeTime = old.LastProbeTime
+		*old = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
 }

@@ -1,0 +1,145 @@
+package podspec
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// mounts checks the mounts and devices of a container, whose volumes must exist.
+func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := fldPath.Child("volumeMounts")
+	for i := range c.VolumeMounts {
+		m, at := &c.VolumeMounts[i], list.Index(i)
+		errs = append(errs, fieldrules.Required(m.Name, &at, "name")...)
+		if find(s.Volumes, m.Name) == nil {
+			errs = append(errs, field.NotFound(at.ChildField("name"), m.Name))
+		}
+		errs = append(errs, fieldrules.Required(m.MountPath, &at, "mountPath")...)
+		if slices.ContainsFunc(c.VolumeMounts[:i], func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
+			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
+		}
+		for _, d := range c.VolumeDevices {
+			if d.Name == m.Name {
+				errs = append(errs, field.Invalid(at.ChildField("name"), m.Name, "must not already exist in volumeDevices"))
+			}
+			if d.DevicePath == m.MountPath {
+				errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath,
+					"must not already exist as a path in volumeDevices"))
+			}
+		}
+		// The paths of kube-apiserver's errors do not have the index from here on.
+		errs = append(errs, localPath(m.SubPath, &list, "subPath")...)
+		errs = append(errs, localPath(m.SubPathExpr, &list, "subPathExpr")...)
+		if m.SubPath != "" && m.SubPathExpr != "" {
+			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
+				"subPathExpr and subPath are mutually exclusive"))
+		}
+		errs = append(errs, propagation(m, c, &list)...)
+	}
+	return append(errs, devices(c, s, fldPath)...)
+}
+
+// propagation checks how mounts propagate, and whether those below them are read-only.
+func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OptionalOneOf(m.MountPropagation, list, "mountPropagation",
+		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+	mode := corev1.MountPropagationNone
+	if m.MountPropagation != nil {
+		mode = *m.MountPropagation
+	}
+	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+	if mode == corev1.MountPropagationBidirectional && !privileged {
+		errs = append(errs, field.Forbidden(list.ChildField("mountPropagation"),
+			"Bidirectional mount propagation is available only to privileged containers"))
+	}
+	if m.RecursiveReadOnly == nil {
+		return errs
+	}
+	switch *m.RecursiveReadOnly {
+	case corev1.RecursiveReadOnlyDisabled:
+	case corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible:
+		if !m.ReadOnly {
+			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
+				"may only be specified when readOnly is true"))
+		}
+		if mode != corev1.MountPropagationNone {
+			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
+				"may only be specified when mountPropagation is None or not specified"))
+		}
+	default:
+		errs = append(errs, fieldrules.NotSupported(*m.RecursiveReadOnly, list, "recursiveReadOnly",
+			[]corev1.RecursiveReadOnlyMode{corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible,
+				corev1.RecursiveReadOnlyEnabled})...)
+	}
+	return errs
+}
+
+// devices checks the block devices of a container.
+func devices(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := fldPath.Child("volumeDevices")
+	for i := range c.VolumeDevices {
+		d, at := &c.VolumeDevices[i], list.Index(i)
+		before := c.VolumeDevices[:i]
+		errs = append(errs, fieldrules.Required(d.Name, &at, "name")...)
+		if d.Name != "" && slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }) {
+			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must be unique"))
+		}
+		switch v := find(s.Volumes, d.Name); {
+		case v == nil:
+			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
+		case v.PersistentVolumeClaim == nil && v.Ephemeral == nil:
+			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name,
+				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
+		if slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }) {
+			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "must be unique"))
+		}
+		if len(WithoutBacksteps(d.DevicePath, &at, "devicePath")) > 0 {
+			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		}
+		for _, m := range c.VolumeMounts {
+			if m.Name == d.Name {
+				errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must not already exist in volumeMounts"))
+			}
+			if m.MountPath == d.DevicePath {
+				errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath,
+					"must not already exist as a path in volumeMounts"))
+			}
+		}
+	}
+	return errs
+}
+
+// localPath checks that a path, which may be empty, is relative and does not contain "..".
+func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
+	if p == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	if path.IsAbs(p) {
+		errs = append(errs, field.Invalid(fldPath.ChildField(name), p, "must be a relative path"))
+	}
+	return append(errs, WithoutBacksteps(p, fldPath, name)...)
+}
+
+// WithoutBacksteps checks that a path has no element "..".
+func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
+	if !strings.Contains(p, "..") {
+		return nil
+	}
+	for step := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
+		if step == ".." {
+			return field.ErrorList{field.Invalid(fldPath.ChildField(name), p, "must not contain '..'")}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+// Package volume has what the controllers of volumes and claims and the scheduler share.
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+)
+
+// The annotations of claims that ask for a volume: for which provisioner, and on which node.
+const (
+	StorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+	SelectedNode       = "volume.kubernetes.io/selected-node"
+)
+
+// ClassOf returns the name of a claim's storage class, or "" if it has none.
+func ClassOf(claim *corev1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	return ptr.Deref(claim.Spec.StorageClassName, "")
+}
+
+// WaitsForConsumer reports whether the claims of a class are bound only when a pod that uses them has a
+// node.
+func WaitsForConsumer(class *storagev1.StorageClass) bool {
+	return ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// ClaimRef returns the reference of a volume to its claim.
+func ClaimRef(claim *corev1.PersistentVolumeClaim) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}
+}
