@@ -132,11 +132,38 @@ fails. A definition is served before the next object follows.`,
 // definitions is the folder of a project's CustomResourceDefinitions.
 const definitions = "config/crd/bases"
 
-// definitionFlags adds the flags that say which definitions a command is for, and how long it waits.
-func definitionFlags(cmd *cobra.Command, files *[]string, timeout *time.Duration) {
-	cmd.Flags().StringArrayVarP(files, "filename", "f", []string{definitions},
+// definitionFlags are the flags of a command for definitions.
+type definitionFlags struct {
+	cluster clusterFlags
+	files   []string
+	timeout time.Duration
+}
+
+func (f *definitionFlags) add(cmd *cobra.Command) {
+	f.cluster.add(cmd)
+	cmd.Flags().StringArrayVarP(&f.files, "filename", "f", []string{definitions},
 		"a file, a folder, a URL, or - for standard input; may be repeated")
-	cmd.Flags().DurationVar(timeout, "timeout", time.Minute, "how long to wait")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait")
+}
+
+// forEach reads the definitions, connects to the cluster, and calls a function for each of them, also
+// after an error of another one, until the timeout.
+func (f *definitionFlags) forEach(cmd *cobra.Command, do func(context.Context, *apply.Cluster, *apply.Document) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	documents, err := readDefinitions(ctx, cmd.InOrStdin(), f.files)
+	if err != nil {
+		return err
+	}
+	cluster, err := f.cluster.connect(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range documents {
+		errs = append(errs, do(ctx, cluster, d))
+	}
+	return errors.Join(errs...)
 }
 
 // readDefinitions reads CustomResourceDefinitions. That the folder is missing is explained.
@@ -162,9 +189,7 @@ const maxDifferences = 20
 
 // install returns the command "flyball install".
 func install() *cobra.Command {
-	var cluster clusterFlags
-	var files []string
-	var timeout time.Duration
+	var f definitionFlags
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install the CustomResourceDefinitions of a project into a cluster",
@@ -174,29 +199,16 @@ until they are established, and say what has changed.`,
   flyball install --kubeconfig ~/.kube/config --context staging`,
 		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			documents, err := readDefinitions(ctx, cmd.InOrStdin(), files)
-			if err != nil {
-				return err
-			}
-			c, err := cluster.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			var errs []error
-			for _, d := range documents {
+			return f.forEach(cmd, func(ctx context.Context, c *apply.Cluster, d *apply.Document) error {
 				outcome, err := c.Apply(ctx, d, apply.Options{Force: true})
-				errs = append(errs, err)
 				if outcome != nil {
 					printOutcome(cmd.OutOrStdout(), outcome)
 				}
-			}
-			return errors.Join(errs...)
+				return err
+			})
 		},
 	}
-	cluster.add(cmd)
-	definitionFlags(cmd, &files, &timeout)
+	f.add(cmd)
 	return cmd
 }
 
@@ -217,9 +229,7 @@ func printOutcome(out io.Writer, o *apply.Outcome) {
 
 // uninstall returns the command "flyball uninstall".
 func uninstall() *cobra.Command {
-	var cluster clusterFlags
-	var files []string
-	var timeout time.Duration
+	var f definitionFlags
 	var ignoreNotFound bool
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -228,33 +238,21 @@ func uninstall() *cobra.Command {
 of these kinds, and wait until they are gone.`,
 		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			documents, err := readDefinitions(ctx, cmd.InOrStdin(), files)
-			if err != nil {
-				return err
-			}
-			c, err := cluster.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			var errs []error
-			for _, d := range documents {
+			return f.forEach(cmd, func(ctx context.Context, c *apply.Cluster, d *apply.Document) error {
 				name, found, err := c.Delete(ctx, d)
 				switch {
 				case err != nil:
-					errs = append(errs, err)
+					return err
 				case found:
 					fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", name)
 				case !ignoreNotFound:
-					errs = append(errs, fmt.Errorf("%s: document %d: %s is not installed", d.Source, d.Number, name))
+					return fmt.Errorf("%s: document %d: %s is not installed", d.Source, d.Number, name)
 				}
-			}
-			return errors.Join(errs...)
+				return nil
+			})
 		},
 	}
-	cluster.add(cmd)
-	definitionFlags(cmd, &files, &timeout)
+	f.add(cmd)
 	cmd.Flags().BoolVar(&ignoreNotFound, "ignore-not-found", false, "do not fail if a definition is not there")
 	return cmd
 }
