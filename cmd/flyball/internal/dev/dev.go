@@ -18,13 +18,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/cert"
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
+	"flyball.dev/internal/selfsigned"
 )
 
 // Options are the options of Run.
@@ -158,8 +158,12 @@ func (s *session) operatorKubeconfig() string { return filepath.Join(s.dir, "kub
 // makeCertificate makes the certificate of the operator's webhook server, in the folder below the
 // one for temporary files where webhook servers look by default.
 func (s *session) makeCertificate() error {
-	host := "127.0.0.1"
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.ParseIP(host)}, []string{"localhost"})
+	const host, validity = "127.0.0.1", 365 * 24 * time.Hour
+	pair, err := selfsigned.New("localhost", validity, []string{"localhost", host})
+	if err != nil {
+		return err
+	}
+	certificate, key, err := pair.PEM()
 	if err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func (s *session) makeCertificate() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	s.installer.ca, s.installer.address = certificate, net.JoinHostPort(host, strconv.Itoa(s.WebhookPort))
+	s.installer.ca, s.installer.address = pair.CAPEM(), net.JoinHostPort(host, strconv.Itoa(s.WebhookPort))
 	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
 		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
 }
