@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
 
@@ -50,7 +51,7 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
     --external-api-path github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1 --external-api-domain io`,
 		Args: noArgs("the kind is named by --group, --version and --kind"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := scaffold.LoadProject("."); err != nil {
+			if _, err := projectfile.Load("."); err != nil {
 				return err
 			}
 			ask := asker(cmd.InOrStdin(), cmd.OutOrStdout())

@@ -21,6 +21,7 @@ import (
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
@@ -93,7 +94,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 
 // isSource reports whether the operator depends on a file.
 func (s *session) isSource(path string) bool {
-	if generate.IsSource(path) || filepath.Base(path) == "PROJECT" {
+	if generate.IsSource(path) || filepath.Base(path) == projectfile.Name {
 		return true
 	}
 	for _, dir := range []string{s.CRDs, s.Webhooks} {

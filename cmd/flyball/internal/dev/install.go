@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/ctrl/client"
 )
 
@@ -162,7 +163,7 @@ func (in *installer) invalidObjects(ctx context.Context, crd *apiextensionsv1.Cu
 // read reads the manifests.
 func (in *installer) read() ([]source, error) {
 	var err error
-	if in.convert, err = conversionKinds("PROJECT"); err != nil {
+	if in.convert, err = conversionKinds("."); err != nil {
 		return nil, err
 	}
 	var all []source
@@ -257,34 +258,20 @@ func (in *installer) connect(obj client.Object) error {
 	return errors.Join(errs...)
 }
 
-// conversionKinds returns the kinds with conversion webhooks in a PROJECT file of Kubebuilder's, if
-// there is one. The generated definitions do not have them: they come from patches of kustomize's.
-func conversionKinds(file string) (map[schema.GroupKind]bool, error) {
-	content, err := os.ReadFile(file)
+// conversionKinds returns the kinds with conversion webhooks in the PROJECT file of a folder, if there is
+// one. The generated definitions do not have them: they come from patches of kustomize's.
+func conversionKinds(folder string) (map[schema.GroupKind]bool, error) {
+	project, err := projectfile.Read(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var project struct {
-		Resources []struct {
-			Group    string `json:"group"`
-			Domain   string `json:"domain"`
-			Kind     string `json:"kind"`
-			Webhooks struct {
-				Conversion bool `json:"conversion"`
-			} `json:"webhooks"`
-		} `json:"resources"`
-	}
-	if err := yaml.Unmarshal(content, &project); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
 	kinds := map[schema.GroupKind]bool{}
 	for _, r := range project.Resources {
-		if r.Webhooks.Conversion {
-			group := strings.Trim(r.Group+"."+r.Domain, ".")
-			kinds[schema.GroupKind{Group: group, Kind: r.Kind}] = true
+		if r.Webhooks != nil && r.Webhooks.Conversion {
+			kinds[schema.GroupKind{Group: r.QualifiedGroup(), Kind: r.Kind}] = true
 		}
 	}
 	return kinds, nil
