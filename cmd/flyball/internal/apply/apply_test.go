@@ -174,10 +174,38 @@ func TestWaitForWhatIsGone(t *testing.T) {
 	objects := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := waitFor(ctx, objects, "gone", func(e watch.Event) bool { return e.Type == watch.Deleted })
+	err := waitFor(ctx, objects, "gone", func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 	if !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+// TestNamesConflict: a definition whose names another one has is an error at once, which says why, and
+// none when it has names of its own.
+func TestNamesConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		definition, _, _ := strings.Cut(widgets, "\n---")
+		gadgets := strings.NewReplacer("plural: widgets", "plural: gadgets", "name: widgets", "name: gadgets").Replace(definition)
+		if _, err := applyAll(t, c, Options{}, definition); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it was there before, the second time
+			start := time.Now()
+			_, err := applyAll(t, c, Options{}, gadgets)
+			if err == nil || !strings.Contains(err.Error(), `gadgets.example.com is not established: "WidgetList" is already in use`) &&
+				!strings.Contains(err.Error(), `"Widget" is already in use`) {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the error is there after %v", took)
+			}
+		}
+		renamed := strings.NewReplacer("singular: widget", "singular: gadget", "kind: Widget", "kind: Gadget", "WidgetList", "GadgetList").Replace(gadgets)
+		if _, err := applyAll(t, c, Options{}, renamed); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRead(t *testing.T) {

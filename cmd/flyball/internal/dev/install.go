@@ -21,11 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"flyball.dev/cmd/flyball/internal/apply"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/ctrl/client"
 )
@@ -33,14 +34,15 @@ import (
 // installer installs the definitions and webhook configurations of a project. The webhooks are
 // called where the operator serves them on this machine.
 type installer struct {
-	client   client.Client
-	crds     string                          // the folder of the CRDs
-	webhooks string                          // the folder of the webhook configurations
-	address  string                          // of the operator's webhook server
-	ca       []byte                          // what its certificate is verified with
-	done     map[string][]byte               // what is installed, in JSON, by kind and name
-	convert  map[schema.GroupKind]bool       // the kinds with conversion webhooks
-	scheme   map[string]func() client.Object // the kinds that are installed
+	client      client.Client
+	definitions dynamic.ResourceInterface
+	crds        string                          // the folder of the CRDs
+	webhooks    string                          // the folder of the webhook configurations
+	address     string                          // of the operator's webhook server
+	ca          []byte                          // what its certificate is verified with
+	done        map[string][]byte               // what is installed, in JSON, by kind and name
+	convert     map[schema.GroupKind]bool       // the kinds with conversion webhooks
+	scheme      map[string]func() client.Object // the kinds that are installed
 }
 
 // newInstaller returns an installer with a client of an administrator.
@@ -53,7 +55,12 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &installer{client: c, crds: crds, webhooks: webhooks, done: map[string][]byte{}, scheme: map[string]func() client.Object{
+	d, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	definitions := d.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	return &installer{client: c, definitions: definitions, crds: crds, webhooks: webhooks, done: map[string][]byte{}, scheme: map[string]func() client.Object{
 		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
 		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
 		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
@@ -98,6 +105,9 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 	return changes, errors.Join(errs...)
 }
 
+// establishTimeout is how long the API server may take to serve a definition.
+const establishTimeout = 10 * time.Second
+
 // ensure creates an object or updates it, and waits until a definition is established.
 func (in *installer) ensure(ctx context.Context, obj client.Object) (what string, err error) {
 	existing := obj.DeepCopyObject().(client.Object)
@@ -108,26 +118,13 @@ func (in *installer) ensure(ctx context.Context, obj client.Object) (what string
 		obj.SetResourceVersion(existing.GetResourceVersion())
 		what, err = "updated", in.client.Update(ctx, obj)
 	}
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if err != nil || !ok {
+	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); err != nil || !ok {
 		return what, err
 	}
-	const interval, limit = 20 * time.Millisecond, 10 * time.Second
-	err = wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
-		if err := in.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
-			return false, err
-		}
-		for _, c := range crd.Status.Conditions {
-			switch {
-			case c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse:
-				return false, errors.New(c.Message)
-			case c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue:
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	return what, err
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
+	// The control plane writes the status with the definition, so that a conflict is one of the new names.
+	return what, apply.WaitEstablished(ctx, in.definitions, obj.GetName(), "")
 }
 
 // invalidObjects returns the stored objects that a new definition would not admit any more, a line
