@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,8 @@ type session struct {
 	installer *installer
 	requests  *requests
 	operator  *operator
+	watcher   *watch.Watcher
+	embedded  embedded
 	generated *generate.Result // the last one that has succeeded
 }
 
@@ -79,22 +82,24 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
-	watcher, err := watch.New(".", s.isSource)
-	if err != nil {
+	if s.watcher, err = watch.New(".", s.isSource); err != nil {
 		return fmt.Errorf("cannot watch the files: %w", err)
 	}
-	defer watcher.Close()
+	defer s.watcher.Close()
 	if err := s.startPlane(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.plane.Stop()) }()
 	defer s.stopOperator()
-	return s.loop(ctx, watcher)
+	return s.loop(ctx)
 }
 
 // isSource reports whether the operator depends on a file.
 func (s *session) isSource(path string) bool {
 	if generate.IsSource(path) || filepath.Base(path) == projectfile.Name {
+		return true
+	}
+	if s.embedded.contains(path) {
 		return true
 	}
 	for _, dir := range []string{s.CRDs, s.Webhooks} {
@@ -178,7 +183,7 @@ func (s *session) makeCertificate() error {
 }
 
 // loop runs the operator, and again after each change.
-func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
+func (s *session) loop(ctx context.Context) error {
 	changes, failed := make(chan watch.Change), make(chan error, 1)
 	ended := make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
@@ -186,7 +191,7 @@ func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
 	go func() {
 		defer close(ended)
 		for {
-			change, err := watcher.Next(watching)
+			change, err := s.watcher.Next(watching)
 			if err != nil {
 				failed <- err
 				return
@@ -302,9 +307,19 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	built := make(chan error, 1)
 	buildDone := t.start("build")
 	go func() { built <- build(building, s.Main, next) }()
+	listed := make(chan struct{})
+	go func() {
+		defer close(listed)
+		s.watchEmbedded(ctx)
+	}()
 	generateDone := t.start("generate")
-	codeChanged, generateErr := s.generate(ctx)
+	result, generateErr := s.generate(ctx)
 	generateDone()
+	<-listed
+	codeChanged := result != nil && slices.ContainsFunc(result.Changed(), func(f generate.File) bool {
+		abs, err := filepath.Abs(f.Path)
+		return filepath.Ext(f.Path) == ".go" || err == nil && s.embedded.contains(abs)
+	})
 	if codeChanged {
 		cancel()
 	}
@@ -330,14 +345,25 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	return program, true
 }
 
-// generate generates code and manifests, says what has changed, and reports whether Go files have.
-func (s *session) generate(ctx context.Context) (codeChanged bool, err error) {
+// watchEmbedded watches the files that the operator embeds.
+func (s *session) watchEmbedded(ctx context.Context) {
+	files, err := s.embedded.update(ctx)
+	if err != nil {
+		return // the build fails, too, and says why
+	}
+	if err := s.watcher.Include(files); err != nil {
+		s.out.fail("embedded files cannot be watched: %v", err)
+	}
+}
+
+// generate generates code and manifests, and says what has changed.
+func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 	if s.GenerateNothing {
-		return false, nil
+		return nil, nil
 	}
 	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	s.generated = result
 	for _, w := range result.Warnings {
@@ -345,9 +371,8 @@ func (s *session) generate(ctx context.Context) (codeChanged bool, err error) {
 	}
 	for _, file := range result.Changed() {
 		s.out.say("%s %s", file.State, file.Path)
-		codeChanged = codeChanged || filepath.Ext(file.Path) == ".go"
 	}
-	return codeChanged, nil
+	return result, nil
 }
 
 // stopOperator stops the operator, if it runs.
