@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/generate"
@@ -39,8 +37,10 @@ type Options struct {
 	// code generation, GenerateNothing is true.
 	Generate        []string
 	GenerateNothing bool
-	// CRDs and Webhooks are the folders with the manifests to install.
-	CRDs, Webhooks string
+	// CRDs, Webhooks and RBAC are the folders with the manifests to install.
+	CRDs, Webhooks, RBAC string
+	// AsAdmin runs the operator as an administrator, and not as its service account in RBAC.
+	AsAdmin bool
 	// WebhookPort is the port of 127.0.0.1 at which the operator serves its webhooks.
 	WebhookPort int
 	// Kubeconfig is the file to write the administrator's kubeconfig to.
@@ -57,6 +57,7 @@ type session struct {
 	out       *output
 	plane     *controlplane.ControlPlane
 	dir       string // a temporary folder
+	token     string // of the operator
 	installer *installer
 	requests  *requests
 	operator  *operator
@@ -102,7 +103,7 @@ func (s *session) isSource(path string) bool {
 	if s.embedded.contains(path) {
 		return true
 	}
-	for _, dir := range []string{s.CRDs, s.Webhooks} {
+	for _, dir := range []string{s.CRDs, s.Webhooks, s.RBAC} {
 		if abs, err := filepath.Abs(dir); err == nil && filepath.Dir(path) == abs && filepath.Ext(path) == ".yaml" {
 			return true
 		}
@@ -110,8 +111,8 @@ func (s *session) isSource(path string) bool {
 	return false
 }
 
-// startPlane starts the control plane, and writes the kubeconfigs of the administrator and the
-// operator. They are different users, so that the audit log can tell them apart.
+// startPlane starts the control plane, and writes the kubeconfig of the administrator. The operator
+// authenticates as another user, so that the audit log can tell them apart.
 func (s *session) startPlane() error {
 	start := time.Now()
 	s.requests = &requests{lines: make(chan string, 10)}
@@ -119,24 +120,24 @@ func (s *session) startPlane() error {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	token := rand.Text()
+	s.token = rand.Text()
 	var err error
 	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
 		Listen: s.Listen,
-		Tokens: map[string]*user.DefaultInfo{token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
+		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
 		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
 	})
 	if err != nil {
 		return err
 	}
-	operatorConfig, err := withToken(s.plane.Kubeconfig(), token)
-	if err == nil {
-		err = errors.Join(kubeconfig.Write(s.Kubeconfig, s.plane.Kubeconfig()), kubeconfig.Write(s.operatorKubeconfig(), operatorConfig))
-	}
+	err = kubeconfig.Write(s.Kubeconfig, s.plane.Kubeconfig())
 	if err == nil {
 		s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
 	}
 	if err == nil {
+		if !s.AsAdmin {
+			s.installer.rbac = s.RBAC
+		}
 		err = s.makeCertificate()
 	}
 	if err != nil {
@@ -147,19 +148,16 @@ func (s *session) startPlane() error {
 	return nil
 }
 
-// withToken returns a kubeconfig with a token in place of its credentials.
-func withToken(content []byte, token string) ([]byte, error) {
-	config, err := clientcmd.Load(content)
-	if err != nil {
-		return nil, err
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
-	}
-	return clientcmd.Write(*config)
-}
-
 func (s *session) operatorKubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+// writeOperatorKubeconfig writes the kubeconfig of the operator, which acts as its service account.
+func (s *session) writeOperatorKubeconfig() error {
+	content, err := operatorConfig(s.plane.Kubeconfig(), s.token, s.installer.account)
+	if err != nil {
+		return err
+	}
+	return kubeconfig.Write(s.operatorKubeconfig(), content)
+}
 
 // makeCertificate makes the certificate of the operator's webhook server, in the folder below the
 // one for temporary files where webhook servers look by default.
@@ -269,6 +267,10 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		done := t.start("stop")
 		s.stopOperator()
 		done()
+	}
+	if err := s.writeOperatorKubeconfig(); err != nil {
+		s.out.fail("the kubeconfig of the operator cannot be written: %v", err)
+		return
 	}
 	if err := releaseLeases(ctx, s.installer.client); err != nil {
 		s.out.fail("the leases of the old operator cannot be released: %v", err)

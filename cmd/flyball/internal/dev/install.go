@@ -16,8 +16,11 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,13 +34,16 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// installer installs the definitions and webhook configurations of a project. The webhooks are
+// installer installs the definitions, webhook configurations and roles of a project. The webhooks are
 // called where the operator serves them on this machine.
 type installer struct {
 	client      client.Client
 	definitions dynamic.ResourceInterface
 	crds        string                          // the folder of the CRDs
 	webhooks    string                          // the folder of the webhook configurations
+	rbac        string                          // the folder of the roles, or empty
+	account     *account                        // of the operator, or nil for an administrator
+	as          string                          // what was said about the account
 	address     string                          // of the operator's webhook server
 	ca          []byte                          // what its certificate is verified with
 	done        map[string][]byte               // what is installed, in JSON, by kind and name
@@ -48,7 +54,8 @@ type installer struct {
 // newInstaller returns an installer with a client of an administrator.
 func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
@@ -64,6 +71,11 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
 		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
 		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+		"ServiceAccount":                 func() client.Object { return &corev1.ServiceAccount{} },
+		"Role":                           func() client.Object { return &rbacv1.Role{} },
+		"RoleBinding":                    func() client.Object { return &rbacv1.RoleBinding{} },
+		"ClusterRole":                    func() client.Object { return &rbacv1.ClusterRole{} },
+		"ClusterRoleBinding":             func() client.Object { return &rbacv1.ClusterRoleBinding{} },
 	}}, nil
 }
 
@@ -80,6 +92,11 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 	if err != nil {
 		return nil, err
 	}
+	roles, changes, err := in.readRoles()
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, roles...)
 	var errs []error
 	for _, s := range sources {
 		kind := s.object.GetObjectKind().GroupVersionKind().Kind
@@ -97,7 +114,9 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 			continue
 		}
 		in.done[key] = content
-		changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		if filepath.Dir(s.file) != in.rbac || what == "updated" { // all roles together are a line
+			changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		}
 		if crd, ok := s.object.(*apiextensionsv1.CustomResourceDefinition); ok && what == "updated" {
 			changes = append(changes, in.invalidObjects(ctx, crd)...)
 		}
@@ -110,6 +129,9 @@ const establishTimeout = 10 * time.Second
 
 // ensure creates an object or updates it, and waits until a definition is established.
 func (in *installer) ensure(ctx context.Context, obj client.Object) (what string, err error) {
+	if err := in.ensureNamespace(ctx, obj.GetNamespace()); err != nil {
+		return "", err
+	}
 	existing := obj.DeepCopyObject().(client.Object)
 	switch err = in.client.Get(ctx, client.ObjectKeyFromObject(obj), existing); {
 	case apierrors.IsNotFound(err):
@@ -125,6 +147,18 @@ func (in *installer) ensure(ctx context.Context, obj client.Object) (what string
 	defer cancel()
 	// The control plane writes the status with the definition, so that a conflict is one of the new names.
 	return what, apply.WaitEstablished(ctx, in.definitions, obj.GetName(), "")
+}
+
+// ensureNamespace creates a namespace if it does not exist.
+func (in *installer) ensureNamespace(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	err := in.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // invalidObjects returns the stored objects that a new definition would not admit any more, a line
@@ -157,7 +191,7 @@ func (in *installer) invalidObjects(ctx context.Context, crd *apiextensionsv1.Cu
 	return lines
 }
 
-// read reads the manifests.
+// read reads the definitions and the webhook configurations.
 func (in *installer) read() ([]source, error) {
 	var err error
 	if in.convert, err = conversionKinds("."); err != nil {
@@ -165,17 +199,55 @@ func (in *installer) read() ([]source, error) {
 	}
 	var all []source
 	for _, dir := range []string{in.crds, in.webhooks} {
-		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+		sources, err := in.readFolder(dir)
 		if err != nil {
 			return nil, err
 		}
-		for _, file := range files {
-			sources, err := in.readFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
-			all = append(all, sources...)
+		all = append(all, sources...)
+	}
+	return all, nil
+}
+
+// readRoles reads the service account of the operator with its roles and bindings, and returns a line
+// if it is another one than before. If no service account is bound to the generated role, there are
+// none, and the operator is an administrator.
+func (in *installer) readRoles() (roles []source, changes []string, err error) {
+	if in.rbac == "" {
+		return nil, nil, nil
+	}
+	if roles, err = in.readFolder(in.rbac); err != nil {
+		return nil, nil, err
+	}
+	in.account = accountOf(roles)
+	as := ""
+	switch {
+	case in.account != nil:
+		as = fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.rbac)
+	case len(roles) > 0:
+		as = fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s to a service account", in.rbac, roleFile)
+	}
+	if as != in.as && as != "" {
+		changes = append(changes, as)
+	}
+	in.as = as
+	if in.account == nil {
+		return nil, changes, nil
+	}
+	return roles, changes, nil
+}
+
+// readFolder reads the manifests in a folder.
+func (in *installer) readFolder(dir string) (all []source, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		sources, err := in.readFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		all = append(all, sources...)
 	}
 	return all, nil
 }
