@@ -4,27 +4,18 @@ package dev
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
-	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/kubeconfig"
-	"flyball.dev/internal/selfsigned"
 )
 
 // Options are the options of Run.
@@ -71,7 +62,9 @@ type session struct {
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	s := &session{Options: o, out: newOutput(out)}
 	if s.Main == "" {
-		if s.Main, err = mainPackage(ctx); err != nil {
+		if s.Main, err = mainPackage(ctx); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
@@ -109,75 +102,6 @@ func (s *session) isSource(path string) bool {
 		}
 	}
 	return false
-}
-
-// startPlane starts the control plane, and writes the kubeconfig of the administrator. The operator
-// authenticates as another user, so that the audit log can tell them apart.
-func (s *session) startPlane() error {
-	start := time.Now()
-	s.requests = &requests{lines: make(chan string, 10)}
-	policy := filepath.Join(s.dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
-	s.token = rand.Text()
-	var err error
-	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
-		Listen: s.Listen,
-		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
-		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
-	})
-	if err != nil {
-		return err
-	}
-	err = kubeconfig.Write(s.Kubeconfig, s.plane.Kubeconfig())
-	if err == nil {
-		s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
-	}
-	if err == nil {
-		if !s.AsAdmin {
-			s.installer.rbac = s.RBAC
-		}
-		err = s.makeCertificate()
-	}
-	if err != nil {
-		return errors.Join(err, s.plane.Stop())
-	}
-	s.out.say("the control plane is at %s (%s); in another terminal:\n  export KUBECONFIG=%s", s.plane.URL(),
-		seconds(time.Since(start)), s.Kubeconfig)
-	return nil
-}
-
-func (s *session) operatorKubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
-
-// writeOperatorKubeconfig writes the kubeconfig of the operator, which acts as its service account.
-func (s *session) writeOperatorKubeconfig() error {
-	content, err := operatorConfig(s.plane.Kubeconfig(), s.token, s.installer.account)
-	if err != nil {
-		return err
-	}
-	return kubeconfig.Write(s.operatorKubeconfig(), content)
-}
-
-// makeCertificate makes the certificate of the operator's webhook server, in the folder below the
-// one for temporary files where webhook servers look by default.
-func (s *session) makeCertificate() error {
-	const host, validity = "127.0.0.1", 365 * 24 * time.Hour
-	pair, err := selfsigned.New("localhost", validity, []string{"localhost", host})
-	if err != nil {
-		return err
-	}
-	certificate, key, err := pair.PEM()
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(s.dir, "k8s-webhook-server", "serving-certs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	s.installer.ca, s.installer.address = pair.CAPEM(), net.JoinHostPort(host, strconv.Itoa(s.WebhookPort))
-	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
 }
 
 // loop runs the operator, and again after each change.
@@ -263,6 +187,11 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		}
 		return
 	}
+	s.restart(ctx, program, change, &t)
+}
+
+// restart replaces the operator by a program.
+func (s *session) restart(ctx context.Context, program string, change watch.Change, t *timings) {
 	if s.operator != nil {
 		done := t.start("stop")
 		s.stopOperator()
@@ -284,7 +213,7 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		return
 	}
 	s.operator = operator
-	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), &t)
+	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), t)
 }
 
 // sayRequests says what is known of the requests of the operator so far.
@@ -297,84 +226,6 @@ func (s *session) sayRequests() {
 			return
 		}
 	}
-}
-
-// prepare generates and builds at the same time, since most changes do not change what is generated,
-// and builds again if they do. It returns the program.
-func (s *session) prepare(ctx context.Context, t *timings) (program string, ok bool) {
-	program = filepath.Join(s.dir, "operator")
-	next := program + ".new"
-	building, cancel := context.WithCancel(ctx)
-	defer cancel()
-	built := make(chan error, 1)
-	buildDone := t.start("build")
-	go func() { built <- build(building, s.Main, next) }()
-	listed := make(chan struct{})
-	go func() {
-		defer close(listed)
-		s.watchEmbedded(ctx)
-	}()
-	generateDone := t.start("generate")
-	result, generateErr := s.generate(ctx)
-	generateDone()
-	<-listed
-	codeChanged := result != nil && slices.ContainsFunc(result.Changed(), func(f generate.File) bool {
-		abs, err := filepath.Abs(f.Path)
-		return filepath.Ext(f.Path) == ".go" || err == nil && s.embedded.contains(abs)
-	})
-	if codeChanged {
-		cancel()
-	}
-	err := <-built
-	if codeChanged {
-		err = build(ctx, s.Main, next)
-	}
-	buildDone()
-	switch {
-	case ctx.Err() != nil:
-		return "", false
-	case err != nil:
-		s.out.fail("%v", err)
-		return "", false
-	case generateErr != nil:
-		s.out.fail("%v", generateErr)
-		return "", false
-	}
-	if err := os.Rename(next, program); err != nil {
-		s.out.fail("%v", err)
-		return "", false
-	}
-	return program, true
-}
-
-// watchEmbedded watches the files that the operator embeds.
-func (s *session) watchEmbedded(ctx context.Context) {
-	files, err := s.embedded.update(ctx)
-	if err != nil {
-		return // the build fails, too, and says why
-	}
-	if err := s.watcher.Include(files); err != nil {
-		s.out.fail("embedded files cannot be watched: %v", err)
-	}
-}
-
-// generate generates code and manifests, and says what has changed.
-func (s *session) generate(ctx context.Context) (*generate.Result, error) {
-	if s.GenerateNothing {
-		return nil, nil
-	}
-	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
-	if err != nil {
-		return nil, err
-	}
-	s.generated = result
-	for _, w := range result.Warnings {
-		s.out.fail("%s", w)
-	}
-	for _, file := range result.Changed() {
-		s.out.say("%s %s", file.State, file.Path)
-	}
-	return result, nil
 }
 
 // stopOperator stops the operator, if it runs.
