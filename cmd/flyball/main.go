@@ -20,6 +20,7 @@ func main() {
 		signals = append(signals, syscall.SIGHUP) // the terminal has been closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args)
 	stop()
 	os.Exit(code)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/multichecker"
 
+	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/process"
 	"flyball.dev/vet"
 )
@@ -27,17 +28,23 @@ import (
 // those of every multichecker.
 func vetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "vet [-RULE ...] [-RULE.FLAG ...] [-fix [-diff]] [-json] [-test] PACKAGE ...",
+		Use:   "vet [-RULE ...] [-RULE.FLAG ...] [-fix [-diff]] [-json] [-test] [PACKAGE ...]",
 		Short: "Look for mistakes in the source of an operator",
 		Long: `Look for mistakes in the source of an operator, on this runtime or on controller-runtime.
 
-With the flags of rules only those are run, and with -RULE=false all but those. The exit code is 3
+Without a package it is that of this folder. With the flags of rules only those are run, and with
+-RULE=false all but those. -fix applies the fixes that are suggested, -diff shows them, -json prints
+the findings as JSON, and -test includes test files. The exit code is 3
 if there are findings, 1 if packages do not compile, otherwise 0. "flyball vet help" lists the rules
 and "flyball vet help RULE" describes one. The comment //flyball:ignore RULE REASON silences a rule
 on its line and on the next.
 
 The same rules run as part of go vet: go vet -vettool=$(which flyball) ./...`,
-		DisableFlagParsing: true,
+		Example: `  flyball vet ./...
+  flyball vet -rbac ./...
+  flyball vet -fix -diff ./...`,
+		DisableFlagsInUseLine: true,
+		DisableFlagParsing:    true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
 				return cmd.Help()
@@ -119,7 +126,7 @@ func compilerErrors(printed, folder string) string {
 			seen[line] = true
 		}
 		if !repeated && count <= maxErrors {
-			out.WriteString(line + "\n")
+			out.WriteString(generate.WithHint(line) + "\n")
 		}
 	}
 	if count > maxErrors {
