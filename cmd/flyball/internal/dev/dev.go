@@ -175,7 +175,7 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 			s.out.say("%s", line)
 		}
 		if err != nil {
-			s.out.fail("the API server rejects it: %v", err)
+			s.out.fail("%v", err)
 			ok = false
 		}
 	}

@@ -36,7 +36,7 @@ type installer struct {
 	webhooks    string                          // the folder of the webhook configurations
 	rbac        string                          // the folder of the roles, or empty
 	account     *account                        // of the operator, or nil for an administrator
-	as          string                          // what was said about the account
+	accountLine string                          // the last one about the account
 	address     string                          // of the operator's webhook server
 	ca          []byte                          // what its certificate is verified with
 	done        map[string][]byte               // what is installed, in JSON, by kind and name
@@ -103,7 +103,7 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 		}
 		what, err := in.ensure(ctx, s.object)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.file, err))
+			errs = append(errs, fmt.Errorf("the API server rejects it: %s: %w", s.file, err))
 			continue
 		}
 		in.done[key] = content

@@ -48,17 +48,17 @@ func (in *installer) readRoles() (roles []source, changes []string, err error) {
 		return nil, nil, err
 	}
 	in.account = accountOf(roles)
-	as := ""
+	line := ""
 	switch {
 	case in.account != nil:
-		as = fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.rbac)
+		line = fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.rbac)
 	case len(roles) > 0:
-		as = fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s to a service account", in.rbac, roleFile)
+		line = fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s to a service account", in.rbac, roleFile)
 	}
-	if as != in.as && as != "" {
-		changes = append(changes, as)
+	if line != in.accountLine && line != "" {
+		changes = append(changes, line)
 	}
-	in.as = as
+	in.accountLine = line
 	if in.account == nil {
 		return nil, changes, nil
 	}
