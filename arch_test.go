@@ -51,17 +51,20 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
-	{path: "cmd/flyball/internal/scaffold"},
-	{path: "cmd/flyball/internal/generate", imports: []string{"cmd/flyball/internal/testproject"}},
+	{path: "cmd/flyball/internal/process", outside: []string{}},
+	{path: "cmd/flyball/internal/projectfile"},
+	{path: "cmd/flyball/internal/scaffold", imports: []string{"cmd/flyball/internal/process", "cmd/flyball/internal/projectfile"}},
+	{path: "cmd/flyball/internal/generate", imports: []string{"cmd/flyball/internal/projectfile", "cmd/flyball/internal/testproject"}},
 	{path: "cmd/flyball/internal/watch"},
 	{path: "cmd/flyball/internal/testproject"},
-	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/generate", "cmd/flyball/internal/testproject",
-		"cmd/flyball/internal/watch", "controlplane", "ctrl/client", "internal/kubeconfig"}},
+	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/apply", "cmd/flyball/internal/generate",
+		"cmd/flyball/internal/process", "cmd/flyball/internal/projectfile", "cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig"}},
 	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},
+	{path: "internal/selfsigned", outside: []string{}},
 	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
 
@@ -95,7 +98,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/selfsigned internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags
+envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/selfsigned
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil
@@ -114,7 +117,6 @@ internal/queue: internal/cause metrics
 internal/recorder: recorder
 internal/reflectutil:
 internal/representation:
-internal/selfsigned:
 internal/testing/controlplane:
 internal/testserver: client ../controlplane
 leaderelection: recorder
@@ -125,13 +127,13 @@ manager: cache client cluster config healthz internal/development internal/https
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server
-metrics/server: certwatcher internal/aliasvar internal/httpserver log metrics
+metrics/server: certwatcher internal/aliasvar internal/httpserver log metrics ../internal/selfsigned
 predicate: client event internal/reflectutil log
 reconcile: client internal/cause
 recorder:
 scheme:
 source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
-webhook: certwatcher client healthz internal/aliasvar internal/httpserver internal/selfsigned log webhook/admission webhook/internal/metrics
+webhook: certwatcher client healthz internal/aliasvar internal/httpserver log webhook/admission webhook/internal/metrics ../internal/selfsigned
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics
 webhook/authentication: log webhook/internal/review

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
 
@@ -20,8 +21,10 @@ func create() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Add a kind or webhooks to the project in the current folder",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  flyball create api --group shop --version v1 --kind Order
+  flyball create webhook --group shop --version v1 --kind Order --defaulting`,
+		Args: noArgs("use flyball create api or flyball create webhook"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(createAPI(), createWebhook())
 	return cmd
@@ -50,7 +53,7 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
     --external-api-path github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1 --external-api-domain io`,
 		Args: noArgs("the kind is named by --group, --version and --kind"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := scaffold.LoadProject("."); err != nil {
+			if _, err := projectfile.Load("."); err != nil {
 				return err
 			}
 			ask := asker(cmd.InOrStdin(), cmd.OutOrStdout())
@@ -153,7 +156,7 @@ func edit() *cobra.Command {
 		Short: "Change the settings of the project in the current folder",
 		Example: `  flyball edit --multigroup
   flyball edit --multigroup=false`,
-		Args: cobra.NoArgs,
+		Args: noArgs("settings are flags, such as --multigroup"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var o scaffold.EditOptions
 			if cmd.Flags().Changed("multigroup") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
 
@@ -50,13 +51,13 @@ Flyball is then used for development and tests only.`,
 	flags.StringVar(&o.Name, "project-name", "", "the name of the project (default that of the folder)")
 	flags.StringVar(&o.License, "license", "apache2", "the license in the header of Go files: apache2 or none")
 	flags.StringVar(&o.Owner, "owner", "", "the owner of the copyright in the header of Go files")
-	flags.StringVar(&o.Runtime, "runtime", scaffold.RuntimeFlyball, "the runtime to import: flyball or controller-runtime")
+	flags.StringVar(&o.Runtime, "runtime", projectfile.RuntimeFlyball, "the runtime to import: flyball or controller-runtime")
 	flags.StringVar(&o.FlyballPath, "flyball-path", "",
 		"the folder of the module flyball.dev, for a replace in go.mod (default where this program was built, if it was not published)")
 	flags.BoolVar(&o.SkipGoVersionCheck, "skip-go-version-check", false, "accept any release of Go")
 	flags.BoolVar(&fetch, "fetch-deps", true, "run go mod tidy")
 	completeValues(cmd, "license", "apache2", "none")
-	completeValues(cmd, "runtime", scaffold.RuntimeFlyball, scaffold.RuntimeControllerRuntime)
+	completeValues(cmd, "runtime", projectfile.RuntimeFlyball, projectfile.RuntimeControllerRuntime)
 	return cmd
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/webhook"
+	"flyball.dev/internal/selfsigned"
 )
 
 // WebhookInstallOptions are the options for installing webhooks.
@@ -209,14 +210,27 @@ func freePort(host string) (int, error) {
 	return 0, errors.New("all ports that the system suggests were returned before")
 }
 
+// certificateLifetime is longer than a test runs, also in virtual time.
+const certificateLifetime = 10 * 365 * 24 * time.Hour
+
 // makeCertificate makes the certificate of the webhook server, and writes its files unless all is
 // in memory.
 func (o *WebhookInstallOptions) makeCertificate() error {
-	made, err := newServingCertificate("localhost", o.LocalServingHost, o.LocalServingHostExternalName)
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	for _, host := range []string{o.LocalServingHost, o.LocalServingHostExternalName} {
+		if host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	pair, err := selfsigned.New("envtest-webhook", certificateLifetime, hosts)
 	if err != nil {
 		return fmt.Errorf("unable to make the certificate of the webhook server: %w", err)
 	}
-	o.LocalServingCAData, o.certificate = made.ca, made.pair
+	certificate, key, err := pair.PEM()
+	if err != nil {
+		return fmt.Errorf("unable to make the certificate of the webhook server: %w", err)
+	}
+	o.LocalServingCAData, o.certificate = pair.CAPEM(), pair.Certificate
 	if o.network != nil {
 		return nil
 	}
@@ -229,10 +243,10 @@ func (o *WebhookInstallOptions) makeCertificate() error {
 		return checkWritable(what, err)
 	}
 	o.LocalServingCertDir, o.madeDir = dir, dir
-	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), made.cert, 0o640); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o640); err != nil {
 		return checkWritable(what, err)
 	}
-	return checkWritable(what, os.WriteFile(filepath.Join(dir, "tls.key"), made.key, 0o600))
+	return checkWritable(what, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
 }
 
 // Cleanup removes LocalServingCertDir, if PrepWithoutInstalling has made it.

@@ -2,12 +2,11 @@ package webhook
 
 import (
 	"crypto/tls"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"time"
 
-	"flyball.dev/ctrl/internal/selfsigned"
+	"flyball.dev/internal/selfsigned"
 )
 
 // selfSignedValidity is how long a self-signed certificate is valid. Some systems refuse those that
@@ -35,15 +34,15 @@ func unspecified(host string) bool { return host == "" || net.ParseIP(host).IsUn
 // selfSigned returns a certificate for hosts that is signed by a CA of its own. Neither key leaves
 // the process, and that of the CA is dropped.
 func selfSigned(hosts []string) (certificate, error) {
-	pair, ca, err := selfsigned.New("flyball-webhook", selfSignedValidity, hosts)
+	pair, err := selfsigned.New("flyball-webhook", selfSignedValidity, hosts)
 	if err != nil {
 		return certificate{}, fmt.Errorf("failed to sign a certificate for the webhook server: %w", err)
 	}
 	log().Info("Using a self-signed certificate", "hosts", hosts)
 	return certificate{
 		source: "the self-signed certificate",
-		get:    func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
+		get:    func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Certificate, nil },
 		watch:  noWatch,
-		ca:     func() []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) },
+		ca:     pair.CAPEM,
 	}, nil
 }

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"path/filepath"
-
-	certutil "k8s.io/client-go/util/cert"
+	"time"
 
 	"flyball.dev/ctrl/certwatcher"
+	"flyball.dev/internal/selfsigned"
 )
+
+// selfSignedValidity is how long a self-signed certificate is valid.
+const selfSignedValidity = 365 * 24 * time.Hour
 
 // tlsConfig finds the certificate: that of TLSOpts, else the one in the files, else one that it
 // makes. The watcher of the files is to be run by the caller; it is nil if there are none.
@@ -30,25 +32,13 @@ func (s *server) tlsConfig() (*tls.Config, *certwatcher.CertWatcher, error) {
 		config.GetCertificate = watcher.GetCertificate
 		return config, watcher, nil
 	case errors.Is(err, fs.ErrNotExist):
-		pair, err := selfSigned()
+		pair, err := selfsigned.New("localhost", selfSignedValidity, []string{"localhost", "127.0.0.1"})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("failed to generate self-signed certificate for metrics server: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		config.Certificates = []tls.Certificate{*pair.Certificate}
 		return config, nil, nil
 	default:
 		return nil, nil, err
 	}
-}
-
-func selfSigned() (tls.Certificate, error) {
-	cert, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{{127, 0, 0, 1}}, nil, "")
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("failed to generate self-signed certificate for metrics server: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("failed to create self-signed key pair for metrics server: %w", err)
-	}
-	return pair, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
 )
@@ -32,7 +34,7 @@ func newCluster(t *testing.T, fixed bool) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() }) // it may have ended with the context of the test
-	c, err := NewCluster(plane.Config(), "default", fixed)
+	c, err := NewCluster(t.Context(), plane.Config(), "default", fixed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +176,61 @@ func TestWaitForWhatIsGone(t *testing.T) {
 	objects := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := waitFor(ctx, objects, "gone", func(e watch.Event) bool { return e.Type == watch.Deleted })
+	err := waitFor(ctx, objects, "gone", func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 	if !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+// TestUnreachable: a server that does not answer is not waited for when the context ends.
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		connection, err := listener.Accept()
+		if err == nil {
+			cancel() // when the request is under way
+			accepted <- connection
+		}
+	}()
+	_, err = NewCluster(ctx, &rest.Config{Host: "http://" + listener.Addr().String()}, "", false)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	(<-accepted).Close()
+}
+
+// TestNamesConflict: a definition whose names another one has is an error at once, which says why, and
+// none when it has names of its own.
+func TestNamesConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		definition, _, _ := strings.Cut(widgets, "\n---")
+		gadgets := strings.NewReplacer("plural: widgets", "plural: gadgets", "name: widgets", "name: gadgets").Replace(definition)
+		if _, err := applyAll(t, c, Options{}, definition); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it was there before, the second time
+			start := time.Now()
+			_, err := applyAll(t, c, Options{}, gadgets)
+			if err == nil || !strings.Contains(err.Error(), `gadgets.example.com is not established: "WidgetList" is already in use`) &&
+				!strings.Contains(err.Error(), `"Widget" is already in use`) {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the error is there after %v", took)
+			}
+		}
+		renamed := strings.NewReplacer("singular: widget", "singular: gadget", "kind: Widget", "kind: Gadget", "WidgetList", "GadgetList").Replace(gadgets)
+		if _, err := applyAll(t, c, Options{}, renamed); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRead(t *testing.T) {

@@ -2,19 +2,12 @@ package apply
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -35,8 +28,8 @@ type Cluster struct {
 }
 
 // NewCluster returns the cluster of a configuration. Objects without a namespace get the one that is
-// given; if it is fixed, others are an error. It is an error if nothing listens at its address.
-func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
+// given; if it is fixed, others are an error. It is an error if the API server does not answer.
+func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -45,8 +38,9 @@ func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.ServerVersion(); utilnet.IsConnectionRefused(err) {
-		return nil, err // once, and not for each object; other errors are those of the objects
+	err = d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && err != nil {
+		return nil, err // once, and not for each object; the errors that a server answers are those of the objects
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil
@@ -115,8 +109,11 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 		outcome.What = Unchanged
 	}
 	if d.definition() && !o.DryRun {
-		err := waitFor(ctx, objects, after.GetName(), func(e watch.Event) bool { return e.Type != watch.Deleted && established(e.Object) })
-		if err != nil {
+		former := ""
+		if outcome.What == Configured {
+			former = namesConflict(before)
+		}
+		if err := WaitEstablished(ctx, objects, after.GetName(), former); err != nil {
 			return outcome, d.errorf("%s is not established: %w", name, err)
 		}
 		c.mapper.Reset()
@@ -138,7 +135,7 @@ func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found b
 	if err != nil {
 		return name, true, d.errorf("%s: %w", name, err)
 	}
-	err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) bool { return e.Type == watch.Deleted })
+	err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 	if err != nil && !apierrors.IsNotFound(err) {
 		return name, true, d.errorf("%s is being deleted, but still there: %w", name, err)
 	}
@@ -183,58 +180,4 @@ func patch(ctx context.Context, objects dynamic.ResourceInterface, object *unstr
 // definition returns whether the document is a CustomResourceDefinition.
 func (d *Document) definition() bool {
 	return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-}
-
-// established returns whether a definition is served.
-func established(o runtime.Object) bool {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return false
-	}
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == "Established" && condition["status"] == "True"
-	})
-}
-
-// waitFor waits until an event of an object satisfies a condition, or ctx ends. The first event has the
-// object as it is; if there is none, the error is NotFound.
-func waitFor(ctx context.Context, objects dynamic.ResourceInterface, name string, done func(watch.Event) bool) error {
-	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
-	for {
-		list, err := objects.List(ctx, options)
-		if err != nil {
-			return err
-		}
-		if len(list.Items) == 0 {
-			return apierrors.NewNotFound(schema.GroupResource{}, name)
-		}
-		if done(watch.Event{Type: watch.Added, Object: &list.Items[0]}) {
-			return nil
-		}
-		following := options // without a gap, in which the object could be deleted
-		following.ResourceVersion = list.GetResourceVersion()
-		w, err := objects.Watch(ctx, following)
-		if err != nil {
-			return err
-		}
-		ok := func() bool {
-			defer w.Stop()
-			for e := range w.ResultChan() {
-				if done(e) {
-					return true
-				}
-			}
-			return false
-		}()
-		if ok {
-			return nil
-		}
-		select { // the server has ended the watch
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("it takes too long"), context.Cause(ctx))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }

@@ -8,23 +8,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
-)
 
-// interruptDelay is how long a program that was interrupted may take to end.
-const interruptDelay = 5 * time.Second
+	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/process"
+)
 
 // mainPackage returns the main package of the project in the current folder: ./cmd or the folder
 // itself, or the only one below ./cmd.
 func mainPackage(ctx context.Context) (string, error) {
-	cmd := command(ctx, "go", "list", "-e", "-f", "{{if eq .Name \"main\"}}{{.Dir}}{{end}}", "./cmd/...", ".")
+	cmd := process.Command(ctx, "go", "list", "-e", "-f", "{{if eq .Name \"main\"}}{{.Dir}}{{end}}", "./cmd/...", ".")
 	out, err := cmd.Output()
 	if err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		message := err.Error()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
+			message = strings.TrimSpace(string(exit.Stderr))
 		}
-		return "", fmt.Errorf("cannot list the packages: %w", err)
+		return "", fmt.Errorf("cannot list the packages: %s", generate.WithHint(message))
 	}
 	wd, err := os.Getwd()
 	if err != nil {
@@ -63,7 +66,7 @@ const clusterTags = "-tags=nocontrolplane"
 // build builds a program, as "go run" does without debug information, and returns what the compiler
 // prints if it fails.
 func build(ctx context.Context, pkg, output string) error {
-	cmd := command(ctx, "go", "build", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
+	cmd := process.Command(ctx, "go", "build", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
 	out, err := cmd.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
@@ -74,13 +77,4 @@ func build(ctx context.Context, pkg, output string) error {
 		return fmt.Errorf("go build: %w", err)
 	}
 	return errors.New(strings.TrimSpace(string(out)))
-}
-
-// command returns a command in a process group of its own, which is interrupted when ctx ends.
-func command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.SysProcAttr = newGroup()
-	cmd.Cancel = func() error { return interrupt(cmd.Process) }
-	cmd.WaitDelay = interruptDelay
-	return cmd
 }

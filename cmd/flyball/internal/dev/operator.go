@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"runtime"
 	"time"
+
+	"flyball.dev/cmd/flyball/internal/process"
 )
 
 // operator is a running operator.
@@ -22,7 +24,7 @@ func startOperator(program string, args, env []string, out *output) (*operator, 
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = lines, lines
-	cmd.SysProcAttr = newGroup()
+	cmd.SysProcAttr = process.NewGroup()
 	killWithParent(cmd.SysProcAttr)
 	// Programs that it has started may keep the output open.
 	cmd.WaitDelay = time.Second
@@ -40,7 +42,7 @@ func startOperator(program string, args, env []string, out *output) (*operator, 
 		defer close(op.done)
 		op.err = cmd.Wait()
 		lines.flush()
-		_ = kill(cmd.Process) // what it has started and left behind
+		_ = process.Kill(cmd.Process) // what it has started and left behind
 	}()
 	if err := <-started; err != nil {
 		return nil, err
@@ -51,13 +53,13 @@ func startOperator(program string, args, env []string, out *output) (*operator, 
 // stop asks the operator to end, kills it if it does not do so in time, and reports whether that
 // was necessary.
 func (op *operator) stop(grace time.Duration) (killed bool) {
-	_ = terminate(op.cmd.Process) // it may have ended
+	_ = process.Terminate(op.cmd.Process) // it may have ended
 	select {
 	case <-op.done:
 		return false
 	case <-time.After(grace):
 	}
-	_ = kill(op.cmd.Process)
+	_ = process.Kill(op.cmd.Process)
 	<-op.done
 	return true
 }

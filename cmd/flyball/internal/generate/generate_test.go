@@ -194,7 +194,7 @@ func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
 
 func TestErrorsOfTheModule(t *testing.T) {
 	for _, test := range []struct{ name, project, want string }{
-		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a Go module; go mod init makes one"},
+		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a project; flyball init makes one"},
 		{"Go too old", "-- go.mod --\nmodule example.com/p\n\ngo 1.999\n-- api/v1/a.go --\npackage v1\n",
 			"requires go >= 1.999 (running go"},
 		{"a workspace of others", "-- go.work --\ngo 1.26\n\nuse ./other\n-- other/go.mod --\nmodule other\n-- go.mod --\nmodule example.com/p\n-- api/v1/a.go --\npackage v1\n",

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // boilerplate is where Kubebuilder keeps the header of generated Go files.
@@ -30,7 +32,7 @@ func projectGenerators(dir string) ([]string, error) {
 
 // IsProject reports whether a folder has Kubebuilder's layout.
 func IsProject(dir string) bool {
-	for _, name := range []string{"PROJECT", "api", "apis", "internal/controller", "controllers"} {
+	for _, name := range []string{projectfile.Name, "api", "apis", "internal/controller", "controllers"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -45,7 +47,7 @@ func notProject(dir string) error {
 		return err
 	}
 	for parent := filepath.Dir(abs); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
-		if _, err := os.Stat(filepath.Join(parent, "PROJECT")); err == nil {
+		if _, err := os.Stat(filepath.Join(parent, projectfile.Name)); err == nil {
 			return fmt.Errorf("%s is not the folder of a project, but %s is: run it there, or say what to generate, "+
 				"as in \"flyball generate object crd paths=./...\"", abs, parent)
 		}

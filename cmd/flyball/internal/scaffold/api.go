@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // KindOptions name a kind, and where it is.
@@ -37,7 +39,7 @@ type APIOptions struct {
 
 // CreateAPI adds a kind, its controller, or both to the project in a folder.
 func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, error) {
-	project, err := LoadProject(folder)
+	project, err := projectfile.Load(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +47,8 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	if err != nil {
 		return nil, err
 	}
-	others := project.versionsOf(r)
-	controlled := slices.ContainsFunc(others, func(o *Resource) bool { return o.Controller })
+	others := project.VersionsOf(r)
+	controlled := slices.ContainsFunc(others, func(o *projectfile.Resource) bool { return o.Controller })
 	withController := !controlled
 	if o.Controller != nil {
 		withController = *o.Controller
@@ -54,10 +56,10 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	if !o.Resource && !withController {
 		return nil, errors.New("there is nothing to do: at least one of --resource and --controller must be true")
 	}
-	if existing := project.find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
+	if existing := project.Find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
 		if o.Resource && existing.API != nil && !o.Force {
 			return nil, fmt.Errorf("%s exists already, in %s: choose another --kind or --version, or overwrite it with --force",
-				r.gvk(), typesFile(project, existing))
+				gvk(r), typesFile(project, existing))
 		}
 		r = existing
 	} else {
@@ -65,13 +67,13 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	}
 	if withController && controlled && !o.Force {
 		return nil, fmt.Errorf("%s has a controller already, in %s: leave it with --controller=false, or overwrite it with --force",
-			r.gvk(), controllerFile(project, r))
+			gvk(r), controllerFile(project, r))
 	}
 	if err := checkGroups(project, r); err != nil {
 		return nil, err
 	}
 	if o.Resource {
-		r.API = &API{CRDVersion: "v1", Namespaced: !o.ClusterScoped}
+		r.API = &projectfile.API{CRDVersion: "v1", Namespaced: !o.ClusterScoped}
 		if err := errors.Join(sameKind(r, others), checkCollisions(project, r)); err != nil {
 			return nil, err
 		}
@@ -92,7 +94,7 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 }
 
 // apply renders changes of a project, writes them, and runs what follows.
-func apply(ctx context.Context, folder string, project *Project, o KindOptions,
+func apply(ctx context.Context, folder string, project *projectfile.Project, o KindOptions,
 	render func(*plan, data) error) (*Changes, error) {
 	header, err := boilerplate(folder)
 	if err != nil {
@@ -102,7 +104,7 @@ func apply(ctx context.Context, folder string, project *Project, o KindOptions,
 	if err := render(p, data{Project: project, Boilerplate: header}); err != nil {
 		return nil, err
 	}
-	if err := p.edit(ProjectFile, project.replace); err != nil {
+	if err := p.edit(projectfile.Name, project.Encode); err != nil {
 		return nil, err
 	}
 	if err := p.keep("go.mod", "go.sum"); err != nil {
@@ -128,15 +130,15 @@ func apply(ctx context.Context, folder string, project *Project, o KindOptions,
 
 // resource returns the resource that the options describe. If own is set, its type is to be part of
 // the project.
-func (o *KindOptions) resource(project *Project, own bool) (*Resource, error) {
-	r := &Resource{Group: o.Group, Version: o.Version, Kind: o.Kind, Domain: project.Domain}
+func (o *KindOptions) resource(project *projectfile.Project, own bool) (*projectfile.Resource, error) {
+	r := &projectfile.Resource{Group: o.Group, Version: o.Version, Kind: o.Kind, Domain: project.Domain}
 	if o.Plural != "" && o.Plural != regularPlural(o.Kind) {
 		r.Plural = o.Plural
 	}
 	if o.ExternalAPIPath == "" && (o.ExternalAPIDomain != "" || o.ExternalAPIModule != "") {
 		return nil, errors.New("--external-api-domain and --external-api-module need --external-api-path")
 	}
-	known := project.find(o.Group, project.Domain, o.Version, o.Kind)
+	known := project.Find(o.Group, project.Domain, o.Version, o.Kind)
 	domain, core := coreGroups[o.Group]
 	switch {
 	case o.ExternalAPIPath != "" && own:
@@ -151,13 +153,13 @@ func (o *KindOptions) resource(project *Project, own bool) (*Resource, error) {
 	case core:
 		r.Core, r.Domain, r.Path = true, domain, gopath.Join("k8s.io/api", o.Group, o.Version)
 	default:
-		if err := r.validate(); err != nil {
+		if err := validate(r); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%s is neither a kind of this project nor of Kubernetes: create its type with --resource, "+
-			"or say where it is with --external-api-path and --external-api-domain", r.gvk())
+			"or say where it is with --external-api-path and --external-api-domain", gvk(r))
 	}
-	return r, r.validate()
+	return r, validate(r)
 }
 
 // goFolders are the names of folders that the go command treats specially.
@@ -165,13 +167,13 @@ var goFolders = []string{"internal", "testdata", "vendor"}
 
 // checkGroups returns an error if there would be two groups in a project with the layout for one, or
 // if the group cannot have a folder of its own in the layout for several.
-func checkGroups(project *Project, r *Resource) error {
+func checkGroups(project *projectfile.Project, r *projectfile.Resource) error {
 	if project.MultiGroup && slices.Contains(goFolders, r.Group) {
 		return fmt.Errorf("--group %q is invalid: a folder of this name has a meaning for the go command; "+
 			"choose another, or use the layout for one group", r.Group)
 	}
-	if groups := project.groups(); !project.MultiGroup && r.API == nil && !r.Core && !r.External &&
-		len(groups) > 0 && !slices.Contains(groups, r.qualifiedGroup()) {
+	if groups := project.Groups(); !project.MultiGroup && r.API == nil && !r.Core && !r.External &&
+		len(groups) > 0 && !slices.Contains(groups, r.QualifiedGroup()) {
 		return fmt.Errorf("the project has the group %s, and its layout is for one group: "+
 			"change it with flyball edit --multigroup first", groups[0])
 	}
@@ -179,16 +181,16 @@ func checkGroups(project *Project, r *Resource) error {
 }
 
 // sameKind returns an error if the versions of a kind would not agree.
-func sameKind(r *Resource, others []*Resource) error {
+func sameKind(r *projectfile.Resource, others []*projectfile.Resource) error {
 	for _, o := range others {
 		if o.API == nil || o.Version == r.Version {
 			continue
 		}
 		if o.API.Namespaced != r.API.Namespaced {
-			return fmt.Errorf("%s and %s must have the same scope: --namespaced=%v", r.gvk(), o.gvk(), o.API.Namespaced)
+			return fmt.Errorf("%s and %s must have the same scope: --namespaced=%v", gvk(r), gvk(o), o.API.Namespaced)
 		}
-		if o.plural() != r.plural() {
-			return fmt.Errorf("%s and %s must have the same plural: --plural=%s", r.gvk(), o.gvk(), o.plural())
+		if plural(o) != plural(r) {
+			return fmt.Errorf("%s and %s must have the same plural: --plural=%s", gvk(r), gvk(o), plural(o))
 		}
 	}
 	return nil
@@ -196,7 +198,7 @@ func sameKind(r *Resource, others []*Resource) error {
 
 // checkCollisions returns an error if a kind would declare a Go name, or have a resource, that
 // another kind has.
-func checkCollisions(project *Project, r *Resource) error {
+func checkCollisions(project *projectfile.Project, r *projectfile.Resource) error {
 	for _, name := range []string{"AddToScheme", "GroupVersion", "SchemeBuilder"} {
 		if r.Kind == name {
 			return fmt.Errorf("--kind %q is invalid: %s/groupversion_info.go declares this name", r.Kind, apiFolder(project, r))
@@ -207,18 +209,18 @@ func checkCollisions(project *Project, r *Resource) error {
 			return fmt.Errorf("--group %q is invalid: its packages would be imported under the same names as those of %s: choose another",
 				r.Group, o.Group)
 		}
-		if o.API == nil || o.qualifiedGroup() != r.qualifiedGroup() || o.Kind == r.Kind {
+		if o.API == nil || o.QualifiedGroup() != r.QualifiedGroup() || o.Kind == r.Kind {
 			continue
 		}
-		if o.plural() == r.plural() {
-			return fmt.Errorf("%s and %s would both be the resource %s: set another --plural", r.gvk(), o.gvk(), r.plural())
+		if plural(o) == plural(r) {
+			return fmt.Errorf("%s and %s would both be the resource %s: set another --plural", gvk(r), gvk(o), plural(r))
 		}
 		if o.Version != r.Version {
 			continue
 		}
-		for _, name := range r.declarations() {
-			if slices.Contains(o.declarations(), name) {
-				return fmt.Errorf("%s and %s would both declare the type %s: choose another --kind", r.gvk(), o.gvk(), name)
+		for _, name := range declarations(r) {
+			if slices.Contains(declarations(o), name) {
+				return fmt.Errorf("%s and %s would both declare the type %s: choose another --kind", gvk(r), gvk(o), name)
 			}
 		}
 	}
@@ -227,7 +229,7 @@ func checkCollisions(project *Project, r *Resource) error {
 
 // The folders and files of a kind.
 
-func apiFolder(p *Project, r *Resource) string {
+func apiFolder(p *projectfile.Project, r *projectfile.Resource) string {
 	if folder, ok := strings.CutPrefix(r.Path, p.Repo+"/"); ok {
 		return folder // the layout may have changed since
 	}
@@ -237,18 +239,18 @@ func apiFolder(p *Project, r *Resource) string {
 	return gopath.Join("api", r.Version)
 }
 
-func typesFile(p *Project, r *Resource) string {
+func typesFile(p *projectfile.Project, r *projectfile.Resource) string {
 	return gopath.Join(apiFolder(p, r), strings.ToLower(r.Kind)+"_types.go")
 }
 
-func controllerFolder(p *Project, r *Resource) string {
+func controllerFolder(p *projectfile.Project, r *projectfile.Resource) string {
 	if p.MultiGroup && r.Group != "" {
 		return gopath.Join("internal/controller", r.Group)
 	}
 	return "internal/controller"
 }
 
-func controllerFile(p *Project, r *Resource) string {
+func controllerFile(p *projectfile.Project, r *projectfile.Resource) string {
 	return gopath.Join(controllerFolder(p, r), strings.ToLower(r.Kind)+"_controller.go")
 }
 
@@ -258,7 +260,7 @@ func root(folder string) string {
 }
 
 // renderAPI adds the type of a kind, and what goes with it, to a plan.
-func renderAPI(p *plan, d data, others []*Resource, force bool) error {
+func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) error {
 	r, folder := d.Resource, apiFolder(d.Project, d.Resource)
 	if err := p.renderMissing(folder+"/groupversion_info.go", "api/groupversion_info.go.tmpl", d); err != nil {
 		return err
@@ -291,20 +293,20 @@ func renderAPI(p *plan, d data, others []*Resource, force bool) error {
 			return err
 		}
 	}
-	crd := fmt.Sprintf("bases/%s_%s.yaml", r.qualifiedGroup(), r.plural())
+	crd := fmt.Sprintf("bases/%s_%s.yaml", r.QualifiedGroup(), plural(r))
 	return errors.Join(
 		p.insertItem("config/crd/kustomization.yaml", "crdkustomizeresource", "resources", crd),
 		p.insertItem("config/samples/kustomization.yaml", "manifestskustomizesamples", "resources", sample),
 		p.insertItem("config/default/kustomization.yaml", "", "resources", "../crd"),
-		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", r.alias(), r.Path)),
-		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", r.alias())),
+		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", alias(r), r.Path)),
+		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
 	)
 }
 
 // markStorageVersion marks the first version of a kind as the one that is stored, when there comes
 // another.
-func markStorageVersion(p *plan, project *Project, r *Resource, others []*Resource) error {
-	others = slices.DeleteFunc(slices.Clone(others), func(o *Resource) bool { return o.API == nil || o.Version == r.Version })
+func markStorageVersion(p *plan, project *projectfile.Project, r *projectfile.Resource, others []*projectfile.Resource) error {
+	others = slices.DeleteFunc(slices.Clone(others), func(o *projectfile.Resource) bool { return o.API == nil || o.Version == r.Version })
 	if len(others) == 0 {
 		return nil
 	}
@@ -351,14 +353,14 @@ func renderController(p *plan, d data, force bool) error {
 	if err := p.render(test, "controller/controller_test.go.tmpl", d, force); err != nil {
 		return err
 	}
-	importType := fmt.Sprintf("\t%s %q\n", r.alias(), r.Path)
+	importType := fmt.Sprintf("\t%s %q\n", alias(r), r.Path)
 	if !d.Fake {
 		if err := p.renderMissing(suite, "controller/suite_test.go.tmpl", d); err != nil {
 			return err
 		}
 		if err := errors.Join(
 			p.insertGo(suite, "imports", importType),
-			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme.Scheme))\n", r.alias())),
+			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme.Scheme))\n", alias(r))),
 		); err != nil {
 			return err
 		}
@@ -366,7 +368,7 @@ func renderController(p *plan, d data, force bool) error {
 	if r.External {
 		if err := errors.Join(
 			p.insertGo("cmd/main.go", "imports", importType),
-			p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", r.alias())),
+			p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
 		); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // EditOptions are the options of Edit. A nil option is left as it is.
@@ -18,11 +20,11 @@ func Edit(ctx context.Context, folder string, o EditOptions) (*Changes, error) {
 	if o.MultiGroup == nil {
 		return nil, errors.New("there is nothing to do: give --multigroup or --multigroup=false")
 	}
-	project, err := LoadProject(folder)
+	project, err := projectfile.Load(folder)
 	if err != nil {
 		return nil, err
 	}
-	if groups := project.groups(); !*o.MultiGroup && len(groups) > 1 {
+	if groups := project.Groups(); !*o.MultiGroup && len(groups) > 1 {
 		return nil, fmt.Errorf("the project has several groups, %s: they need the layout for several", strings.Join(groups, ", "))
 	}
 	was := project.MultiGroup

@@ -15,11 +15,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
+
+	"flyball.dev/cmd/flyball/internal/process"
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 const (
@@ -116,7 +118,7 @@ func ownFolder() string {
 
 // planModule adds go.mod and go.sum to a plan. If this module is replaced by a folder, all its
 // requirements and checksums are taken over, so that nothing has to be looked up.
-func planModule(p *plan, project *Project, flyballPath string) error {
+func planModule(p *plan, project *projectfile.Project, flyballPath string) error {
 	version, replacement, err := source(flyballPath)
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func planModule(p *plan, project *Project, flyballPath string) error {
 		}
 	}
 	wanted := []*modfile.Require{require(flyballModule, version)}
-	if project.Runtime() == RuntimeControllerRuntime {
+	if project.Runtime() == projectfile.RuntimeControllerRuntime {
 		wanted = append(wanted, require("sigs.k8s.io/controller-runtime", controllerRuntime))
 	}
 	if replacement != "" {
@@ -242,15 +244,10 @@ func tidy(ctx context.Context, folder string, changes *Changes) error {
 	return nil
 }
 
-// interruptDelay is how long a program that was interrupted may take to end.
-const interruptDelay = 5 * time.Second
-
 // goCommand runs the go command in a folder.
 func goCommand(ctx context.Context, folder string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := process.Command(ctx, "go", args...)
 	cmd.Dir = folder
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = interruptDelay // it may have started programs, such as git
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return fmt.Errorf("go %s was interrupted: %w", strings.Join(args, " "), context.Cause(ctx))

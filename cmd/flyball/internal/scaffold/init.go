@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // InitOptions are the options of Init.
@@ -24,7 +26,7 @@ type InitOptions struct {
 	Name string
 	// Owner is the owner of the copyright, and License that of the code: apache2 or none.
 	Owner, License string
-	// Runtime is RuntimeFlyball or RuntimeControllerRuntime.
+	// Runtime is projectfile.RuntimeFlyball or projectfile.RuntimeControllerRuntime.
 	Runtime string
 	// FlyballPath is a folder with the module flyball.dev, by default the one that this program was
 	// built from.
@@ -76,8 +78,8 @@ func checkEmpty(folder string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ProjectFile }) {
-		return fmt.Errorf("%s exists already: the folder has a project; add kinds to it with flyball create api", ProjectFile)
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == projectfile.Name }) {
+		return fmt.Errorf("%s exists already: the folder has a project; add kinds to it with flyball create api", projectfile.Name)
 	}
 	for _, e := range entries {
 		name := e.Name()
@@ -93,7 +95,7 @@ func checkEmpty(folder string) error {
 }
 
 // newProject checks the options, completes them, and returns the project that they describe.
-func newProject(folder string, o *InitOptions) (*Project, error) {
+func newProject(folder string, o *InitOptions) (*projectfile.Project, error) {
 	if err := nameError("domain", o.Domain, validation.IsDNS1123Subdomain(o.Domain)); err != nil {
 		return nil, err
 	}
@@ -131,17 +133,14 @@ func newProject(folder string, o *InitOptions) (*Project, error) {
 	if strings.ContainsAny(o.Owner, "\n\r") || strings.Contains(o.Owner, "*/") {
 		return nil, errors.New("--owner must be a single line without */, as it is part of a comment")
 	}
-	if o.Runtime != RuntimeFlyball && o.Runtime != RuntimeControllerRuntime {
-		return nil, fmt.Errorf("--runtime %q is invalid: it must be %s or %s", o.Runtime, RuntimeFlyball, RuntimeControllerRuntime)
+	if o.Runtime != projectfile.RuntimeFlyball && o.Runtime != projectfile.RuntimeControllerRuntime {
+		return nil, fmt.Errorf("--runtime %q is invalid: it must be %s or %s", o.Runtime, projectfile.RuntimeFlyball, projectfile.RuntimeControllerRuntime)
 	}
-	return &Project{
-		Domain: o.Domain, Repo: o.Repo, Name: o.Name, Layout: stringList{layout}, Version: projectVersion,
-		Plugins: map[string]any{pluginKey: map[string]any{"runtime": o.Runtime}},
-	}, nil
+	return projectfile.New(o.Domain, o.Repo, o.Name, o.Runtime), nil
 }
 
 // renderProject adds the files of a new project to a plan.
-func renderProject(p *plan, project *Project, o InitOptions) error {
+func renderProject(p *plan, project *projectfile.Project, o InitOptions) error {
 	d := data{Project: project, GoVersion: minimumGo[:strings.LastIndex(minimumGo, ".")], License: o.License,
 		Owner: o.Owner, Year: time.Now().Year()}
 	boilerplate, err := execute("project/boilerplate.go.txt.tmpl", d)
@@ -174,11 +173,11 @@ func renderProject(p *plan, project *Project, o InitOptions) error {
 			return err
 		}
 	}
-	content, err := project.replace([]byte(projectHeader))
+	content, err := project.Encode([]byte(projectfile.Header))
 	if err != nil {
 		return err
 	}
-	return p.create(ProjectFile, content, false)
+	return p.create(projectfile.Name, content, false)
 }
 
 // boilerplate returns the header of Go files in a project.

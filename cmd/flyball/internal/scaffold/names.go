@@ -12,6 +12,8 @@ import (
 	"github.com/gobuffalo/flect"
 	"golang.org/x/mod/module"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // coreGroups are the groups of Kubernetes' own kinds in k8s.io/api, with their domains.
@@ -26,28 +28,17 @@ var coreGroups = map[string]string{
 func regularPlural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
 // plural returns the plural of the resource, which is the name in URLs.
-func (r *Resource) plural() string {
+func plural(r *projectfile.Resource) string {
 	if r.Plural != "" {
 		return r.Plural
 	}
 	return regularPlural(r.Kind)
 }
 
-// qualifiedGroup returns the API group: that in apiVersion.
-func (r *Resource) qualifiedGroup() string {
-	switch {
-	case r.Core && r.Group == "core":
-		return ""
-	case r.Domain == "":
-		return r.Group
-	case r.Group == "":
-		return r.Domain
-	}
-	return r.Group + "." + r.Domain
-}
-
 // gvk returns the group, version and kind for messages.
-func (r *Resource) gvk() string { return gopath.Join(r.qualifiedGroup(), r.Version) + " " + r.Kind }
+func gvk(r *projectfile.Resource) string {
+	return gopath.Join(r.QualifiedGroup(), r.Version) + " " + r.Kind
+}
 
 // packageName returns the name of the package of the types of a path.
 func packageName(path string) string {
@@ -59,7 +50,7 @@ func packageName(path string) string {
 }
 
 // alias returns the name by which the package of the types is imported.
-func (r *Resource) alias() string {
+func alias(r *projectfile.Resource) string {
 	name := safe(r.Group)
 	switch name {
 	case "":
@@ -96,7 +87,7 @@ func (d data) Variable() string {
 }
 
 // declarations returns the names that the files of a kind declare in the package of its type.
-func (r *Resource) declarations() []string {
+func declarations(r *projectfile.Resource) []string {
 	return []string{r.Kind, r.Kind + "List", r.Kind + "Spec", r.Kind + "Status"}
 }
 
@@ -111,7 +102,7 @@ func nameError(flag, name string, reasons []string) error {
 var versionPattern = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
 // validate checks the names of a kind.
-func (r *Resource) validate() error {
+func validate(r *projectfile.Resource) error {
 	if r.Group == "" && r.Domain == "" {
 		return fmt.Errorf("--group is required, as the project has no domain")
 	}
@@ -120,7 +111,7 @@ func (r *Resource) validate() error {
 			return err
 		}
 	}
-	if err := nameError("group", r.qualifiedGroup(), subdomain(r.qualifiedGroup())); err != nil {
+	if err := nameError("group", r.QualifiedGroup(), subdomain(r.QualifiedGroup())); err != nil {
 		return err
 	}
 	if r.Version == "" {
@@ -142,7 +133,7 @@ func (r *Resource) validate() error {
 	if err := nameError("kind", r.Kind, reasons); err != nil {
 		return err
 	}
-	if err := nameError("plural", r.plural(), validation.IsDNS1035Label(r.plural())); err != nil {
+	if err := nameError("plural", plural(r), validation.IsDNS1035Label(plural(r))); err != nil {
 		return err
 	}
 	// It is the kind of lists, which has the same limit.

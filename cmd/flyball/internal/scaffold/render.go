@@ -8,6 +8,8 @@ import (
 	gopath "path"
 	"strings"
 	"text/template"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 //go:embed all:templates
@@ -15,12 +17,12 @@ var templates embed.FS
 
 // data is what templates are executed with.
 type data struct {
-	*Project
-	*Resource // nil in templates of a whole project
+	*projectfile.Project
+	*projectfile.Resource // nil in templates of a whole project
 	// Boilerplate is the header of Go files.
 	Boilerplate string
 	// Hub and Spoke are the resources of a conversion.
-	Hub, Spoke *Resource
+	Hub, Spoke *projectfile.Resource
 	// Root leads from the folder of the file to that of the project.
 	Root string
 	// GoVersion is the Go release of the project.
@@ -33,7 +35,7 @@ type data struct {
 }
 
 // Flyball returns whether the project uses Flyball's runtime.
-func (d data) Flyball() bool { return d.Runtime() == RuntimeFlyball }
+func (d data) Flyball() bool { return d.Runtime() == projectfile.RuntimeFlyball }
 
 // Ctrl returns the import of the runtime's main package.
 func (d data) Ctrl() string {
@@ -52,24 +54,21 @@ func (d data) Pkg() string {
 }
 
 // Alias returns the name by which the package of the kind's type is imported.
-func (d data) Alias() string { return d.Resource.alias() }
+func (d data) Alias() string { return alias(d.Resource) }
 
 // HubAlias returns the name by which the package of the hub is imported.
-func (d data) HubAlias() string { return d.Hub.alias() }
-
-// QualifiedGroup returns the API group of the kind.
-func (d data) QualifiedGroup() string { return d.Resource.qualifiedGroup() }
+func (d data) HubAlias() string { return alias(d.Hub) }
 
 // RBACGroup returns the API group as a value in a marker.
 func (d data) RBACGroup() string {
-	if g := d.Resource.qualifiedGroup(); g != "" {
+	if g := d.Resource.QualifiedGroup(); g != "" {
 		return g
 	}
 	return `""`
 }
 
 // PluralName returns the plural of the kind.
-func (d data) PluralName() string { return d.Resource.plural() }
+func (d data) PluralName() string { return plural(d.Resource) }
 
 // Lower returns the kind in lower case.
 func (d data) Lower() string { return strings.ToLower(d.Resource.Kind) }
@@ -81,7 +80,7 @@ func (d data) RoleName() string {
 
 // APIVersion returns the group and version of the kind, as in manifests.
 func (d data) APIVersion() string {
-	return gopath.Join(d.Resource.qualifiedGroup(), d.Resource.Version)
+	return gopath.Join(d.Resource.QualifiedGroup(), d.Resource.Version)
 }
 
 // WebhookPath returns the path of an admission webhook of the kind.
@@ -97,7 +96,7 @@ func (d data) Namespaced() bool { return d.Resource.API == nil || d.Resource.API
 func (d data) ControllerPackage() string { return packageName(controllerFolder(d.Project, d.Resource)) }
 
 // rolePrefix returns the prefix of the files of a kind's roles.
-func rolePrefix(p *Project, r *Resource) string {
+func rolePrefix(p *projectfile.Project, r *projectfile.Resource) string {
 	if p.MultiGroup && r.Group != "" {
 		return strings.ToLower(r.Group + "_" + r.Kind)
 	}

@@ -14,12 +14,13 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // initOptions are those of a project that can be made without the go command.
 func initOptions() InitOptions {
 	return InitOptions{Domain: "example.com", Repo: "example.com/me/shop", Name: "shop", License: "apache2",
-		Runtime: RuntimeFlyball, SkipGoVersionCheck: true, SkipFetch: true}
+		Runtime: projectfile.RuntimeFlyball, SkipGoVersionCheck: true, SkipFetch: true}
 }
 
 func kind(name string) KindOptions { return KindOptions{Group: "shop", Version: "v1", Kind: name} }
@@ -223,7 +224,7 @@ func TestInitKeeps(t *testing.T) {
 	if i < 0 || mod.Require[i].Mod.Version != "v0.99.0" {
 		t.Error("a requirement has changed")
 	}
-	if project, err := LoadProject(folder); err != nil || project.Repo != "example.com/mine" {
+	if project, err := projectfile.Load(folder); err != nil || project.Repo != "example.com/mine" {
 		t.Errorf("%+v, %v", project, err)
 	}
 }
@@ -493,7 +494,7 @@ func TestForce(t *testing.T) {
 	if read(t, folder, "cmd/main.go") != main {
 		t.Error("cmd/main.go has changed")
 	}
-	if project, err := LoadProject(folder); err != nil || len(project.Resources) != 1 {
+	if project, err := projectfile.Load(folder); err != nil || len(project.Resources) != 1 {
 		t.Errorf("%+v, %v", project, err)
 	}
 }
@@ -553,11 +554,25 @@ func TestConversionLater(t *testing.T) {
 	if got := read(t, folder, "internal/webhook/v1/order_webhook.go"); got != "package v1 // mine\n" {
 		t.Errorf("the webhooks are\n%s", got)
 	}
-	project, err := LoadProject(folder)
+	project, err := projectfile.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if w := project.Resources[0].Webhooks; !w.Defaulting || !w.Conversion || !slices.Equal(w.Spoke, []string{"v2", "v3"}) {
 		t.Errorf("%+v", w)
 	}
+}
+
+// TestBadProject: a PROJECT file that is missing or cannot be extended changes nothing.
+func TestBadProject(t *testing.T) {
+	folder := t.TempDir()
+	testUnchanged(t, folder, "there is no PROJECT file in "+folder+": change to the folder of a project", func(ctx context.Context) error {
+		_, err := CreateWebhook(ctx, folder, WebhookOptions{KindOptions: kind("Item"), Defaulting: true})
+		return err
+	})
+	write(t, folder, projectfile.Name, "version: \"4\"\n")
+	testUnchanged(t, folder, `PROJECT:1: version "4" is not supported`, func(ctx context.Context) error {
+		_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: kind("Item"), Resource: true})
+		return err
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
 // WebhookOptions are the options of CreateWebhook.
@@ -26,7 +28,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	project, err := LoadProject(folder)
+	project, err := projectfile.Load(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +36,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	if err != nil {
 		return nil, err
 	}
-	if existing := project.find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
+	if existing := project.Find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
 		r = existing
 	} else {
 		project.Resources = append(project.Resources, r)
@@ -42,14 +44,14 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	// Conversion does not need a change of the code of other webhooks.
 	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
 	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
-		r.gvk(), webhookFile(project, r))
+		gvk(r), webhookFile(project, r))
 	switch {
 	case extend:
 		r.Webhooks.Conversion = true
 	case r.Webhooks != nil && !o.Force:
 		return nil, existError
 	default:
-		r.Webhooks = &Webhooks{Defaulting: o.Defaulting, Validation: o.Validation, Conversion: o.Conversion,
+		r.Webhooks = &projectfile.Webhooks{Defaulting: o.Defaulting, Validation: o.Validation, Conversion: o.Conversion,
 			DefaultingPath: o.DefaultingPath, ValidationPath: o.ValidationPath, Version: "v1"}
 	}
 	spokes, err := o.spokes(project, r)
@@ -99,33 +101,33 @@ func (o *WebhookOptions) check() error {
 }
 
 // spokes returns the resources of the spokes.
-func (o *WebhookOptions) spokes(project *Project, hub *Resource) ([]*Resource, error) {
+func (o *WebhookOptions) spokes(project *projectfile.Project, hub *projectfile.Resource) ([]*projectfile.Resource, error) {
 	if !o.Conversion {
 		return nil, nil
 	}
 	if hub.API == nil {
-		return nil, fmt.Errorf("--conversion is for kinds of this project: the type of %s is not part of it", hub.gvk())
+		return nil, fmt.Errorf("--conversion is for kinds of this project: the type of %s is not part of it", gvk(hub))
 	}
 	var versions []string
-	var all []*Resource
-	for _, v := range project.versionsOf(hub) {
+	var all []*projectfile.Resource
+	for _, v := range project.VersionsOf(hub) {
 		if v.API != nil && v.Version != hub.Version {
 			versions = append(versions, v.Version)
 		}
 	}
 	if len(o.Spoke) == 0 {
-		return nil, fmt.Errorf("--conversion needs --spoke, the other versions: the project has %s of %s", list(versions), hub.gvk())
+		return nil, fmt.Errorf("--conversion needs --spoke, the other versions: the project has %s of %s", list(versions), gvk(hub))
 	}
 	for _, version := range o.Spoke {
 		if !slices.Contains(versions, version) {
 			return nil, fmt.Errorf("--spoke %s: the project has %s beside %s; create the version with flyball create api first",
-				version, list(versions), hub.gvk())
+				version, list(versions), gvk(hub))
 		}
 		if slices.Contains(hub.Webhooks.Spoke, version) {
 			continue
 		}
 		hub.Webhooks.Spoke = append(hub.Webhooks.Spoke, version)
-		all = append(all, project.find(hub.Group, hub.Domain, version, hub.Kind))
+		all = append(all, project.Find(hub.Group, hub.Domain, version, hub.Kind))
 	}
 	return all, nil
 }
@@ -137,14 +139,14 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func webhookFolder(p *Project, r *Resource) string {
+func webhookFolder(p *projectfile.Project, r *projectfile.Resource) string {
 	if p.MultiGroup && r.Group != "" {
 		return gopath.Join("internal/webhook", r.Group, r.Version)
 	}
 	return gopath.Join("internal/webhook", r.Version)
 }
 
-func webhookFile(p *Project, r *Resource) string {
+func webhookFile(p *projectfile.Project, r *projectfile.Resource) string {
 	return gopath.Join(webhookFolder(p, r), strings.ToLower(r.Kind)+"_webhook.go")
 }
 
@@ -178,7 +180,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 			return err
 		}
 	}
-	name := "webhook" + r.alias()
+	name := "webhook" + alias(r)
 	return errors.Join(
 		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
 		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
@@ -193,7 +195,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 
 // renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
 // plan.
-func renderSuite(p *plan, d data, spokes []*Resource) error {
+func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 	if d.API == nil {
 		return nil
 	}
@@ -203,10 +205,10 @@ func renderSuite(p *plan, d data, spokes []*Resource) error {
 	if err := p.renderMissing(suite, "webhook/webhook_suite_test.go.tmpl", d); err != nil {
 		return err
 	}
-	for _, v := range append([]*Resource{d.Resource}, spokes...) {
+	for _, v := range append([]*projectfile.Resource{d.Resource}, spokes...) {
 		if err := errors.Join(
-			p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", v.alias(), v.Path)),
-			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", v.alias())),
+			p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", alias(v), v.Path)),
+			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(v))),
 		); err != nil {
 			return err
 		}
@@ -215,7 +217,7 @@ func renderSuite(p *plan, d data, spokes []*Resource) error {
 }
 
 // renderConversion adds the conversions of a kind to a plan. The hub may exist.
-func renderConversion(p *plan, d data, spokes []*Resource, force bool) error {
+func renderConversion(p *plan, d data, spokes []*projectfile.Resource, force bool) error {
 	file := strings.ToLower(d.Resource.Kind) + "_conversion.go"
 	if err := p.renderMissing(gopath.Join(apiFolder(d.Project, d.Resource), file), "api/hub.go.tmpl", d); err != nil {
 		return err
@@ -226,7 +228,7 @@ func renderConversion(p *plan, d data, spokes []*Resource, force bool) error {
 			return err
 		}
 	}
-	patch := fmt.Sprintf("webhook_in_%s.yaml", rolePrefix(d.Project, &Resource{Group: d.Resource.Group, Kind: d.Resource.plural()}))
+	patch := fmt.Sprintf("webhook_in_%s.yaml", rolePrefix(d.Project, &projectfile.Resource{Group: d.Resource.Group, Kind: plural(d.Resource)}))
 	if err := p.renderMissing("config/crd/patches/"+patch, "config/crd/webhook_patch.yaml.tmpl", d); err != nil {
 		return err
 	}

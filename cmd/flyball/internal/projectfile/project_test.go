@@ -1,7 +1,10 @@
-package scaffold
+package projectfile
 
 import (
-	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,14 +56,14 @@ version: "3"
 
 // TestProjectOfKubebuilder: nothing in a PROJECT file of Kubebuilder is lost.
 func TestProjectOfKubebuilder(t *testing.T) {
-	p, err := parseProject([]byte(ofKubebuilder))
+	p, err := parse([]byte(ofKubebuilder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.Runtime() != RuntimeControllerRuntime {
 		t.Errorf("the runtime is %s", p.Runtime())
 	}
-	content, err := p.replace([]byte(ofKubebuilder))
+	content, err := p.Encode([]byte(ofKubebuilder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,17 +92,29 @@ func TestProjectErrors(t *testing.T) {
 			if !strings.Contains(ofKubebuilder, tt.old) {
 				t.Fatalf("there is no %q", tt.old)
 			}
-			folder := t.TempDir()
-			write(t, folder, ProjectFile, strings.Replace(ofKubebuilder, tt.old, tt.new, 1))
-			testUnchanged(t, folder, tt.want, func(ctx context.Context) error {
-				_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: kind("Item"), Resource: true})
-				return err
-			})
+			_, err := parse([]byte(strings.Replace(ofKubebuilder, tt.old, tt.new, 1)))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
 		})
 	}
+}
+
+// TestRead: what cannot be extended can be read.
+func TestRead(t *testing.T) {
 	folder := t.TempDir()
-	testUnchanged(t, folder, "there is no PROJECT file in "+folder+": change to the folder of a project", func(ctx context.Context) error {
-		_, err := CreateWebhook(ctx, folder, WebhookOptions{KindOptions: kind("Item"), Defaulting: true})
-		return err
-	})
+	if _, err := Read(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	content := strings.NewReplacer("go.kubebuilder.io/v4", "go.kubebuilder.io/v3", "repo:", "shiny: true\nrepo:").Replace(ofKubebuilder)
+	if err := os.WriteFile(filepath.Join(folder, Name), []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Resources[0]; r.QualifiedGroup() != "shop.example.com" || r.Webhooks == nil || !r.Webhooks.Conversion {
+		t.Errorf("the first kind is %+v", r)
+	}
 }

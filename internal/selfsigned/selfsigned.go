@@ -8,30 +8,37 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
 	"time"
 )
 
-// New makes a CA, and a serving certificate for hosts, which are names and addresses, that it has
-// signed. It returns the certificate with its chain and key, and the CA, whose key is dropped. Their
-// subjects are name, and for the CA name with the suffix -ca.
-func New(name string, validity time.Duration, hosts []string) (*tls.Certificate, *x509.Certificate, error) {
+// Pair is a serving certificate and the CA that has signed it. The key of the CA is gone.
+type Pair struct {
+	// Certificate is the certificate with its chain, which includes the CA, and its key.
+	Certificate *tls.Certificate
+	CA          *x509.Certificate
+}
+
+// New returns a certificate for hosts, which are names and addresses, that a new CA has signed. The
+// subject of the certificate is name, and that of the CA name with the suffix -ca.
+func New(name string, validity time.Duration, hosts []string) (*Pair, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	template := newTemplate(name+"-ca", validity)
 	template.IsCA = true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	ca, err := create(template, template, caKey, caKey)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	template = newTemplate(name, validity)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
@@ -45,9 +52,28 @@ func New(name string, validity time.Duration, hosts []string) (*tls.Certificate,
 	}
 	leaf, err := create(template, ca, key, caKey)
 	if err != nil {
+		return nil, err
+	}
+	return &Pair{&tls.Certificate{Certificate: [][]byte{leaf.Raw, ca.Raw}, PrivateKey: key, Leaf: leaf}, ca}, nil
+}
+
+// PEM returns the certificate with its chain, and the key, as they stand in files.
+func (p *Pair) PEM() (certificate, key []byte, err error) {
+	der, err := x509.MarshalPKCS8PrivateKey(p.Certificate.PrivateKey)
+	if err != nil {
 		return nil, nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{leaf.Raw, ca.Raw}, PrivateKey: key, Leaf: leaf}, ca, nil
+	for _, c := range p.Certificate.Certificate {
+		certificate = append(certificate, block("CERTIFICATE", c)...)
+	}
+	return certificate, block("PRIVATE KEY", der), nil
+}
+
+// CAPEM returns the CA as it stands in a file.
+func (p *Pair) CAPEM() []byte { return block("CERTIFICATE", p.CA.Raw) }
+
+func block(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
 // create signs the certificate that template describes, for key, with the key of its issuer.

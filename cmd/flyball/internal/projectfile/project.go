@@ -1,4 +1,6 @@
-package scaffold
+// Package projectfile reads and writes the PROJECT file, by which Kubebuilder and Flyball know the
+// settings and the kinds of a project.
+package projectfile
 
 import (
 	"bytes"
@@ -15,14 +17,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ProjectFile is the name of the file that describes a project.
-const ProjectFile = "PROJECT"
+// Name is the name of the file that describes a project.
+const Name = "PROJECT"
 
 const (
-	projectVersion = "3"
-	layout         = "go.kubebuilder.io/v4"
-	// pluginKey is the key of Flyball's own settings in the PROJECT file.
-	pluginKey = "flyball.dev/v1"
+	version = "3"
+	layout  = "go.kubebuilder.io/v4"
+	// plugin is the key of Flyball's own settings.
+	plugin = "flyball.dev/v1"
 )
 
 // layouts are the plugins whose projects can be extended: those of layout by themselves, and those
@@ -68,6 +70,19 @@ type Resource struct {
 	Webhooks   *Webhooks `yaml:"webhooks,omitempty"`
 }
 
+// QualifiedGroup returns the API group: that in apiVersion.
+func (r *Resource) QualifiedGroup() string {
+	switch {
+	case r.Core && r.Group == "core":
+		return ""
+	case r.Domain == "":
+		return r.Group
+	case r.Group == "":
+		return r.Domain
+	}
+	return r.Group + "." + r.Domain
+}
+
 // API says that the Go type of a kind is part of the project.
 type API struct {
 	CRDVersion string `yaml:"crdVersion,omitempty"`
@@ -100,7 +115,7 @@ func (l *stringList) UnmarshalYAML(node *yaml.Node) error {
 // Runtime returns which runtime the project uses: that of its settings, and otherwise
 // controller-runtime, as the project was made by Kubebuilder.
 func (p *Project) Runtime() string {
-	if settings, ok := p.Plugins[pluginKey].(map[string]any); ok {
+	if settings, ok := p.Plugins[plugin].(map[string]any); ok {
 		if r, ok := settings["runtime"].(string); ok {
 			return r
 		}
@@ -108,8 +123,8 @@ func (p *Project) Runtime() string {
 	return RuntimeControllerRuntime
 }
 
-// find returns the resource of a kind in a version, or nil.
-func (p *Project) find(group, domain, version, kind string) *Resource {
+// Find returns the resource of a kind in a version, or nil.
+func (p *Project) Find(group, domain, version, kind string) *Resource {
 	for _, r := range p.Resources {
 		if r.Group == group && r.Domain == domain && r.Version == version && r.Kind == kind {
 			return r
@@ -118,8 +133,8 @@ func (p *Project) find(group, domain, version, kind string) *Resource {
 	return nil
 }
 
-// versionsOf returns the resources of the same kind, in all versions.
-func (p *Project) versionsOf(r *Resource) []*Resource {
+// VersionsOf returns the resources of the same kind, in all versions.
+func (p *Project) VersionsOf(r *Resource) []*Resource {
 	var all []*Resource
 	for _, o := range p.Resources {
 		if o.Group == r.Group && o.Domain == r.Domain && o.Kind == r.Kind {
@@ -129,75 +144,89 @@ func (p *Project) versionsOf(r *Resource) []*Resource {
 	return all
 }
 
-// groups returns the qualified groups of the types in the project.
-func (p *Project) groups() []string {
+// Groups returns the qualified groups of the types in the project.
+func (p *Project) Groups() []string {
 	var all []string
 	for _, r := range p.Resources {
-		if r.API != nil && !slices.Contains(all, r.qualifiedGroup()) {
-			all = append(all, r.qualifiedGroup())
+		if r.API != nil && !slices.Contains(all, r.QualifiedGroup()) {
+			all = append(all, r.QualifiedGroup())
 		}
 	}
 	return all
 }
 
-// LoadProject reads the PROJECT file of a folder. Errors name the file, the line, and what to do.
-func LoadProject(folder string) (*Project, error) {
-	file := filepath.Join(folder, ProjectFile)
+// Read reads the PROJECT file of a folder, of any version and layout. If there is none, the error
+// is fs.ErrNotExist.
+func Read(folder string) (*Project, error) {
+	content, err := os.ReadFile(filepath.Join(folder, Name))
+	if err != nil {
+		return nil, err
+	}
+	p := &Project{}
+	if err := yaml.Unmarshal(content, p); err != nil {
+		return nil, syntaxError(err)
+	}
+	return p, nil
+}
+
+// Load reads the PROJECT file of a folder, of a project that can be extended. Errors name the file, the line, and what to do.
+func Load(folder string) (*Project, error) {
+	file := filepath.Join(folder, Name)
 	content, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		where, _ := filepath.Abs(folder)
 		return nil, fmt.Errorf("there is no %s file in %s: change to the folder of a project, "+
-			"or make one with flyball init", ProjectFile, where)
+			"or make one with flyball init", Name, where)
 	case err != nil:
 		return nil, err
 	}
-	return parseProject(content)
+	return parse(content)
 }
 
-// parseProject parses the content of a PROJECT file.
-func parseProject(content []byte) (*Project, error) {
+// parse parses the content of a PROJECT file.
+func parse(content []byte) (*Project, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {
-		return nil, projectError(err)
+		return nil, syntaxError(err)
 	}
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	if len(document.Content) > 0 {
 		root = document.Content[0]
 	}
-	version, line := value(root, "version")
-	switch version {
-	case projectVersion:
+	found, line := value(root, "version")
+	switch found {
+	case version:
 	case "":
-		return nil, fmt.Errorf("%s: there is no version: a project of Kubebuilder has version: %q", ProjectFile, projectVersion)
+		return nil, fmt.Errorf("%s: there is no version: a project of Kubebuilder has version: %q", Name, version)
 	default:
 		return nil, fmt.Errorf("%s:%d: version %q is not supported, only %q: "+
-			"use the release of flyball or kubebuilder that wrote it, or migrate the project", ProjectFile, line, version, projectVersion)
+			"use the release of flyball or kubebuilder that wrote it, or migrate the project", Name, line, found, version)
 	}
 	p := &Project{}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(p); err != nil {
-		return nil, projectError(err)
+		return nil, syntaxError(err)
 	}
 	_, line = value(root, "layout")
 	if !slices.Contains(p.Layout, layout) {
 		return nil, fmt.Errorf("%s:%d: the layout must contain %s, and is %s: only projects of Kubebuilder v4 can be extended",
-			ProjectFile, line, layout, strings.Join(p.Layout, ","))
+			Name, line, layout, strings.Join(p.Layout, ","))
 	}
-	for _, plugin := range p.Layout {
-		if !slices.Contains(layouts, plugin) {
+	for _, name := range p.Layout {
+		if !slices.Contains(layouts, name) {
 			return nil, fmt.Errorf("%s:%d: the plugin %s is not known: use kubebuilder with that plugin",
-				ProjectFile, line, plugin)
+				Name, line, name)
 		}
 	}
 	if r := p.Runtime(); r != RuntimeFlyball && r != RuntimeControllerRuntime {
 		_, line = value(root, "plugins")
-		return nil, fmt.Errorf("%s:%d: the runtime %q is not known: it is %s or %s", ProjectFile, line, r,
+		return nil, fmt.Errorf("%s:%d: the runtime %q is not known: it is %s or %s", Name, line, r,
 			RuntimeFlyball, RuntimeControllerRuntime)
 	}
 	if p.Repo == "" {
-		return nil, fmt.Errorf("%s: there is no repo: add the path of the module in go.mod, as in repo: example.com/project", ProjectFile)
+		return nil, fmt.Errorf("%s: there is no repo: add the path of the module in go.mod, as in repo: example.com/project", Name)
 	}
 	return p, nil
 }
@@ -217,11 +246,11 @@ var (
 	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 )
 
-// projectError returns an error of the YAML library with the file and the line first.
-func projectError(err error) error {
+// syntaxError returns an error of the YAML library with the file and the line first.
+func syntaxError(err error) error {
 	text := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  "), "\n  ", "; ")
 	text = unknownField.ReplaceAllString(text, "the field $1 is not known: use the release of flyball or kubebuilder that wrote it")
-	place := ProjectFile
+	place := Name
 	if match := lineOfError.FindStringSubmatch(text); match != nil {
 		line, _ := strconv.Atoi(match[1]) // it consists of digits
 		text = strings.Replace(text, match[0], "", 1)
@@ -233,11 +262,17 @@ func projectError(err error) error {
 	return fmt.Errorf("%s: %s", place, text)
 }
 
-// projectHeader begins the PROJECT file of a new project.
-const projectHeader = "# This file describes the project to flyball and kubebuilder, which read and write it.\n"
+// Header begins the PROJECT file of a new project.
+const Header = "# This file describes the project to flyball and kubebuilder, which read and write it.\n"
 
-// replace returns the content of the PROJECT file, with the comment that it began with.
-func (p *Project) replace(before []byte) ([]byte, error) {
+// New returns a project without kinds, which uses a runtime.
+func New(domain, repo, name, runtime string) *Project {
+	return &Project{Domain: domain, Repo: repo, Name: name, Layout: stringList{layout}, Version: version,
+		Plugins: map[string]any{plugin: map[string]any{"runtime": runtime}}}
+}
+
+// Encode returns the content of the PROJECT file, with the comment that it began with.
+func (p *Project) Encode(before []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for line := range bytes.Lines(before) {
 		if !bytes.HasPrefix(line, []byte("#")) {
