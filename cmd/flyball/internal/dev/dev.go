@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -65,9 +66,19 @@ type session struct {
 // Run runs the operator of the project in the current folder until ctx ends or the control plane
 // fails. When it returns, the operator and the control plane have ended.
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	s := &session{Options: o, out: newOutput(out)}
+	s.out.closed = cancel
+	if err := checkUnused(o.Kubeconfig); err != nil {
+		return err
+	}
 	if s.Main == "" {
-		if s.Main, err = mainPackage(ctx); err != nil {
+		s.Main, err = mainPackage(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
 	}
@@ -90,6 +101,25 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer func() { err = errors.Join(err, s.plane.Stop()) }()
 	defer s.stopOperator()
 	return s.loop(ctx, watcher)
+}
+
+// checkUnused returns an error if a file is the kubeconfig of a control plane that runs: whoever uses it
+// would get another one instead.
+func checkUnused(file string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return nil // there is none
+	}
+	config.Timeout = 2 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil // it is not complete
+	}
+	if _, err := client.ServerVersion(); err == nil {
+		return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: stop it, or choose another file with --kubeconfig",
+			file, config.Host)
+	}
+	return nil
 }
 
 // isSource reports whether the operator depends on a file.
@@ -244,6 +274,9 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		done := t.start("install")
 		changes, err := s.installer.install(ctx)
 		done()
+		if ctx.Err() != nil {
+			return
+		}
 		for _, line := range changes {
 			s.out.say("%s", line)
 		}
@@ -264,6 +297,9 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		done := t.start("stop")
 		s.stopOperator()
 		done()
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if err := releaseLeases(ctx, s.installer.client); err != nil {
 		s.out.fail("the leases of the old operator cannot be released: %v", err)
@@ -342,6 +378,11 @@ func (s *session) generate(ctx context.Context) (codeChanged bool, err error) {
 	s.generated = result
 	for _, w := range result.Warnings {
 		s.out.fail("%s", w)
+	}
+	for _, file := range result.Files {
+		if file.State == generate.Stale {
+			s.out.fail("stale %s: its types are gone; flyball generate --prune removes it", file.Path)
+		}
 	}
 	for _, file := range result.Changed() {
 		s.out.say("%s %s", file.State, file.Path)
