@@ -3,6 +3,9 @@ package scaffold
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -130,7 +133,7 @@ func TestInitBadInput(t *testing.T) {
 		{"a file", map[string]string{"main.go": "package main"}, nil, "the folder is not empty: it has main.go"},
 		{"a folder", map[string]string{"cmd/x.go": "package main"}, nil, "the folder is not empty: it has cmd"},
 		{"a project", map[string]string{"PROJECT": ""}, nil, "PROJECT exists already"},
-		{"a workflow that exists", map[string]string{".github/workflows/test.yml": ""}, nil, ".github/workflows/test.yml exists already"},
+		{"a workflow that exists", map[string]string{".github/workflows/test.yml": ""}, nil, ".github/workflows/test.yml exists already: move it away, or make the project in another folder"},
 		{"a domain", nil, func(o *InitOptions) { o.Domain = "Example.com" }, `--domain "Example.com" is invalid: a lowercase RFC 1123 subdomain must`},
 		{"no domain", nil, func(o *InitOptions) { o.Domain = "" }, `--domain "" is invalid`},
 		{"a name", nil, func(o *InitOptions) { o.Name = "my_shop" }, `--project-name "my_shop" is invalid: a lowercase RFC 1123 label must`},
@@ -245,7 +248,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestCreateAPIBadInput(t *testing.T) {
-	no := false
+	yes, no := true, false
 	order := func() APIOptions { return APIOptions{KindOptions: kind("Order"), Resource: true} }
 	for _, tt := range []struct {
 		name    string
@@ -253,7 +256,7 @@ func TestCreateAPIBadInput(t *testing.T) {
 		options func(*APIOptions)
 		want    string
 	}{
-		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go"},
+		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go:50: choose another"},
 		{"a group", nil, func(o *APIOptions) { o.Group = "Shop" }, `--group "Shop" is invalid: a lowercase RFC 1123 subdomain must`},
 		{"a long group", nil, func(o *APIOptions) { o.Group = strings.Repeat("a.", 125) + "a" }, "must be no more than 253"},
 		{"another group", nil, func(o *APIOptions) { o.Group = "other" }, "the project has the group shop.example.com, and its layout is for one group: change it with flyball edit --multigroup"},
@@ -273,6 +276,14 @@ func TestCreateAPIBadInput(t *testing.T) {
 		{"nothing to do", nil, func(o *APIOptions) { o.Resource, o.Controller = false, &no }, "there is nothing to do"},
 		{"another scope", nil, func(o *APIOptions) { o.Version, o.ClusterScoped = "v2", true }, "must have the same scope: --namespaced=true"},
 		{"another plural", nil, func(o *APIOptions) { o.Version, o.Plural = "v2", "ordres" }, "must have the same plural: --plural=orders"},
+		{"a controller of another version", nil, func(o *APIOptions) { o.Version, o.Controller = "v2", &yes },
+			"has a controller already, in internal/controller/order_controller.go:35: leave it"},
+		{"a kind that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Kind, o.Resource = "apps", "Deploymant", false },
+			"Kubernetes has no apps/v1 Deploymant: choose another --kind, or create the type with --resource"},
+		{"a version that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Version, o.Kind, o.Resource = "batch", "v2", "CronJob", false },
+			"Kubernetes has no batch/v2 CronJob, but v1, v1beta1: choose another --version"},
+		{"no version of a kind of Kubernetes", nil, func(o *APIOptions) { o.Group, o.Version, o.Kind, o.Resource = "core", "", "Pod", false },
+			"--version is required"},
 		{"an unknown kind", nil, func(o *APIOptions) { o.Kind, o.Resource = "Item", false }, "shop.example.com/v1 Item is neither a kind of this project nor of Kubernetes"},
 		{"a domain without a path", nil, func(o *APIOptions) { o.ExternalAPIDomain = "io" }, "need --external-api-path"},
 		{"an external type of its own", nil, func(o *APIOptions) { o.ExternalAPIPath = "example.com/x" }, "set --resource=false"},
@@ -344,6 +355,56 @@ func TestLineEndings(t *testing.T) {
 			t.Errorf("%s has line endings of both kinds", path)
 		}
 	}
+}
+
+// TestImportsPassTheLinter: packages of the standard library are apart from others, as goimports has
+// them, and each is imported once.
+func TestImportsPassTheLinter(t *testing.T) {
+	for _, runtime := range []string{projectfile.RuntimeFlyball, projectfile.RuntimeControllerRuntime} {
+		folder := t.TempDir()
+		o := initOptions()
+		o.Runtime = runtime
+		_, err := Init(t.Context(), folder, o)
+		for _, version := range []string{"v1", "v2"} {
+			order := KindOptions{Group: "shop", Version: version, Kind: "Order"}
+			_, createErr := CreateAPI(t.Context(), folder, APIOptions{KindOptions: order, Resource: true})
+			err = errors.Join(err, createErr)
+		}
+		pod := KindOptions{Group: "core", Version: "v1", Kind: "Pod"}
+		_, podErr := CreateAPI(t.Context(), folder, APIOptions{KindOptions: pod})
+		_, defaultingErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: pod, Defaulting: true})
+		_, webhookErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true,
+			Validation: true, Conversion: true, Spoke: []string{"v2"}})
+		if err := errors.Join(err, podErr, defaultingErr, webhookErr); err != nil {
+			t.Fatal(err)
+		}
+		for path, content := range tree(t, folder) {
+			if filepath.Ext(path) != ".go" {
+				continue
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, content, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, spec := range file.Imports[min(1, len(file.Imports)):] {
+				before := file.Imports[i]
+				if slices.ContainsFunc(file.Imports[:i+1], func(s *ast.ImportSpec) bool { return s.Path.Value == spec.Path.Value }) {
+					t.Errorf("%s: %s is imported twice", path, spec.Path.Value)
+				}
+				adjacent := files.Position(before.End()).Line+1 == files.Position(spec.Pos()).Line
+				if adjacent && isStandard(before.Path.Value) != isStandard(spec.Path.Value) {
+					t.Errorf("%s: %s and %s are in one group", path, before.Path.Value, spec.Path.Value)
+				}
+			}
+		}
+	}
+}
+
+// isStandard reports whether an import path, in quotes, is of the standard library.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
 }
 
 // TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
@@ -424,7 +485,7 @@ func TestCreateWebhookBadInput(t *testing.T) {
 		if _, err := CreateWebhook(t.Context(), folder, o); err != nil {
 			t.Fatal(err)
 		}
-		testUnchanged(t, folder, "has webhooks already, in internal/webhook/v1/order_webhook.go", func(ctx context.Context) error {
+		testUnchanged(t, folder, "has webhooks already, in internal/webhook/v1/order_webhook.go:28: add the others there", func(ctx context.Context) error {
 			_, err := CreateWebhook(ctx, folder, o)
 			return err
 		})
@@ -466,7 +527,7 @@ func TestUsersChangesAreKept(t *testing.T) {
 	}
 	for path, texts := range map[string][]string{
 		"cmd/main.go": {"\tmine()\n", "\tandMine()\n", "&controller.OrderReconciler{", "&controller.ItemReconciler{",
-			"webhookshopv1.SetupItemWebhookWithManager(mgr)"},
+			"webhookv1.SetupItemWebhookWithManager(mgr)"},
 		"config/default/kustomization.yaml": {"- ../prometheus # mine\n", "- ../crd\n", "- ../webhook\n", "- path: manager_webhook_patch.yaml\n  target:\n    kind: Deployment\n"},
 		"config/rbac/kustomization.yaml":    {"  - role.yaml # mine\n", "  - item_viewer_role.yaml\n"},
 	} {

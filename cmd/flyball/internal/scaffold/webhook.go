@@ -44,7 +44,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	// Conversion does not need a change of the code of other webhooks.
 	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
 	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
-		gvk(r), webhookFile(project, r))
+		gvk(r), withLine(folder, webhookFile(project, r), "func Setup"+r.Kind+"WebhookWithManager("))
 	switch {
 	case extend:
 		r.Webhooks.Conversion = true
@@ -180,7 +180,10 @@ func renderWebhook(p *plan, d data, force bool) error {
 			return err
 		}
 	}
-	name := "webhook" + alias(r)
+	name := "webhook" + r.Version // one package has the webhooks of all groups
+	if d.MultiGroup && r.Group != "" {
+		name = "webhook" + alias(r)
+	}
 	return errors.Join(
 		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
 		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
