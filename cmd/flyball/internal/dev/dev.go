@@ -106,9 +106,13 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 // checkUnused returns an error if a file is the kubeconfig of a control plane that runs: whoever uses it
 // would get another one instead.
 func checkUnused(file string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", file)
+	content, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		return nil // there is none
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
+	if err != nil {
+		return nil // it is not complete
 	}
 	config.Timeout = 2 * time.Second
 	client, err := discovery.NewDiscoveryClientForConfig(config)
