@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 }
 
 // connect returns the cluster that the flags name, and says on out which it is.
-func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
+func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
@@ -53,16 +54,24 @@ func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
 	}
 	config.QPS = -1 // servers have priority and fairness
 	fmt.Fprintf(out, "cluster: %s\n", config.Host)
-	c, err := apply.NewCluster(config, namespace, f.namespace != "")
-	if utilnet.IsConnectionRefused(err) { // the kubeconfig of a control plane remains when it has ended
+	c, err := apply.NewCluster(ctx, config, namespace, f.namespace != "")
+	if err != nil && ctx.Err() == nil {
 		from := rules.ExplicitPath
 		if from == "" {
 			from = strings.Join(rules.GetLoadingPrecedence(), ", ")
 		}
-		return nil, fmt.Errorf("the control plane of the kubeconfig %s does not run: start it, or name another with --kubeconfig: %w",
-			from, err)
+		return nil, unreachable(from, err)
 	}
 	return c, err
+}
+
+// unreachable returns the error of a cluster that does not answer. The kubeconfig of a control plane
+// remains when that has ended.
+func unreachable(kubeconfig string, err error) error {
+	if utilnet.IsConnectionRefused(err) {
+		return fmt.Errorf("the control plane of the kubeconfig %s does not run: start it, or name another with --kubeconfig: %w", kubeconfig, err)
+	}
+	return fmt.Errorf("the cluster of the kubeconfig %s cannot be reached: %w", kubeconfig, err)
 }
 
 // applyFiles returns the command "flyball apply".
@@ -90,11 +99,14 @@ fails. A definition is served before the next object follows.`,
 				return fmt.Errorf("--dry-run %q is invalid: it must be none or server", dryRun)
 			}
 			o.DryRun = dryRun == "server"
+			if len(files) == 0 {
+				return errors.New("nothing to apply: name files and folders with -f")
+			}
 			documents, err := apply.Read(cmd.Context(), cmd.InOrStdin(), recursive, files...)
 			if err != nil {
 				return err
 			}
-			c, err := cluster.connect(cmd.ErrOrStderr())
+			c, err := cluster.connect(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -124,7 +136,6 @@ fails. A definition is served before the next object follows.`,
 	flags.StringVar(&o.FieldManager, "field-manager", apply.FieldManager, "the name under which the fields are owned")
 	flags.BoolVar(&o.Force, "force-conflicts", false, "take fields over that others own")
 	flags.StringVar(&dryRun, "dry-run", "none", "none, or server, which checks everything and changes nothing")
-	_ = cmd.MarkFlagRequired("filename") // the flag exists
 	completeValues(cmd, "dry-run", "none", "server")
 	return cmd
 }
@@ -155,7 +166,7 @@ func (f *definitionFlags) forEach(cmd *cobra.Command, do func(context.Context, *
 	if err != nil {
 		return err
 	}
-	cluster, err := f.cluster.connect(cmd.ErrOrStderr())
+	cluster, err := f.cluster.connect(ctx, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -166,11 +177,12 @@ func (f *definitionFlags) forEach(cmd *cobra.Command, do func(context.Context, *
 	return errors.Join(errs...)
 }
 
-// readDefinitions reads CustomResourceDefinitions. That the folder is missing is explained.
+// readDefinitions reads CustomResourceDefinitions. That the folder of a project is missing is explained.
 func readDefinitions(ctx context.Context, stdin io.Reader, files []string) ([]*apply.Document, error) {
 	documents, err := apply.Read(ctx, stdin, false, files...)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: generate the definitions with flyball generate, or name them with --filename", err)
+	if errors.Is(err, os.ErrNotExist) && slices.Contains(files, definitions) {
+		return nil, fmt.Errorf("there is no folder %s: change to the folder of the project, generate the definitions "+
+			"with flyball generate, or name them with --filename", definitions)
 	}
 	if err != nil {
 		return nil, err
@@ -236,6 +248,8 @@ func uninstall() *cobra.Command {
 		Short: "Remove the CustomResourceDefinitions of a project from a cluster",
 		Long: `Remove the CustomResourceDefinitions of a project from a cluster, and with them all objects
 of these kinds, and wait until they are gone.`,
+		Example: `  flyball uninstall
+  flyball uninstall --kubeconfig ~/.kube/config --context staging --ignore-not-found`,
 		Args: noArgs("name files and folders with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.forEach(cmd, func(ctx context.Context, c *apply.Cluster, d *apply.Document) error {

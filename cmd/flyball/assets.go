@@ -34,7 +34,7 @@ one has changed.`,
   go test ./...
 
   export KUBEBUILDER_ASSETS=$(go run flyball.dev/cmd/flyball assets --dir bin/flyball)`,
-		Args: cobra.NoArgs,
+		Args: noArgs("the directory is named by --dir"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {

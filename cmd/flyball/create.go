@@ -21,8 +21,10 @@ func create() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Add a kind or webhooks to the project in the current folder",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  flyball create api --group shop --version v1 --kind Order
+  flyball create webhook --group shop --version v1 --kind Order --defaulting`,
+		Args: noArgs("use flyball create api or flyball create webhook"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(createAPI(), createWebhook())
 	return cmd
@@ -156,7 +158,7 @@ func edit() *cobra.Command {
 		Short: "Change the settings of the project in the current folder",
 		Example: `  flyball edit --multigroup
   flyball edit --multigroup=false`,
-		Args: cobra.NoArgs,
+		Args: noArgs("settings are flags, such as --multigroup"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var o scaffold.EditOptions
 			if cmd.Flags().Changed("multigroup") {

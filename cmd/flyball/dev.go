@@ -24,13 +24,17 @@ its source changes.
 
 The control plane runs in this process, so the objects in it remain when the operator is restarted.
 After a change, code and manifests are generated as by flyball generate, the operator is built,
-changed CRDs and webhook configurations are installed, the old operator is stopped (SIGTERM) and
+changed CRDs, webhook configurations and roles are installed, the old operator is stopped (SIGTERM) and
 the new one is started. If something fails, such as the build, it is shown, and the old operator
 runs on. What took how long is shown too, up to the first requests of the new operator.
 
 The operator is the main package ./cmd, this folder, or the only one below ./cmd. It gets the
-kubeconfig in $KUBECONFIG. Webhooks are called at 127.0.0.1, with a certificate that the operator
-finds in the default folder of webhook servers (below $TMPDIR, which is set).
+kubeconfig in $KUBECONFIG, and acts as the service account to which config/rbac binds the role in
+role.yaml, with all roles and bindings there. What they do not allow is shown with the marker that is
+missing. --as-admin lets the operator do everything.
+
+Webhooks are called at 127.0.0.1, with a certificate that the operator finds in the default folder of
+webhook servers (below $TMPDIR, which is set).
 
 Ctrl-C stops the operator and then the control plane, when all objects are lost.`,
 		Example: `  flyball dev
@@ -59,6 +63,8 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 	flags.BoolVar(&o.GenerateNothing, "no-generate", false, "generate nothing")
 	flags.StringVar(&o.CRDs, "crds", "config/crd/bases", "the folder of the CRDs to install")
 	flags.StringVar(&o.Webhooks, "webhooks", "config/webhook", "the folder of the webhook configurations to install")
+	flags.StringVar(&o.RBAC, "rbac", "config/rbac", "the folder of the operator's service account, roles and bindings")
+	flags.BoolVar(&o.AsAdmin, "as-admin", false, "run the operator as an administrator, who may do everything")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the address and port of the API server; port 0 takes a free one")

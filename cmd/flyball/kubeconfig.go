@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificates "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -42,7 +44,7 @@ It creates a CertificateSigningRequest as the administrator, approves it, and wr
 kubeconfig with the certificate and a new private key.`,
 		Example: `  flyball kubeconfig --user ann --group staff --output ann.kubeconfig
   kubectl --kubeconfig ann.kubeconfig auth whoami`,
-		Args: cobra.NoArgs,
+		Args: noArgs("the user is named by --user"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			content, err := kubeconfigFor(cmd.Context(), admin, user, groups)
 			if err != nil {
@@ -74,6 +76,10 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 		return nil, errors.New("--user must not be empty")
 	}
 	config, err := clientcmd.LoadFromFile(admin)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no kubeconfig %s: start a control plane with flyball up, "+
+			"or name the administrator's kubeconfig with --kubeconfig", admin)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +98,9 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	certificate, err := sign(ctx, client.CertificateSigningRequests(), request)
+	if utilnet.IsConnectionRefused(err) {
+		return nil, unreachable(admin, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ func main() {
 		signals = append(signals, syscall.SIGHUP) // the terminal has been closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args)
 	stop()
 	os.Exit(code)
@@ -34,11 +35,17 @@ func run(ctx context.Context, args []string) int {
 		if kubeAPIServer().ExecuteContext(ctx) != nil {
 			return 1
 		}
+	case vetName:
+		runVet("flyball vet", args[1:])
 	default:
 		if isVetTool(args[1:]) {
 			runVet("flyball", args[1:])
 		}
 		if err := root().ExecuteContext(ctx); err != nil {
+			var code exitCode
+			if errors.As(err, &code) {
+				return int(code)
+			}
 			var reported *reportedError
 			if errors.As(err, &reported) {
 				fmt.Fprintln(os.Stderr, reported.lines)
@@ -53,6 +60,12 @@ func run(ctx context.Context, args []string) int {
 	}
 	return 0
 }
+
+// exitCode is the error of a command that has printed what is wrong.
+type exitCode int
+
+// Error implements error.
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // interrupted is the exit code after Ctrl-C, as shells have it.
 const interrupted = 128 + int(syscall.SIGINT)

@@ -41,6 +41,9 @@ func TestUsageErrors(t *testing.T) {
 		{"init shop", `unexpected argument "shop": the project is made in the current folder`},
 		{"apply x.yaml", `unexpected argument "x.yaml": name files and folders with -f`},
 		{"create api Order", `unexpected argument "Order": the kind is named by --group, --version and --kind`},
+		{"create order", `unexpected argument "order": use flyball create api or flyball create webhook`},
+		{"up now", `unexpected argument "now": see flyball up --help`},
+		{"apply", "name files and folders with -f"},
 		{"crate", "Did you mean this?\n\tcreate"},
 	} {
 		cmd := root()
@@ -48,6 +51,41 @@ func TestUsageErrors(t *testing.T) {
 		cmd.SetArgs(strings.Fields(tt.args))
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.args, err)
+		}
+	}
+}
+
+// TestWrongFolder: in a folder without a project, commands say what to do.
+func TestWrongFolder(t *testing.T) {
+	flyball, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const project = "run it in the folder of a project"
+	for args, want := range map[string]string{
+		"dev":                 project,
+		"vet ./...":           project,
+		"vet":                 project,
+		"generate":            "is not the folder of a project",
+		"edit --multigroup":   "change to the folder of a project",
+		"install":             "there is no folder config/crd/bases: change to the folder of the project",
+		"install -f x":        "stat x: no such file or directory\n",
+		"kubeconfig --user a": "there is no kubeconfig .flyball/kubeconfig: start a control plane with flyball up",
+	} {
+		folder := t.TempDir()
+		code, stdout, stderr := inProject(t, folder, append([]string{flyball}, strings.Fields(args)...)...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d\n%s\n%s", args, code, stdout, stderr)
+		}
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("%s: %d files are left, %v", args, len(left), err)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	for _, args := range []string{"dev", "vet", "generate crd paths=."} {
+		code, _, stderr := inProject(t, t.TempDir(), append([]string{flyball}, strings.Fields(args)...)...)
+		if code != 1 || !strings.Contains(stderr, "install Go from https://go.dev/dl") {
+			t.Errorf("%s without go: exit code %d\n%s", args, code, stderr)
 		}
 	}
 }

@@ -35,7 +35,7 @@ more.`,
 		Example: `  flyball up
   flyball up --listen 127.0.0.1:6443 --kubeconfig /tmp/kubeconfig
   kubectl --kubeconfig .flyball/kubeconfig get namespaces`,
-		Args: cobra.NoArgs,
+		Args: noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
 			return runUp(cmd.Context(), cmd.OutOrStdout(), file, options)

@@ -29,7 +29,7 @@ func version() *cobra.Command {
 		Short: "Print the version, and those of Go and of Kubernetes' libraries",
 		Example: `  flyball version
   flyball version -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs("see flyball version --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			build, ok := debug.ReadBuildInfo()
 			if !ok {

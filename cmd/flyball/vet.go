@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +19,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/multichecker"
 
+	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/process"
 	"flyball.dev/vet"
 )
 
@@ -19,28 +28,116 @@ import (
 // those of every multichecker.
 func vetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "vet [-RULE ...] [-RULE.FLAG ...] [-fix [-diff]] [-json] [-test] PACKAGE ...",
+		Use:   "vet [-RULE ...] [-RULE.FLAG ...] [-fix [-diff]] [-json] [-test] [PACKAGE ...]",
 		Short: "Look for mistakes in the source of an operator",
 		Long: `Look for mistakes in the source of an operator, on this runtime or on controller-runtime.
 
-With the flags of rules only those are run, and with -RULE=false all but those. The exit code is 3
+Without a package it is that of this folder. With the flags of rules only those are run, and with
+-RULE=false all but those. -fix applies the fixes that are suggested, -diff shows them, -json prints
+the findings as JSON, and -test includes test files. The exit code is 3
 if there are findings, 1 if packages do not compile, otherwise 0. "flyball vet help" lists the rules
 and "flyball vet help RULE" describes one. The comment //flyball:ignore RULE REASON silences a rule
 on its line and on the next.
 
 The same rules run as part of go vet: go vet -vettool=$(which flyball) ./...`,
-		DisableFlagParsing: true,
-		Run: func(cmd *cobra.Command, args []string) {
+		Example: `  flyball vet ./...
+  flyball vet -rbac ./...
+  flyball vet -fix -diff ./...`,
+		DisableFlagsInUseLine: true,
+		DisableFlagParsing:    true,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-				cmd.Help()
-				return
+				return cmd.Help()
 			}
 			if !slices.ContainsFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }) {
 				args = append(args, ".")
 			}
-			runVet("flyball vet", append([]string{"-test=false"}, args...))
+			return vetPackages(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), append([]string{"-test=false"}, args...))
 		},
 	}
+}
+
+// vetName is the name by which this program is the multichecker of the rules.
+const vetName = "flyball-vet"
+
+// vetPackages runs the multichecker, in a process of its own since it prints to standard error and exits.
+// For a package that does not compile, the compiler's errors are printed, in place of one of each rule
+// and the errors of the type checker, which are the same.
+func vetPackages(ctx context.Context, out, errOut io.Writer, args []string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var printed bytes.Buffer
+	cmd := process.Command(ctx, program, args...)
+	cmd.Args[0], cmd.Stdout, cmd.Stderr = vetName, out, &printed
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	code := cmd.ProcessState.ExitCode()
+	if code != doesNotCompile {
+		_, err = errOut.Write(printed.Bytes())
+	} else {
+		wd, _ := os.Getwd() // without it, paths remain absolute
+		_, err = io.WriteString(errOut, compilerErrors(printed.String(), wd))
+	}
+	if err != nil || code == 0 {
+		return err
+	}
+	return exitCode(code)
+}
+
+// doesNotCompile is the exit code of the multichecker if packages do not compile.
+const doesNotCompile = 1
+
+// maxErrors is how many errors are printed, as compilers do.
+const maxErrors = 10
+
+// skipped matches the error of a rule for a package that does not compile.
+var skipped = regexp.MustCompile(`^[a-z]+: (analysis skipped due to errors in package|failed prerequisites: .*)$`)
+
+// compilerErrors returns the errors that the multichecker prints, each once, and then the findings in
+// the packages that compile. Paths in the errors are relative to a folder that they are below.
+func compilerErrors(printed, folder string) string {
+	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
+	findings := slices.IndexFunc(lines, skipped.MatchString)
+	if findings < 0 {
+		findings = len(lines)
+	}
+	var out strings.Builder
+	seen := map[string]bool{}
+	count, repeated := 0, false
+	for _, line := range lines[:findings] {
+		line = strings.TrimPrefix(line, "-: ")
+		switch {
+		case strings.HasPrefix(line, "# "), line == "too many errors", strings.HasSuffix(line, ": too many errors"):
+			continue
+		case !strings.HasPrefix(line, "\t"): // otherwise it belongs to the one before
+			line = strings.TrimPrefix(strings.TrimPrefix(line, folder+string(filepath.Separator)), "."+string(filepath.Separator))
+			repeated = seen[line]
+			if !repeated {
+				count++
+			}
+			seen[line] = true
+		}
+		if !repeated && count <= maxErrors {
+			out.WriteString(generate.WithHint(line) + "\n")
+		}
+	}
+	if count > maxErrors {
+		out.WriteString("too many errors\n")
+	}
+	for _, line := range lines[findings:] {
+		if !skipped.MatchString(line) {
+			out.WriteString(line + "\n")
+		}
+	}
+	return out.String()
 }
 
 // isVetTool reports whether go vet has called this program as its tool: to ask for its version or

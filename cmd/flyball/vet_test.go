@@ -107,6 +107,43 @@ func TestVet(t *testing.T) {
 	}
 }
 
+// TestVetOfWhatDoesNotCompile: the compiler's errors are printed, each once, and the findings in other
+// packages, and the exit code says that something does not compile.
+func TestVetOfWhatDoesNotCompile(t *testing.T) {
+	flyball, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := project(t, "\tvar unused int\n\treturn nothing, again(1, 2)")
+	other := "package other\n\nimport \"sigs.k8s.io/controller-runtime/pkg/reconcile\"\n\n" +
+		"func again() (reconcile.Result, error) {\n" + hotLoop + "\n}\n"
+	if err := errors.Join(os.Mkdir(filepath.Join(folder, "other"), 0o777),
+		os.WriteFile(filepath.Join(folder, "other", "other.go"), []byte(other), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"./..."}, {"-json", "./..."}} {
+		code, _, stderr := inProject(t, folder, append([]string{flyball, "vet"}, args...)...)
+		if code != 1 {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+		for _, want := range []string{"reconciler.go:6:6: declared and not used: unused\n", "reconciler.go:7:9: undefined: nothing\n"} {
+			if !strings.Contains("\n"+stderr, "\n"+want) || strings.Count(stderr, strings.TrimSpace(want)) != 1 {
+				t.Errorf("%q: there is no %q, or several times:\n%s", args, want, stderr)
+			}
+		}
+		if strings.Contains(stderr, "operator@") || strings.Contains(stderr, "skipped") || strings.Count(stderr, "\n") > 7 {
+			t.Errorf("%q:\n%s", args, stderr)
+		}
+		if finding := strings.Contains(stderr, "other.go:6:26: Requeue: true is deprecated"); finding != (len(args) == 1) {
+			t.Errorf("%q: the finding in another package:\n%s", args, stderr)
+		}
+	}
+	folder = project(t, strings.Repeat("\tnothing()\n", 30))
+	if _, _, stderr := inProject(t, folder, flyball, "vet"); strings.Count(stderr, "\n") != maxErrors+1 || !strings.HasSuffix(stderr, "\ntoo many errors\n") {
+		t.Errorf("30 errors:\n%s", stderr)
+	}
+}
+
 func TestVetFixes(t *testing.T) {
 	flyball, err := os.Executable()
 	if err != nil {

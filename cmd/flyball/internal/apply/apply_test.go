@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
 )
@@ -32,7 +34,7 @@ func newCluster(t *testing.T, fixed bool) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() }) // it may have ended with the context of the test
-	c, err := NewCluster(plane.Config(), "default", fixed)
+	c, err := NewCluster(t.Context(), plane.Config(), "default", fixed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +180,29 @@ func TestWaitForWhatIsGone(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+// TestUnreachable: a server that does not answer is not waited for when the context ends.
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		connection, err := listener.Accept()
+		if err == nil {
+			cancel() // when the request is under way
+			accepted <- connection
+		}
+	}()
+	_, err = NewCluster(ctx, &rest.Config{Host: "http://" + listener.Addr().String()}, "", false)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	(<-accepted).Close()
 }
 
 // TestNamesConflict: a definition whose names another one has is an error at once, which says why, and

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -29,8 +28,8 @@ type Cluster struct {
 }
 
 // NewCluster returns the cluster of a configuration. Objects without a namespace get the one that is
-// given; if it is fixed, others are an error. It is an error if nothing listens at its address.
-func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
+// given; if it is fixed, others are an error. It is an error if the API server does not answer.
+func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -39,8 +38,9 @@ func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.ServerVersion(); utilnet.IsConnectionRefused(err) {
-		return nil, err // once, and not for each object; other errors are those of the objects
+	err = d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && err != nil {
+		return nil, err // once, and not for each object; the errors that a server answers are those of the objects
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil

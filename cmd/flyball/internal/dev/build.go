@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/process"
 )
 
@@ -18,11 +19,15 @@ func mainPackage(ctx context.Context) (string, error) {
 	cmd := process.Command(ctx, "go", "list", "-e", "-f", "{{if eq .Name \"main\"}}{{.Dir}}{{end}}", "./cmd/...", ".")
 	out, err := cmd.Output()
 	if err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		message := err.Error()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
+			message = strings.TrimSpace(string(exit.Stderr))
 		}
-		return "", fmt.Errorf("cannot list the packages: %w", err)
+		return "", fmt.Errorf("cannot list the packages: %s", generate.WithHint(message))
 	}
 	wd, err := os.Getwd()
 	if err != nil {

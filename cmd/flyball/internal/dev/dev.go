@@ -4,29 +4,21 @@ package dev
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/kubeconfig"
-	"flyball.dev/internal/selfsigned"
 )
 
 // Options are the options of Run.
@@ -39,8 +31,10 @@ type Options struct {
 	// code generation, GenerateNothing is true.
 	Generate        []string
 	GenerateNothing bool
-	// CRDs and Webhooks are the folders with the manifests to install.
-	CRDs, Webhooks string
+	// CRDs, Webhooks and RBAC are the folders with the manifests to install.
+	CRDs, Webhooks, RBAC string
+	// AsAdmin runs the operator as an administrator, and not as its service account in RBAC.
+	AsAdmin bool
 	// WebhookPort is the port of 127.0.0.1 at which the operator serves its webhooks.
 	WebhookPort int
 	// Kubeconfig is the file to write the administrator's kubeconfig to.
@@ -57,9 +51,12 @@ type session struct {
 	out       *output
 	plane     *controlplane.ControlPlane
 	dir       string // a temporary folder
+	token     string // of the operator
 	installer *installer
 	requests  *requests
 	operator  *operator
+	watcher   *watch.Watcher
+	embedded  embedded
 	generated *generate.Result // the last one that has succeeded
 }
 
@@ -74,11 +71,9 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	if s.Main == "" {
-		s.Main, err = mainPackage(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if s.Main, err = mainPackage(ctx); ctx.Err() != nil {
 			return nil
-		case err != nil:
+		} else if err != nil {
 			return err
 		}
 	}
@@ -90,17 +85,16 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
-	watcher, err := watch.New(".", s.isSource)
-	if err != nil {
+	if s.watcher, err = watch.New(".", s.isSource); err != nil {
 		return fmt.Errorf("cannot watch the files: %w", err)
 	}
-	defer watcher.Close()
+	defer s.watcher.Close()
 	if err := s.startPlane(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.plane.Stop()) }()
 	defer s.stopOperator()
-	return s.loop(ctx, watcher)
+	return s.loop(ctx)
 }
 
 // checkUnused returns an error if a file is the kubeconfig of a control plane that runs: whoever uses it
@@ -131,7 +125,10 @@ func (s *session) isSource(path string) bool {
 	if generate.IsSource(path) || filepath.Base(path) == projectfile.Name {
 		return true
 	}
-	for _, dir := range []string{s.CRDs, s.Webhooks} {
+	if s.embedded.contains(path) {
+		return true
+	}
+	for _, dir := range []string{s.CRDs, s.Webhooks, s.RBAC} {
 		if abs, err := filepath.Abs(dir); err == nil && filepath.Dir(path) == abs && filepath.Ext(path) == ".yaml" {
 			return true
 		}
@@ -139,80 +136,8 @@ func (s *session) isSource(path string) bool {
 	return false
 }
 
-// startPlane starts the control plane, and writes the kubeconfigs of the administrator and the
-// operator. They are different users, so that the audit log can tell them apart.
-func (s *session) startPlane() error {
-	start := time.Now()
-	s.requests = &requests{lines: make(chan string, 10)}
-	policy := filepath.Join(s.dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
-	token := rand.Text()
-	var err error
-	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
-		Listen: s.Listen,
-		Tokens: map[string]*user.DefaultInfo{token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
-		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
-	})
-	if err != nil {
-		return err
-	}
-	operatorConfig, err := withToken(s.plane.Kubeconfig(), token)
-	if err == nil {
-		err = errors.Join(kubeconfig.Write(s.Kubeconfig, s.plane.Kubeconfig()), kubeconfig.Write(s.operatorKubeconfig(), operatorConfig))
-	}
-	if err == nil {
-		s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
-	}
-	if err == nil {
-		err = s.makeCertificate()
-	}
-	if err != nil {
-		return errors.Join(err, s.plane.Stop())
-	}
-	s.out.say("the control plane is at %s (%s); in another terminal:\n  export KUBECONFIG=%s", s.plane.URL(),
-		seconds(time.Since(start)), s.Kubeconfig)
-	return nil
-}
-
-// withToken returns a kubeconfig with a token in place of its credentials.
-func withToken(content []byte, token string) ([]byte, error) {
-	config, err := clientcmd.Load(content)
-	if err != nil {
-		return nil, err
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
-	}
-	return clientcmd.Write(*config)
-}
-
-func (s *session) operatorKubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
-
-// makeCertificate makes the certificate of the operator's webhook server, in the folder below the
-// one for temporary files where webhook servers look by default.
-func (s *session) makeCertificate() error {
-	const host, validity = "127.0.0.1", 365 * 24 * time.Hour
-	pair, err := selfsigned.New("localhost", validity, []string{"localhost", host})
-	if err != nil {
-		return err
-	}
-	certificate, key, err := pair.PEM()
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(s.dir, "k8s-webhook-server", "serving-certs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	s.installer.ca, s.installer.address = pair.CAPEM(), net.JoinHostPort(host, strconv.Itoa(s.WebhookPort))
-	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
-}
-
 // loop runs the operator, and again after each change.
-func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
+func (s *session) loop(ctx context.Context) error {
 	changes, failed := make(chan watch.Change), make(chan error, 1)
 	ended := make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
@@ -220,7 +145,7 @@ func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
 	go func() {
 		defer close(ended)
 		for {
-			change, err := watcher.Next(watching)
+			change, err := s.watcher.Next(watching)
 			if err != nil {
 				failed <- err
 				return
@@ -285,7 +210,7 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 			s.out.say("%s", line)
 		}
 		if err != nil {
-			s.out.fail("the API server rejects it: %v", err)
+			s.out.fail("%v", err)
 			ok = false
 		}
 	}
@@ -297,12 +222,21 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		}
 		return
 	}
+	s.restart(ctx, program, change, &t)
+}
+
+// restart replaces the operator by a program.
+func (s *session) restart(ctx context.Context, program string, change watch.Change, t *timings) {
 	if s.operator != nil {
 		done := t.start("stop")
 		s.stopOperator()
 		done()
 	}
 	if ctx.Err() != nil {
+		return
+	}
+	if err := s.writeOperatorKubeconfig(); err != nil {
+		s.out.fail("the kubeconfig of the operator cannot be written: %v", err)
 		return
 	}
 	if err := releaseLeases(ctx, s.installer.client); err != nil {
@@ -317,7 +251,7 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		return
 	}
 	s.operator = operator
-	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), &t)
+	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), t)
 }
 
 // sayRequests says what is known of the requests of the operator so far.
@@ -330,69 +264,6 @@ func (s *session) sayRequests() {
 			return
 		}
 	}
-}
-
-// prepare generates and builds at the same time, since most changes do not change what is generated,
-// and builds again if they do. It returns the program.
-func (s *session) prepare(ctx context.Context, t *timings) (program string, ok bool) {
-	program = filepath.Join(s.dir, "operator")
-	next := program + ".new"
-	building, cancel := context.WithCancel(ctx)
-	defer cancel()
-	built := make(chan error, 1)
-	buildDone := t.start("build")
-	go func() { built <- build(building, s.Main, next) }()
-	generateDone := t.start("generate")
-	codeChanged, generateErr := s.generate(ctx)
-	generateDone()
-	if codeChanged {
-		cancel()
-	}
-	err := <-built
-	if codeChanged {
-		err = build(ctx, s.Main, next)
-	}
-	buildDone()
-	switch {
-	case ctx.Err() != nil:
-		return "", false
-	case err != nil:
-		s.out.fail("%v", err)
-		return "", false
-	case generateErr != nil:
-		s.out.fail("%v", generateErr)
-		return "", false
-	}
-	if err := os.Rename(next, program); err != nil {
-		s.out.fail("%v", err)
-		return "", false
-	}
-	return program, true
-}
-
-// generate generates code and manifests, says what has changed, and reports whether Go files have.
-func (s *session) generate(ctx context.Context) (codeChanged bool, err error) {
-	if s.GenerateNothing {
-		return false, nil
-	}
-	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
-	if err != nil {
-		return false, err
-	}
-	s.generated = result
-	for _, w := range result.Warnings {
-		s.out.fail("%s", w)
-	}
-	for _, file := range result.Files {
-		if file.State == generate.Stale {
-			s.out.fail("stale %s: its types are gone; flyball generate --prune removes it", file.Path)
-		}
-	}
-	for _, file := range result.Changed() {
-		s.out.say("%s %s", file.State, file.Path)
-		codeChanged = codeChanged || filepath.Ext(file.Path) == ".go"
-	}
-	return codeChanged, nil
 }
 
 // stopOperator stops the operator, if it runs.

@@ -76,12 +76,28 @@ type WidgetList struct {
 // AddToScheme adds the kinds of this package to a scheme.
 var AddToScheme = (&scheme.Builder{GroupVersion: schema.GroupVersion{Group: "example.com", Version: "v1"}}).
 	Register(&Widget{}, &WidgetList{}).AddToScheme
+-- config/rbac/service_account.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: controller-manager, namespace: system}
+-- config/rbac/role_binding.yaml --
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: manager-rolebinding}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: manager-role}
+subjects:
+- {kind: ServiceAccount, name: controller-manager, namespace: system}
+-- config/rbac/kustomization.yaml --
+resources: [service_account.yaml, role.yaml, role_binding.yaml]
+-- cmd/testdata/greeting --
+hello
 -- cmd/main.go --
 // Command main is an operator for widgets.
 package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -101,6 +117,9 @@ import (
 
 const version = "v1"
 
+//go:embed testdata/greeting
+var greeting string
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Println(err)
@@ -113,6 +132,7 @@ func run() error {
 	if err := child.Start(); err != nil {
 		return err
 	}
+	fmt.Print(greeting)
 	fmt.Println("pids", os.Getpid(), child.Process.Pid)
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -151,6 +171,8 @@ func (validator) ValidateCreate(_ context.Context, widget *v1.Widget) (admission
 func (validator) ValidateUpdate(context.Context, *v1.Widget, *v1.Widget) (admission.Warnings, error) { return nil, nil }
 
 func (validator) ValidateDelete(context.Context, *v1.Widget) (admission.Warnings, error) { return nil, nil }
+
+// +kubebuilder:rbac:groups=example.com,resources=widgets,verbs=get;list;watch
 
 type reconciler struct{ client.Client }
 
@@ -231,7 +253,7 @@ func TestDev(t *testing.T) {
 	done := make(chan error, 1)
 	port := freePort(t)
 	go func() {
-		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", WebhookPort: port, Args: []string{strconv.Itoa(port)},
+		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", RBAC: "config/rbac", WebhookPort: port, Args: []string{strconv.Itoa(port)},
 			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Grace: time.Minute})
 		_ = write.Close()
 	}()
@@ -246,7 +268,10 @@ func TestDev(t *testing.T) {
 	// Deep copies and CRDs are there from the start.
 	w.until("created api/v1/zz_generated.deepcopy.go")
 	w.until("created config/crd/bases/example.com_widgets.yaml")
+	w.until("created config/rbac/role.yaml")
+	w.until("the operator acts as the service account system/controller-manager, with the roles in config/rbac")
 	w.until("CustomResourceDefinition widgets.example.com created")
+	w.until("operator | hello")
 	first := w.pids()
 	w.until("the operator watches widgets: ")
 	cfg, err := clientcmd.BuildConfigFromFlags("", ".flyball/kubeconfig")
@@ -257,6 +282,15 @@ func TestDev(t *testing.T) {
 	if err := c.Create(ctx, widget("v")); err != nil {
 		t.Fatal(err)
 	}
+
+	// It may do what its markers say.
+	w.until("the roles of the operator do not allow it to update widgets/status; this marker does: " +
+		"// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update")
+	w.edit(main, "type reconciler", "// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update\n\ntype reconciler")
+	w.until("updated config/rbac/role.yaml")
+	w.until("ClusterRole manager-role updated")
+	w.pids()
+	w.gone(first)
 	w.untilVersion(c, "v1")
 	w.until("first write: update widgets/status default/v: ")
 	if err := c.Create(ctx, widget("refused")); err == nil || !strings.Contains(err.Error(), "the webhook refuses it") {
@@ -266,10 +300,15 @@ func TestDev(t *testing.T) {
 	// Another version works on the same object.
 	w.edit(main, `version = "v1"`, `version = "v2"`)
 	w.until("changed: cmd/main.go")
-	second := w.pids()
-	w.gone(first)
+	w.pids()
 	w.untilVersion(c, "v2")
 	w.until("first write: update widgets/status default/v: ")
+
+	// What is embedded is part of the source.
+	w.edit("cmd/testdata/greeting", "hello", "good evening")
+	w.until("changed: cmd/testdata/greeting")
+	w.until("operator | good evening")
+	second := w.pids()
 
 	// What does not compile is shown, and the operator runs on.
 	w.edit(main, "Status().Update(ctx, widget)", "Status().Update(ctx, 7)")

@@ -1,43 +1,42 @@
 package dev
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"flyball.dev/cmd/flyball/internal/apply"
-	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/ctrl/client"
 )
 
-// installer installs the definitions and webhook configurations of a project. The webhooks are
+// installer installs the definitions, webhook configurations and roles of a project. The webhooks are
 // called where the operator serves them on this machine.
 type installer struct {
 	client      client.Client
 	definitions dynamic.ResourceInterface
 	crds        string                          // the folder of the CRDs
 	webhooks    string                          // the folder of the webhook configurations
+	rbac        string                          // the folder of the roles, or empty
+	account     *account                        // of the operator, or nil for an administrator
+	accountLine string                          // the last one about the account
 	address     string                          // of the operator's webhook server
 	ca          []byte                          // what its certificate is verified with
 	done        map[string]installed            // by kind and name
@@ -48,7 +47,8 @@ type installer struct {
 // newInstaller returns an installer with a client of an administrator.
 func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
@@ -64,6 +64,11 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
 		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
 		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+		"ServiceAccount":                 func() client.Object { return &corev1.ServiceAccount{} },
+		"Role":                           func() client.Object { return &rbacv1.Role{} },
+		"RoleBinding":                    func() client.Object { return &rbacv1.RoleBinding{} },
+		"ClusterRole":                    func() client.Object { return &rbacv1.ClusterRole{} },
+		"ClusterRoleBinding":             func() client.Object { return &rbacv1.ClusterRoleBinding{} },
 	}}, nil
 }
 
@@ -86,6 +91,11 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 	if err != nil {
 		return nil, err
 	}
+	roles, changes, err := in.readRoles()
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, roles...)
 	var errs []error
 	for _, s := range sources {
 		kind := s.object.GetObjectKind().GroupVersionKind().Kind
@@ -103,11 +113,13 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 			what, err = in.ensure(ctx, s.object)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.file, err))
+			errs = append(errs, fmt.Errorf("the API server rejects it: %s: %w", s.file, err))
 			continue
 		}
 		in.done[key] = installed{content, s.object}
-		changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		if filepath.Dir(s.file) != in.rbac || what == "updated" { // all roles together are a line
+			changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		}
 		if crd, ok := s.object.(*apiextensionsv1.CustomResourceDefinition); ok && what == "updated" {
 			changes = append(changes, in.invalidObjects(ctx, crd)...)
 		}
@@ -131,6 +143,9 @@ const establishTimeout = 10 * time.Second
 
 // ensure creates an object or updates it, and waits until a definition is established.
 func (in *installer) ensure(ctx context.Context, obj client.Object) (what string, err error) {
+	if err := in.ensureNamespace(ctx, obj.GetNamespace()); err != nil {
+		return "", err
+	}
 	existing := obj.DeepCopyObject().(client.Object)
 	switch err = in.client.Get(ctx, client.ObjectKeyFromObject(obj), existing); {
 	case apierrors.IsNotFound(err):
@@ -146,6 +161,18 @@ func (in *installer) ensure(ctx context.Context, obj client.Object) (what string
 	defer cancel()
 	// The control plane writes the status with the definition, so that a conflict is one of the new names.
 	return what, apply.WaitEstablished(ctx, in.definitions, obj.GetName(), "")
+}
+
+// ensureNamespace creates a namespace if it does not exist.
+func (in *installer) ensureNamespace(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	err := in.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // invalidObjects returns the stored objects that a new definition would not admit any more, a line
@@ -176,121 +203,4 @@ func (in *installer) invalidObjects(ctx context.Context, crd *apiextensionsv1.Cu
 		}
 	}
 	return lines
-}
-
-// read reads the manifests.
-func (in *installer) read() ([]source, error) {
-	var err error
-	if in.convert, err = conversionKinds("."); err != nil {
-		return nil, err
-	}
-	var all []source
-	for _, dir := range []string{in.crds, in.webhooks} {
-		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			sources, err := in.readFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
-			all = append(all, sources...)
-		}
-	}
-	return all, nil
-}
-
-// readFile reads the objects of a manifest that are installed.
-func (in *installer) readFile(file string) (all []source, err error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var kind struct {
-			Kind string `json:"kind"`
-		}
-		if err := yaml.Unmarshal(document, &kind); err != nil {
-			return nil, err
-		}
-		newObject := in.scheme[kind.Kind]
-		if newObject == nil {
-			continue
-		}
-		obj := newObject()
-		if err := yaml.UnmarshalStrict(document, obj); err != nil {
-			return nil, err
-		}
-		if err := in.connect(obj); err != nil {
-			return nil, err
-		}
-		all = append(all, source{file, obj})
-	}
-}
-
-// connect makes the API server call the webhooks of an object where the operator serves them.
-func (in *installer) connect(obj client.Object) error {
-	connect := func(name string, c *admissionv1.WebhookClientConfig) error {
-		if c.URL != nil {
-			return nil
-		}
-		if c.Service == nil || c.Service.Path == nil {
-			return fmt.Errorf("webhook %s has neither a URL nor a service with a path", name)
-		}
-		url := "https://" + in.address + *c.Service.Path
-		c.URL, c.Service, c.CABundle = &url, nil, in.ca
-		return nil
-	}
-	var errs []error
-	switch o := obj.(type) {
-	case *admissionv1.MutatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			errs = append(errs, connect(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig))
-		}
-	case *admissionv1.ValidatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			errs = append(errs, connect(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig))
-		}
-	case *apiextensionsv1.CustomResourceDefinition:
-		kind := schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}
-		if in.convert[kind] || o.Spec.Conversion != nil && o.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
-			url := "https://" + in.address + "/convert"
-			o.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-				Strategy: apiextensionsv1.WebhookConverter,
-				Webhook: &apiextensionsv1.WebhookConversion{
-					ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: in.ca},
-					ConversionReviewVersions: []string{"v1"},
-				},
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// conversionKinds returns the kinds with conversion webhooks in the PROJECT file of a folder, if there is
-// one. The generated definitions do not have them: they come from patches of kustomize's.
-func conversionKinds(folder string) (map[schema.GroupKind]bool, error) {
-	project, err := projectfile.Read(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	kinds := map[schema.GroupKind]bool{}
-	for _, r := range project.Resources {
-		if r.Webhooks != nil && r.Webhooks.Conversion {
-			kinds[schema.GroupKind{Group: r.QualifiedGroup(), Kind: r.Kind}] = true
-		}
-	}
-	return kinds, nil
 }

@@ -12,40 +12,36 @@ import (
 // operatorUser is the user as which the operator sends requests.
 const operatorUser = "flyball-dev-operator"
 
-// auditPolicy selects the requests of the operator: what it starts to watch, and what it writes.
+// auditPolicy selects the requests of the operator.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
-- level: None
-  resources:
-  - group: coordination.k8s.io
-  - group: events.k8s.io
-  - resources: [events]
 - level: Metadata
   users: [` + operatorUser + `]
-  verbs: [watch, create, update, patch, delete, deletecollection]
 - level: None
 `
 
 // stale is how long after a change the first write has hardly to do with it.
 const stale = time.Minute
 
-// requests follows what the operator does by the API server's audit log, and says when it watches,
-// and when it first writes: the earliest that can be known of its reconciles from outside.
+// requests follows what the operator does by the API server's audit log. It says when the operator
+// watches, and when it first writes: the earliest that can be known of its reconciles from outside. It
+// also says what RBAC forbids.
 type requests struct {
 	lines chan string // what is to be said; requests do not wait for it
 
 	mu                sync.Mutex
 	since             time.Time
 	watching, written bool
+	forbidden         map[string]bool // the markers that were printed
 }
 
 // restart starts over for a new operator, with times since an edit.
 func (r *requests) restart(since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since, r.watching, r.written = since, false, false
+	r.since, r.watching, r.written, r.forbidden = since, false, false, map[string]bool{}
 }
 
 // Write takes an event of the audit log.
@@ -58,7 +54,11 @@ func (r *requests) Write(line []byte) (int, error) {
 	defer r.mu.Unlock()
 	took := time.Since(r.since)
 	switch {
-	case event.ObjectRef == nil || event.ResponseStatus == nil || event.ResponseStatus.Code >= 400 || r.since.IsZero():
+	case event.ObjectRef == nil || event.ResponseStatus == nil || r.since.IsZero():
+	case event.Annotations["authorization.k8s.io/decision"] == "forbid":
+		r.forbid(event.Verb, event.ObjectRef)
+	case event.ResponseStatus.Code >= 400 || isBookkeeping(event.ObjectRef):
+	case event.Verb == "get" || event.Verb == "list":
 	case event.Verb == "watch":
 		if event.Stage == auditv1.StageResponseStarted && !r.watching {
 			r.watching = true
@@ -74,6 +74,28 @@ func (r *requests) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// isBookkeeping reports whether a resource is written by operators apart from their reconciles.
+func isBookkeeping(ref *auditv1.ObjectReference) bool {
+	return ref.Resource == "leases" && ref.APIGroup == "coordination.k8s.io" || ref.Resource == "events"
+}
+
+// forbid says, once, that RBAC forbids something, and the marker that would allow it.
+func (r *requests) forbid(verb string, ref *auditv1.ObjectReference) {
+	resource := resource(ref)
+	group, verbs := ref.APIGroup, verb
+	if group == "" {
+		group = "core"
+	}
+	if verb == "get" || verb == "list" || verb == "watch" {
+		verbs = "get;list;watch" // a client with a cache needs all of them
+	}
+	marker := fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, verbs)
+	if !r.forbidden[marker] {
+		r.forbidden[marker] = true
+		r.say("the roles of the operator do not allow it to %s %s; this marker does: %s", verb, resource, marker)
+	}
+}
+
 // say hands over a line, or drops it if there are too many.
 func (r *requests) say(format string, args ...any) {
 	select {
@@ -82,12 +104,17 @@ func (r *requests) say(format string, args ...any) {
 	}
 }
 
+// resource returns a resource with its subresource, as roles have it.
+func resource(ref *auditv1.ObjectReference) string {
+	if ref.Subresource == "" {
+		return ref.Resource
+	}
+	return ref.Resource + "/" + ref.Subresource
+}
+
 // name returns the name of what a request is about, as kubectl writes it.
 func name(ref *auditv1.ObjectReference) string {
-	resource := ref.Resource
-	if ref.Subresource != "" {
-		resource += "/" + ref.Subresource
-	}
+	resource := resource(ref)
 	if ref.Namespace != "" {
 		return fmt.Sprintf("%s %s/%s", resource, ref.Namespace, ref.Name)
 	}

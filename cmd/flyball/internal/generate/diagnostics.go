@@ -148,10 +148,11 @@ func oneLine(message string) string {
 // hints say what to do about errors, by what their messages contain.
 var hints = []struct{ contains, hint string }{
 	{"requires go >=", "install that version of Go, or lower the go line of go.mod"},
-	{"go.mod file not found", "run it in the folder of a Go module; go mod init makes one"},
-	{"does not contain main module", "run it in the folder of a Go module; go mod init makes one"},
-	{"cannot find main module", "run it in the folder of a Go module; go mod init makes one"},
+	{"go.mod file not found", "run it in the folder of a project; flyball init makes one"},
+	{"does not contain main module", "run it in the folder of a project; flyball init makes one"},
+	{"cannot find main module", "run it in the folder of a project; flyball init makes one"},
 	{"modules listed in go.work", "add this module to the workspace with go work use ., or set GOWORK=off"},
+	{"matched no packages", "run it in the folder of a project, or name packages, such as ./..."},
 	{"not one of the workspace modules", "add this module to the workspace with go work use ., or set GOWORK=off"},
 	{"executable file not found", "install Go from https://go.dev/dl"},
 	{"no Go files in", "name the folders with Go files, such as paths=./api/..."},
@@ -160,8 +161,8 @@ var hints = []struct{ contains, hint string }{
 	{"unsupported AST kind *ast.ChanType", `channels cannot be in the types of an API`},
 }
 
-// withHint appends to a message what to do.
-func withHint(message string) string {
+// WithHint appends to a message of the go command or of a generator what to do.
+func WithHint(message string) string {
 	for _, h := range hints {
 		if strings.Contains(message, h.contains) {
 			return message + ": " + h.hint
@@ -179,7 +180,7 @@ func (d *Diagnostic) explain(p *project) {
 		definition = lookup(p.Collector.Registry, text)
 	}
 	if definition == nil {
-		d.Message = withHint(d.Message)
+		d.Message = WithHint(d.Message)
 		return
 	}
 	// Errors of parsing a marker end with a position in the marker.

@@ -186,12 +186,12 @@ func pathsOf(args []string) string {
 
 // loadError says what to do about an error of listing packages.
 func loadError(err error) error {
-	message := err.Error()
-	// The package for listing packages wraps what the go command prints.
-	if _, after, ok := strings.Cut(message, "stderr: "); ok {
-		message = after
+	// The package for listing packages wraps what the go command prints, if it runs at all.
+	message, printed, _ := strings.Cut(err.Error(), ": stderr: ")
+	if strings.TrimSpace(printed) != "" {
+		message = printed
 	}
-	return errors.New(withHint(strings.ReplaceAll(strings.TrimSpace(message), "\n", ": ")))
+	return errors.New(WithHint(strings.ReplaceAll(strings.TrimSpace(message), "\n", ": ")))
 }
 
 // relative returns a path relative to the current folder, if it is below it.

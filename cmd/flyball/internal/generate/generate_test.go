@@ -150,6 +150,9 @@ func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
 				`api/v1/widget_types.go:9:2: marker +kubebuilder:validation:XValidation: unknown argument "mesage"; its arguments: ` +
 					`[fieldPath=string], [message=string], [messageExpression=string], [optionalOldSelf=bool], [reason=string], rule=string`,
 			}},
+		{name: "argument", old: "resources=widgets", new: "resorces=widgets", want: []string{
+			`api/v1/widget_types.go:21:1: marker +kubebuilder:rbac: unknown argument "resorces"; its arguments: [groups=string;...], ` +
+				`[namespace=string], [resourceNames=string;...], [resources=string;...], [roleName=string], [urls=string;...], verbs=string;...`}},
 		{name: "types", old: "// +kubebuilder:validation:Minimum=1\n\tSize int `json:\"size\"`", new: "// It is a number.\n\tSize float64 `json:\"size\"`\n\tF func() `json:\"f\"`\n\tName string\n\tU Unknown `json:\"u\"`",
 			want: []string{
 				`api/v1/widget_types.go:9:7: found float, the usage of which is highly discouraged, as support for them varies across ` +
@@ -194,7 +197,7 @@ func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
 
 func TestErrorsOfTheModule(t *testing.T) {
 	for _, test := range []struct{ name, project, want string }{
-		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a Go module; go mod init makes one"},
+		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a project; flyball init makes one"},
 		{"Go too old", "-- go.mod --\nmodule example.com/p\n\ngo 1.999\n-- api/v1/a.go --\npackage v1\n",
 			"requires go >= 1.999 (running go"},
 		{"a workspace of others", "-- go.work --\ngo 1.26\n\nuse ./other\n-- other/go.mod --\nmodule other\n-- go.mod --\nmodule example.com/p\n-- api/v1/a.go --\npackage v1\n",

@@ -407,6 +407,31 @@ func isStandard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
+// TestWebhooksOfSeveralVersions: the tests of each version serve the webhooks of all, as the API server
+// calls them for each object.
+func TestWebhooksOfSeveralVersions(t *testing.T) {
+	folder := newKind(t)
+	second := kind("Order")
+	second.Version = "v2"
+	_, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: second, Resource: true})
+	for _, o := range []KindOptions{kind("Order"), second} {
+		_, webhookErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: o, Defaulting: true})
+		err = errors.Join(err, webhookErr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, other := range map[string]string{"v1": "v2", "v2": "v1"} {
+		suite := read(t, folder, "internal/webhook/"+version+"/webhook_suite_test.go")
+		for _, want := range []string{"\t\tSetupOrderWebhookWithManager,\n", "\t\twebhook" + other + ".SetupOrderWebhookWithManager,\n",
+			"\twebhook" + other + " \"example.com/me/shop/internal/webhook/" + other + "\"\n", "shop" + other + ".AddToScheme(scheme)"} {
+			if strings.Count(suite, want) != 1 {
+				t.Errorf("the suite of %s has not once %q:\n%s", version, want, suite)
+			}
+		}
+	}
+}
+
 // TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
 // the files that are written.
 func TestUnusualNamesCompile(t *testing.T) {

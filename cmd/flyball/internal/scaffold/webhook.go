@@ -216,7 +216,33 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 			return err
 		}
 	}
-	return p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))
+	errs := []error{p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))}
+	for _, v := range d.VersionsOf(d.Resource) {
+		if v.API != nil && v.Webhooks != nil && v.Version != d.Resource.Version {
+			errs = append(errs, extendSuite(p, d.Project, d.Resource, v), extendSuite(p, d.Project, v, d.Resource))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// extendSuite adds the webhooks of another version to what the tests of a version have in common: for an
+// object in any version, the API server calls the webhooks of all of them (matchPolicy: Equivalent).
+func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Resource) error {
+	suite := webhookFolder(project, r) + "/webhook_suite_test.go"
+	if !p.exists(suite) {
+		return nil
+	}
+	f, err := p.load(suite)
+	if err != nil || !strings.Contains(string(f.content), "range []func(ctrl.Manager) error{") {
+		return err // it is somebody else's
+	}
+	name := "webhook" + other.Version
+	return errors.Join(
+		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", alias(other), other.Path)),
+		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(project.Repo, webhookFolder(project, other)))),
+		p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(other))),
+		p.insertGo(suite, "webhook", fmt.Sprintf("\t\t%s.Setup%sWebhookWithManager,\n", name, r.Kind)),
+	)
 }
 
 // renderConversion adds the conversions of a kind to a plan. The hub may exist.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -24,6 +25,9 @@ const quiet = 60 * time.Millisecond
 type Watcher struct {
 	watcher *fsnotify.Watcher
 	matters func(path string) bool
+
+	mu       sync.Mutex
+	included map[string]bool
 }
 
 // New returns a Watcher for those files below a folder that matter. Close must be called.
@@ -41,6 +45,25 @@ func New(dir string, matters func(path string) bool) (*Watcher, error) {
 		return nil, errors.Join(err, watcher.Close())
 	}
 	return w, nil
+}
+
+// Include adds files that matter, also where others are left out. It may be called during Next.
+func (w *Watcher) Include(files []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, file := range files {
+		if w.included[file] {
+			continue
+		}
+		if err := w.watcher.Add(filepath.Dir(file)); err != nil { // once, if it is watched already
+			return err
+		}
+		if w.included == nil {
+			w.included = map[string]bool{}
+		}
+		w.included[file] = true
+	}
+	return nil
 }
 
 // Close stops watching.
@@ -73,7 +96,10 @@ func ignored(name string) bool {
 }
 
 func (w *Watcher) relevant(path string) bool {
-	return !strings.HasPrefix(filepath.Base(path), ".") && w.matters(path)
+	w.mu.Lock()
+	included := w.included[path]
+	w.mu.Unlock()
+	return included || !strings.HasPrefix(filepath.Base(path), ".") && w.matters(path)
 }
 
 // Change is what has changed.

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,36 @@ func TestLinkedFolder(t *testing.T) {
 	want := []string{filepath.Join(link, "api/v1/types.go"), filepath.Join(link, "main.go")}
 	change, err := w.Next(t.Context())
 	if err != nil || !slices.Equal(change.Paths, want) {
+		t.Errorf("%q, %v, and not %q", change.Paths, err, want)
+	}
+}
+
+// TestInclude: files that are included matter, wherever they are.
+func TestInclude(t *testing.T) {
+	folder := t.TempDir()
+	var files []string
+	for _, name := range []string{"testdata/a", "testdata/b", ".hidden"} {
+		file := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	w, err := New(folder, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Include([]string{files[0], files[2]}); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change, err := w.Next(t.Context())
+	if want := []string{files[2], files[0]}; err != nil || !slices.Equal(change.Paths, want) {
 		t.Errorf("%q, %v, and not %q", change.Paths, err, want)
 	}
 }

@@ -1,0 +1,76 @@
+package dev
+
+import (
+	"path/filepath"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"flyball.dev/ctrl/client"
+)
+
+// account is the service account that the operator acts as.
+type account struct{ namespace, name string }
+
+// user returns the name of the account as a user.
+func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
+
+// String returns the account as kubectl writes it with its namespace.
+func (a account) String() string { return a.namespace + "/" + a.name }
+
+// roleFile is the file of a folder of RBAC manifests that is generated from markers.
+const roleFile = "role.yaml"
+
+// accountOf returns the service account to which bindings give the roles that are generated from
+// markers, or nil if none does.
+func accountOf(sources []source) *account {
+	var generated []rbacv1.RoleRef
+	for _, s := range sources {
+		if filepath.Base(s.file) == roleFile {
+			kind := s.object.GetObjectKind().GroupVersionKind().Kind
+			generated = append(generated, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: s.object.GetName()})
+		}
+	}
+	for _, s := range sources {
+		role, subjects := binding(s.object)
+		if !slices.Contains(generated, role) {
+			continue
+		}
+		for _, subject := range subjects {
+			if subject.Kind == rbacv1.ServiceAccountKind {
+				return &account{subject.Namespace, subject.Name}
+			}
+		}
+	}
+	return nil
+}
+
+// binding returns the role and the subjects of a binding, and nothing for other objects.
+func binding(obj client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+	switch b := obj.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return b.RoleRef, b.Subjects
+	case *rbacv1.RoleBinding:
+		return b.RoleRef, b.Subjects
+	}
+	return rbacv1.RoleRef{}, nil
+}
+
+// operatorConfig returns a kubeconfig in which a token stands in place of the credentials, and whose
+// user acts as a service account unless that is nil.
+func operatorConfig(content []byte, token string, as *account) ([]byte, error) {
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, err
+	}
+	for name := range config.AuthInfos {
+		info := &clientcmdapi.AuthInfo{Token: token}
+		if as != nil {
+			info.Impersonate = as.user()
+		}
+		config.AuthInfos[name] = info
+	}
+	return clientcmd.Write(*config)
+}

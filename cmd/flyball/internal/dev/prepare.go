@@ -1,0 +1,93 @@
+package dev
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"flyball.dev/cmd/flyball/internal/generate"
+)
+
+// prepare generates and builds at the same time, since most changes do not change what is generated,
+// and builds again if they do. It returns the program.
+func (s *session) prepare(ctx context.Context, t *timings) (program string, ok bool) {
+	program = filepath.Join(s.dir, "operator")
+	next := program + ".new"
+	building, cancel := context.WithCancel(ctx)
+	defer cancel()
+	built := make(chan error, 1)
+	buildDone := t.start("build")
+	go func() { built <- build(building, s.Main, next) }()
+	listed := make(chan struct{})
+	go func() {
+		defer close(listed)
+		s.watchEmbedded(ctx)
+	}()
+	generateDone := t.start("generate")
+	result, generateErr := s.generate(ctx)
+	generateDone()
+	<-listed
+	codeChanged := result != nil && slices.ContainsFunc(result.Changed(), func(f generate.File) bool {
+		abs, err := filepath.Abs(f.Path)
+		return filepath.Ext(f.Path) == ".go" || err == nil && s.embedded.contains(abs)
+	})
+	if codeChanged {
+		cancel()
+	}
+	err := <-built
+	if codeChanged {
+		err = build(ctx, s.Main, next)
+	}
+	buildDone()
+	switch {
+	case ctx.Err() != nil:
+		return "", false
+	case err != nil:
+		s.out.fail("%v", err)
+		return "", false
+	case generateErr != nil:
+		s.out.fail("%v", generateErr)
+		return "", false
+	}
+	if err := os.Rename(next, program); err != nil {
+		s.out.fail("%v", err)
+		return "", false
+	}
+	return program, true
+}
+
+// watchEmbedded watches the files that the operator embeds.
+func (s *session) watchEmbedded(ctx context.Context) {
+	files, err := s.embedded.update(ctx)
+	if err != nil {
+		return // the build fails, too, and says why
+	}
+	if err := s.watcher.Include(files); err != nil {
+		s.out.fail("embedded files cannot be watched: %v", err)
+	}
+}
+
+// generate generates code and manifests, and says what has changed.
+func (s *session) generate(ctx context.Context) (*generate.Result, error) {
+	if s.GenerateNothing {
+		return nil, nil
+	}
+	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
+	if err != nil {
+		return nil, err
+	}
+	s.generated = result
+	for _, w := range result.Warnings {
+		s.out.fail("%s", w)
+	}
+	for _, file := range result.Files {
+		if file.State == generate.Stale {
+			s.out.fail("stale %s: its types are gone; flyball generate --prune removes it", file.Path)
+		}
+	}
+	for _, file := range result.Changed() {
+		s.out.say("%s %s", file.State, file.Path)
+	}
+	return result, nil
+}
