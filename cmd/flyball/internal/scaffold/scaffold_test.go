@@ -432,6 +432,24 @@ func TestWebhooksOfSeveralVersions(t *testing.T) {
 	}
 }
 
+// TestSuiteOfKubebuilder: Kubebuilder's suite of webhooks is left alone, and the tests do not need it.
+func TestSuiteOfKubebuilder(t *testing.T) {
+	folder := newKind(t)
+	const suite = "internal/webhook/v1/webhook_suite_test.go"
+	const content = "package v1\n\nvar _ = BeforeSuite(func() {\n\t// +kubebuilder:scaffold:webhook\n})\n"
+	write(t, folder, suite, content)
+	if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, folder, suite); got != content {
+		t.Errorf("the suite has changed:\n%s", got)
+	}
+	test := read(t, folder, "internal/webhook/v1/order_webhook_test.go")
+	if strings.Contains(test, "k8sClient") || !strings.Contains(test, "func TestOrderDefaults(") {
+		t.Errorf("the test is\n%s", test)
+	}
+}
+
 // TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
 // the files that are written.
 func TestUnusualNamesCompile(t *testing.T) {

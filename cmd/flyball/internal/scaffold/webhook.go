@@ -63,6 +63,11 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	}
 	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
 		d.Resource = r
+		own, err := hasOwnSuite(p, webhookFolder(project, r))
+		if err != nil {
+			return err
+		}
+		d.Fake = !own
 		if !extend {
 			if err := renderWebhook(p, d, o.Force); err != nil {
 				return err
@@ -175,7 +180,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 	if err := p.render(file, "webhook/webhook.go.tmpl", d, force); err != nil {
 		return err
 	}
-	if r.API != nil || r.Webhooks.Defaulting || r.Webhooks.Validation {
+	if r.API != nil && !d.Fake || r.Webhooks.Defaulting || r.Webhooks.Validation {
 		if err := p.render(strings.TrimSuffix(file, ".go")+"_test.go", "webhook/webhook_test.go.tmpl", d, force); err != nil {
 			return err
 		}
@@ -199,7 +204,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 // renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
 // plan.
 func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
-	if d.API == nil {
+	if d.API == nil || d.Fake {
 		return nil
 	}
 	folder := webhookFolder(d.Project, d.Resource)
@@ -225,16 +230,23 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 	return errors.Join(errs...)
 }
 
+// hasOwnSuite reports whether what the tests of a folder of webhooks have in common is, or will be, that of
+// this package. Kubebuilder's starts with its own test framework, and is left alone.
+func hasOwnSuite(p *plan, folder string) (bool, error) {
+	suite := folder + "/webhook_suite_test.go"
+	if !p.exists(suite) {
+		return true, nil
+	}
+	f, err := p.load(suite)
+	return err == nil && strings.Contains(string(f.content), "range []func(ctrl.Manager) error{"), err
+}
+
 // extendSuite adds the webhooks of another version to what the tests of a version have in common: for an
 // object in any version, the API server calls the webhooks of all of them (matchPolicy: Equivalent).
 func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Resource) error {
 	suite := webhookFolder(project, r) + "/webhook_suite_test.go"
-	if !p.exists(suite) {
-		return nil
-	}
-	f, err := p.load(suite)
-	if err != nil || !strings.Contains(string(f.content), "range []func(ctrl.Manager) error{") {
-		return err // it is somebody else's
+	if own, err := hasOwnSuite(p, webhookFolder(project, r)); err != nil || !own || !p.exists(suite) {
+		return err
 	}
 	name := "webhook" + other.Version
 	return errors.Join(
