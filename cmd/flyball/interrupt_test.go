@@ -17,41 +17,63 @@ import (
 // TestInterruptedInit ends flyball init while go mod tidy runs, in each of the ways in which a terminal
 // or a supervisor does so. Nothing is left in the folder.
 func TestInterruptedInit(t *testing.T) {
-	realGo, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			if ossignal.Ignored(signal) {
 				t.Skip("this process ignores the signal, and so do those that it starts")
 			}
-			folder, bin := t.TempDir(), t.TempDir()
-			fifo := filepath.Join(bin, "fifo")
-			slowGo := "#!/bin/sh\nif [ \"$1\" = mod ]; then : >'" + fifo + "'; exec sleep 1000; fi\nexec '" + realGo + "' \"$@\"\n"
-			if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(bin, "go"), []byte(slowGo), 0o700)); err != nil {
-				t.Fatal(err)
-			}
-			var stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "init", "--repo", "example.com/x", "--project-name", "x")
-			cmd.Dir, cmd.Stderr = folder, &stderr
-			cmd.Env = append(os.Environ(), "FLYBALL_MAIN=1", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := os.ReadFile(fifo); err != nil { // when go mod tidy runs
-				t.Fatal(err)
-			}
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait() // the exit code is checked
-			if code := cmd.ProcessState.ExitCode(); code != interrupted || !strings.Contains(stderr.String(), "interrupted") {
-				t.Errorf("the exit code is %d: %s", code, &stderr)
+			folder := t.TempDir()
+			code, stderr := interruptGo(t, folder, signal, "mod", "init", "--repo", "example.com/x", "--project-name", "x")
+			if code != interrupted || !strings.Contains(stderr, "interrupted") {
+				t.Errorf("the exit code is %d: %s", code, stderr)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 				t.Errorf("%d files are left, %v", len(left), err)
 			}
 		})
 	}
+}
+
+// TestInterruptedWhilePackagesAreListed: flyball dev ends on Ctrl-C, which is no error, and flyball vet
+// with the program that it has started.
+func TestInterruptedWhilePackagesAreListed(t *testing.T) {
+	for args, want := range map[string]int{"dev": 0, "vet ./...": interrupted} {
+		t.Run(args, func(t *testing.T) {
+			code, stderr := interruptGo(t, t.TempDir(), syscall.SIGINT, "list", strings.Fields(args)...)
+			if code != want || want == 0 && stderr != "" {
+				t.Errorf("the exit code is %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
+// interruptGo runs flyball in a folder, sends it a signal when it runs a command of go, and returns its
+// exit code and what it has printed to standard error.
+func interruptGo(t *testing.T, folder string, signal syscall.Signal, command string, args ...string) (code int, printed string) {
+	t.Helper()
+	realGo, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	fifo := filepath.Join(bin, "fifo")
+	slowGo := "#!/bin/sh\nif [ \"$1\" = " + command + " ]; then : >'" + fifo + "'; exec sleep 1000; fi\nexec '" + realGo + "' \"$@\"\n"
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(bin, "go"), []byte(slowGo), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Dir, cmd.Stderr = folder, &stderr
+	cmd.Env = append(os.Environ(), "FLYBALL_MAIN=1", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(fifo); err != nil { // when the command runs
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is returned
+	return cmd.ProcessState.ExitCode(), stderr.String()
 }

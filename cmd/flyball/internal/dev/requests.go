@@ -90,17 +90,19 @@ func (r *requests) forbid(verb string, ref *auditv1.ObjectReference) {
 		verbs = "get;list;watch" // a client with a cache needs all of them
 	}
 	marker := fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, verbs)
-	if !r.forbidden[marker] {
+	const format = "the roles of the operator do not allow it to %s %s; this marker does: %s"
+	if !r.forbidden[marker] && r.say(format, verb, resource, marker) {
 		r.forbidden[marker] = true
-		r.say("the roles of the operator do not allow it to %s %s; this marker does: %s", verb, resource, marker)
 	}
 }
 
-// say hands over a line, or drops it if there are too many.
-func (r *requests) say(format string, args ...any) {
+// say hands over a line, or returns false if there are too many.
+func (r *requests) say(format string, args ...any) bool {
 	select {
 	case r.lines <- fmt.Sprintf(format, args...):
+		return true
 	default:
+		return false
 	}
 }
 
