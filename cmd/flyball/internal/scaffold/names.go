@@ -38,9 +38,9 @@ func checkCoreKind(r *projectfile.Resource) error {
 		versions = append(versions, v.Version)
 	}
 	if len(versions) == 0 {
-		return fmt.Errorf("Kubernetes has no %s: choose another --kind, or create the type with --resource", gvk(r))
+		return fmt.Errorf("%s is not a kind of Kubernetes: choose another --kind, or create the type with --resource", gvk(r))
 	}
-	return fmt.Errorf("Kubernetes has no %s, but %s: choose another --version", gvk(r), strings.Join(versions, ", "))
+	return fmt.Errorf("%s is not a kind of Kubernetes, which has it in %s: choose another --version", gvk(r), strings.Join(versions, ", "))
 }
 
 // regularPlural returns the plural of a kind that controller-gen assumes.
