@@ -82,8 +82,10 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 				return err
 			}
 			report(cmd.OutOrStdout(), changes)
-			fmt.Fprint(cmd.OutOrStdout(), "\nTry it:\n\n  go run ./cmd\n",
-				"  kubectl --kubeconfig .flyball/kubeconfig apply -k config/samples\n")
+			fmt.Fprint(cmd.OutOrStdout(), "\nTry it:\n\n  go run ./cmd\n")
+			if o.Resource {
+				fmt.Fprint(cmd.OutOrStdout(), "  kubectl --kubeconfig .flyball/kubeconfig apply -k config/samples\n")
+			}
 			return nil
 		},
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +52,7 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			setUpLogging(verbosity)
 			o.Args = args
+			signal.Ignore(syscall.SIGPIPE) // the operator and the control plane are stopped first
 			return dev.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}

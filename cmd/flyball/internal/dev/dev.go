@@ -12,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
@@ -60,7 +63,13 @@ type session struct {
 // Run runs the operator of the project in the current folder until ctx ends or the control plane
 // fails. When it returns, the operator and the control plane have ended.
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	s := &session{Options: o, out: newOutput(out)}
+	s.out.closed = cancel
+	if err := checkUnused(o.Kubeconfig); err != nil {
+		return err
+	}
 	if s.Main == "" {
 		if s.Main, err = mainPackage(ctx); ctx.Err() != nil {
 			return nil
@@ -86,6 +95,29 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer func() { err = errors.Join(err, s.plane.Stop()) }()
 	defer s.stopOperator()
 	return s.loop(ctx)
+}
+
+// checkUnused returns an error if a file is the kubeconfig of a control plane that runs: whoever uses it
+// would get another one instead.
+func checkUnused(file string) error {
+	content, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return nil // there is none
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
+	if err != nil {
+		return nil // it is not complete
+	}
+	config.Timeout = 2 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil // it is not complete
+	}
+	if _, err := client.ServerVersion(); err == nil {
+		return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: stop it, or choose another file with --kubeconfig",
+			file, config.Host)
+	}
+	return nil
 }
 
 // isSource reports whether the operator depends on a file.
@@ -171,6 +203,9 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		done := t.start("install")
 		changes, err := s.installer.install(ctx)
 		done()
+		if ctx.Err() != nil {
+			return
+		}
 		for _, line := range changes {
 			s.out.say("%s", line)
 		}
@@ -196,6 +231,9 @@ func (s *session) restart(ctx context.Context, program string, change watch.Chan
 		done := t.start("stop")
 		s.stopOperator()
 		done()
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if err := s.writeOperatorKubeconfig(); err != nil {
 		s.out.fail("the kubeconfig of the operator cannot be written: %v", err)

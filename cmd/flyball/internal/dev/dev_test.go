@@ -2,6 +2,7 @@ package dev
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -355,6 +356,31 @@ func TestDev(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(temporary, "*")); err != nil || len(left) > 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
+	}
+}
+
+// TestStaleFilesAreSaid: after a type is deleted, the build fails in its deep copies, so the reason is said.
+func TestStaleFilesAreSaid(t *testing.T) {
+	testproject.New(t, project)
+	var out bytes.Buffer
+	s := &session{Options: Options{Generate: []string{"object", "crd", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}},
+		out: newOutput(&out)}
+	if _, err := s.generate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "stale") {
+		t.Fatal(out.String())
+	}
+	if err := errors.Join(os.Remove(types), os.WriteFile("api/v1/doc.go", []byte("package v1\n"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.generate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/example.com_widgets.yaml"} {
+		if want := "stale " + path + ": its types are gone; flyball generate --prune removes it"; !strings.Contains(out.String(), want) {
+			t.Errorf("the output has no %q:\n%s", want, out.String())
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ type installer struct {
 	accountLine string                          // the last one about the account
 	address     string                          // of the operator's webhook server
 	ca          []byte                          // what its certificate is verified with
-	done        map[string][]byte               // what is installed, in JSON, by kind and name
+	done        map[string]installed            // by kind and name
 	convert     map[schema.GroupKind]bool       // the kinds with conversion webhooks
 	scheme      map[string]func() client.Object // the kinds that are installed
 }
@@ -60,7 +60,7 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 		return nil, err
 	}
 	definitions := d.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	return &installer{client: c, definitions: definitions, crds: crds, webhooks: webhooks, done: map[string][]byte{}, scheme: map[string]func() client.Object{
+	return &installer{client: c, definitions: definitions, crds: crds, webhooks: webhooks, done: map[string]installed{}, scheme: map[string]func() client.Object{
 		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
 		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
 		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
@@ -70,6 +70,12 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 		"ClusterRole":                    func() client.Object { return &rbacv1.ClusterRole{} },
 		"ClusterRoleBinding":             func() client.Object { return &rbacv1.ClusterRoleBinding{} },
 	}}, nil
+}
+
+// installed is an object as it was installed.
+type installed struct {
+	content []byte        // of the manifest, in JSON
+	answer  client.Object // of the API server
 }
 
 // source is an object with the file that it is from.
@@ -98,15 +104,19 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 		if err != nil {
 			return changes, err
 		}
-		if bytes.Equal(in.done[key], content) {
+		current, err := in.isInstalled(ctx, s.object, in.done[key], content)
+		if current {
 			continue
 		}
-		what, err := in.ensure(ctx, s.object)
+		what := ""
+		if err == nil {
+			what, err = in.ensure(ctx, s.object)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the API server rejects it: %s: %w", s.file, err))
 			continue
 		}
-		in.done[key] = content
+		in.done[key] = installed{content, s.object}
 		if filepath.Dir(s.file) != in.rbac || what == "updated" { // all roles together are a line
 			changes = append(changes, fmt.Sprintf("%s %s", key, what))
 		}
@@ -115,6 +125,17 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 		}
 	}
 	return changes, errors.Join(errs...)
+}
+
+// isInstalled reports whether an object has the content that was installed last, and is still the same
+// in the API server: make undeploy, for one, may have deleted it.
+func (in *installer) isInstalled(ctx context.Context, obj client.Object, last installed, content []byte) (bool, error) {
+	if !bytes.Equal(last.content, content) {
+		return false, nil
+	}
+	now := obj.DeepCopyObject().(client.Object)
+	err := in.client.Get(ctx, client.ObjectKeyFromObject(obj), now)
+	return err == nil && now.GetUID() == last.answer.GetUID() && now.GetGeneration() == last.answer.GetGeneration(), client.IgnoreNotFound(err)
 }
 
 // establishTimeout is how long the API server may take to serve a definition.

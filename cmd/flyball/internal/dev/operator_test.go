@@ -54,6 +54,22 @@ func TestOperatorEndsWithItsParent(t *testing.T) {
 	}
 }
 
+// TestClosedOutput: if nobody reads the output any more, the run is ended, and the operator does not
+// notice.
+func TestClosedOutput(t *testing.T) {
+	read, write := io.Pipe()
+	out := newOutput(write)
+	closed := 0
+	out.closed = func() { closed++ }
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := &lineWriter{output: out, prefix: fromOperator}
+	if n, err := w.Write([]byte("a line\n")); n != len("a line\n") || err != nil || closed != 1 {
+		t.Errorf("%d bytes, %v, closed %d times", n, err, closed)
+	}
+}
+
 // TestLongLines: a line that does not end is not kept in memory for ever.
 func TestLongLines(t *testing.T) {
 	var out bytes.Buffer

@@ -15,6 +15,7 @@ type output struct {
 	mu     sync.Mutex
 	out    io.Writer
 	colour bool
+	closed func() // called if nobody reads the output any more; nil for nothing
 }
 
 // The sources of lines, all of the same length.
@@ -65,9 +66,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 		case !ok:
 			line = w.rest
 		}
-		if err := w.write(line); err != nil {
-			return 0, err
-		}
+		w.write(line)
 		w.rest = after
 	}
 }
@@ -77,16 +76,19 @@ func (w *lineWriter) flush() {
 	w.output.mu.Lock()
 	defer w.output.mu.Unlock()
 	if len(w.rest) > 0 {
-		_ = w.write(w.rest) // there is nobody to tell
+		w.write(w.rest)
 		w.rest = nil
 	}
 }
 
-func (w *lineWriter) write(line []byte) error {
+// write writes a line. An error is that of the reader, such as tee after Ctrl-C, and not of the program
+// that writes, which has to be stopped in order.
+func (w *lineWriter) write(line []byte) {
 	prefix := w.prefix
 	if w.output.colour {
 		prefix = "\x1b[" + w.colour + "m" + prefix + "\x1b[0m"
 	}
-	_, err := fmt.Fprintf(w.output.out, "%s | %s\n", prefix, line)
-	return err
+	if _, err := fmt.Fprintf(w.output.out, "%s | %s\n", prefix, line); err != nil && w.output.closed != nil {
+		w.output.closed()
+	}
 }

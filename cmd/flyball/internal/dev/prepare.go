@@ -81,6 +81,11 @@ func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 	for _, w := range result.Warnings {
 		s.out.fail("%s", w)
 	}
+	for _, file := range result.Files {
+		if file.State == generate.Stale {
+			s.out.fail("stale %s: its types are gone; flyball generate --prune removes it", file.Path)
+		}
+	}
 	for _, file := range result.Changed() {
 		s.out.say("%s %s", file.State, file.Path)
 	}

@@ -196,12 +196,12 @@ func (d Diagnostics) merge() Diagnostics {
 		if n := len(merged); n > 0 && next.marker != "" {
 			last := &merged[n-1]
 			if last.File == next.File && last.Line == next.Line && last.marker == next.marker {
-				if last.Message != next.Message && !strings.HasPrefix(next.Message, extraArguments) {
-					if strings.HasPrefix(last.Message, extraArguments) {
-						last.Message = next.Message
-					} else {
-						last.Message += ", " + next.Message
-					}
+				switch {
+				case strings.Contains(last.Message, next.Message), follows(next.Message) && !follows(last.Message):
+				case follows(last.Message) && !follows(next.Message):
+					last.Message = next.Message
+				default:
+					last.Message += ", " + next.Message
 				}
 				continue
 			}
@@ -215,8 +215,11 @@ func (d Diagnostics) merge() Diagnostics {
 	return slices.Compact(merged)
 }
 
-// extraArguments is how an error starts that follows from another.
-const extraArguments = "extra arguments provided"
+// follows reports whether an error of a marker may follow from another one of it: the rest of the marker is
+// not parsed.
+func follows(message string) bool {
+	return strings.HasPrefix(message, "extra arguments provided") || strings.HasPrefix(message, "missing argument")
+}
 
 // markerAt returns the marker that starts at a place in a file.
 func markerAt(file string, line, column int) (text string, ok bool) {

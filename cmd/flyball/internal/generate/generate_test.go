@@ -150,6 +150,9 @@ func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
 				`api/v1/widget_types.go:9:2: marker +kubebuilder:validation:XValidation: unknown argument "mesage"; its arguments: ` +
 					`[fieldPath=string], [message=string], [messageExpression=string], [optionalOldSelf=bool], [reason=string], rule=string`,
 			}},
+		{name: "argument", old: "resources=widgets", new: "resorces=widgets", want: []string{
+			`api/v1/widget_types.go:21:1: marker +kubebuilder:rbac: unknown argument "resorces"; its arguments: [groups=string;...], ` +
+				`[namespace=string], [resourceNames=string;...], [resources=string;...], [roleName=string], [urls=string;...], verbs=string;...`}},
 		{name: "types", old: "// +kubebuilder:validation:Minimum=1\n\tSize int `json:\"size\"`", new: "// It is a number.\n\tSize float64 `json:\"size\"`\n\tF func() `json:\"f\"`\n\tName string\n\tU Unknown `json:\"u\"`",
 			want: []string{
 				`api/v1/widget_types.go:9:7: found float, the usage of which is highly discouraged, as support for them varies across ` +

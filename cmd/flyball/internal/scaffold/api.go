@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	gopath "path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +61,7 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	if existing := project.Find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
 		if o.Resource && existing.API != nil && !o.Force {
 			return nil, fmt.Errorf("%s exists already, in %s: choose another --kind or --version, or overwrite it with --force",
-				gvk(r), typesFile(project, existing))
+				gvk(r), withLine(folder, typesFile(project, existing), "type "+r.Kind+" "))
 		}
 		r = existing
 	} else {
@@ -67,7 +69,7 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	}
 	if withController && controlled && !o.Force {
 		return nil, fmt.Errorf("%s has a controller already, in %s: leave it with --controller=false, or overwrite it with --force",
-			gvk(r), controllerFile(project, r))
+			gvk(r), withLine(folder, controllerFile(project, r), "type "+r.Kind+"Reconciler "))
 	}
 	if err := checkGroups(project, r); err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func apply(ctx context.Context, folder string, project *projectfile.Project, o K
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{folder: folder}
+	p := &plan{folder: folder, canForce: true}
 	if err := render(p, data{Project: project, Boilerplate: header}); err != nil {
 		return nil, err
 	}
@@ -152,6 +154,10 @@ func (o *KindOptions) resource(project *projectfile.Project, own bool) (*project
 		r.Path = gopath.Join(project.Repo, apiFolder(project, r))
 	case core:
 		r.Core, r.Domain, r.Path = true, domain, gopath.Join("k8s.io/api", o.Group, o.Version)
+		if err := validate(r); err != nil {
+			return nil, err
+		}
+		return r, checkCoreKind(r)
 	default:
 		if err := validate(r); err != nil {
 			return nil, err
@@ -228,6 +234,22 @@ func checkCollisions(project *projectfile.Project, r *projectfile.Resource) erro
 }
 
 // The folders and files of a kind.
+
+// withLine returns the place of a declaration: the file, and the number of its first line that begins with
+// a text, if there is one.
+func withLine(folder, path, declaration string) string {
+	content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(path)))
+	if err != nil {
+		return path
+	}
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		if number++; strings.HasPrefix(line, declaration) {
+			return fmt.Sprintf("%s:%d", path, number)
+		}
+	}
+	return path
+}
 
 func apiFolder(p *projectfile.Project, r *projectfile.Resource) string {
 	if folder, ok := strings.CutPrefix(r.Path, p.Repo+"/"); ok {

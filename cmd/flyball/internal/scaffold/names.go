@@ -11,7 +11,9 @@ import (
 
 	"github.com/gobuffalo/flect"
 	"golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
@@ -22,6 +24,23 @@ var coreGroups = map[string]string{
 	"authorization": "k8s.io", "autoscaling": "", "batch": "", "certificates": "k8s.io", "coordination": "k8s.io",
 	"core": "", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io", "policy": "",
 	"rbac": "authorization.k8s.io", "resource": "k8s.io", "scheduling": "k8s.io", "storage": "k8s.io",
+}
+
+// checkCoreKind returns an error if Kubernetes does not have a kind in one of its groups. Groups that no
+// API server stores objects of are not in the scheme, and are not checked.
+func checkCoreKind(r *projectfile.Resource) error {
+	kind := schema.GroupKind{Group: r.QualifiedGroup(), Kind: r.Kind}
+	if !scheme.Scheme.IsGroupRegistered(kind.Group) || scheme.Scheme.Recognizes(kind.WithVersion(r.Version)) {
+		return nil
+	}
+	var versions []string
+	for _, v := range scheme.Scheme.VersionsForGroupKind(kind) {
+		versions = append(versions, v.Version)
+	}
+	if len(versions) == 0 {
+		return fmt.Errorf("%s is not a kind of Kubernetes: choose another --kind, or create the type with --resource", gvk(r))
+	}
+	return fmt.Errorf("%s is not a kind of Kubernetes, which has it in %s: choose another --version", gvk(r), strings.Join(versions, ", "))
 }
 
 // regularPlural returns the plural of a kind that controller-gen assumes.

@@ -15,6 +15,8 @@ import (
 type plan struct {
 	folder string
 	files  []*file
+	// canForce says that the command has the flag --force.
+	canForce bool
 }
 
 // file is a file of a plan. Its path is relative to the folder, with slashes.
@@ -75,6 +77,9 @@ func (p *plan) create(path string, content []byte, force bool) error {
 		return err
 	}
 	if f.content != nil && !force {
+		if !p.canForce {
+			return fmt.Errorf("%s exists already: move it away, or make the project in another folder", path)
+		}
 		return fmt.Errorf("%s exists already: move it away, or use --force to overwrite it", path)
 	}
 	f.content = content

@@ -30,7 +30,7 @@ type data struct {
 	License   string
 	Owner     string
 	Year      int
-	// Fake says that the test of a controller uses the fake client.
+	// Fake says that tests do not have an API server: that of a controller uses the fake client.
 	Fake bool
 }
 

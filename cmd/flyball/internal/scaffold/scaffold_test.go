@@ -3,6 +3,9 @@ package scaffold
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -130,7 +133,7 @@ func TestInitBadInput(t *testing.T) {
 		{"a file", map[string]string{"main.go": "package main"}, nil, "the folder is not empty: it has main.go"},
 		{"a folder", map[string]string{"cmd/x.go": "package main"}, nil, "the folder is not empty: it has cmd"},
 		{"a project", map[string]string{"PROJECT": ""}, nil, "PROJECT exists already"},
-		{"a workflow that exists", map[string]string{".github/workflows/test.yml": ""}, nil, ".github/workflows/test.yml exists already"},
+		{"a workflow that exists", map[string]string{".github/workflows/test.yml": ""}, nil, ".github/workflows/test.yml exists already: move it away, or make the project in another folder"},
 		{"a domain", nil, func(o *InitOptions) { o.Domain = "Example.com" }, `--domain "Example.com" is invalid: a lowercase RFC 1123 subdomain must`},
 		{"no domain", nil, func(o *InitOptions) { o.Domain = "" }, `--domain "" is invalid`},
 		{"a name", nil, func(o *InitOptions) { o.Name = "my_shop" }, `--project-name "my_shop" is invalid: a lowercase RFC 1123 label must`},
@@ -245,7 +248,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestCreateAPIBadInput(t *testing.T) {
-	no := false
+	yes, no := true, false
 	order := func() APIOptions { return APIOptions{KindOptions: kind("Order"), Resource: true} }
 	for _, tt := range []struct {
 		name    string
@@ -253,7 +256,7 @@ func TestCreateAPIBadInput(t *testing.T) {
 		options func(*APIOptions)
 		want    string
 	}{
-		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go"},
+		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go:50: choose another"},
 		{"a group", nil, func(o *APIOptions) { o.Group = "Shop" }, `--group "Shop" is invalid: a lowercase RFC 1123 subdomain must`},
 		{"a long group", nil, func(o *APIOptions) { o.Group = strings.Repeat("a.", 125) + "a" }, "must be no more than 253"},
 		{"another group", nil, func(o *APIOptions) { o.Group = "other" }, "the project has the group shop.example.com, and its layout is for one group: change it with flyball edit --multigroup"},
@@ -273,6 +276,14 @@ func TestCreateAPIBadInput(t *testing.T) {
 		{"nothing to do", nil, func(o *APIOptions) { o.Resource, o.Controller = false, &no }, "there is nothing to do"},
 		{"another scope", nil, func(o *APIOptions) { o.Version, o.ClusterScoped = "v2", true }, "must have the same scope: --namespaced=true"},
 		{"another plural", nil, func(o *APIOptions) { o.Version, o.Plural = "v2", "ordres" }, "must have the same plural: --plural=orders"},
+		{"a controller of another version", nil, func(o *APIOptions) { o.Version, o.Controller = "v2", &yes },
+			"has a controller already, in internal/controller/order_controller.go:35: leave it"},
+		{"a kind that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Kind, o.Resource = "apps", "Deploymant", false },
+			"apps/v1 Deploymant is not a kind of Kubernetes: choose another --kind, or create the type with --resource"},
+		{"a version that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Version, o.Kind, o.Resource = "batch", "v2", "CronJob", false },
+			"batch/v2 CronJob is not a kind of Kubernetes, which has it in v1, v1beta1: choose another --version"},
+		{"no version of a kind of Kubernetes", nil, func(o *APIOptions) { o.Group, o.Version, o.Kind, o.Resource = "core", "", "Pod", false },
+			"--version is required"},
 		{"an unknown kind", nil, func(o *APIOptions) { o.Kind, o.Resource = "Item", false }, "shop.example.com/v1 Item is neither a kind of this project nor of Kubernetes"},
 		{"a domain without a path", nil, func(o *APIOptions) { o.ExternalAPIDomain = "io" }, "need --external-api-path"},
 		{"an external type of its own", nil, func(o *APIOptions) { o.ExternalAPIPath = "example.com/x" }, "set --resource=false"},
@@ -343,6 +354,99 @@ func TestLineEndings(t *testing.T) {
 		if strings.Count(content, "\n") != strings.Count(content, "\r\n") {
 			t.Errorf("%s has line endings of both kinds", path)
 		}
+	}
+}
+
+// TestImportsPassTheLinter: packages of the standard library are apart from others, as goimports has
+// them, and each is imported once.
+func TestImportsPassTheLinter(t *testing.T) {
+	for _, runtime := range []string{projectfile.RuntimeFlyball, projectfile.RuntimeControllerRuntime} {
+		folder := t.TempDir()
+		o := initOptions()
+		o.Runtime = runtime
+		_, err := Init(t.Context(), folder, o)
+		for _, version := range []string{"v1", "v2"} {
+			order := KindOptions{Group: "shop", Version: version, Kind: "Order"}
+			_, createErr := CreateAPI(t.Context(), folder, APIOptions{KindOptions: order, Resource: true})
+			err = errors.Join(err, createErr)
+		}
+		pod := KindOptions{Group: "core", Version: "v1", Kind: "Pod"}
+		_, podErr := CreateAPI(t.Context(), folder, APIOptions{KindOptions: pod})
+		_, defaultingErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: pod, Defaulting: true})
+		_, webhookErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true,
+			Validation: true, Conversion: true, Spoke: []string{"v2"}})
+		if err := errors.Join(err, podErr, defaultingErr, webhookErr); err != nil {
+			t.Fatal(err)
+		}
+		for path, content := range tree(t, folder) {
+			if filepath.Ext(path) != ".go" {
+				continue
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, content, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, spec := range file.Imports[min(1, len(file.Imports)):] {
+				before := file.Imports[i]
+				if slices.ContainsFunc(file.Imports[:i+1], func(s *ast.ImportSpec) bool { return s.Path.Value == spec.Path.Value }) {
+					t.Errorf("%s: %s is imported twice", path, spec.Path.Value)
+				}
+				adjacent := files.Position(before.End()).Line+1 == files.Position(spec.Pos()).Line
+				if adjacent && isStandard(before.Path.Value) != isStandard(spec.Path.Value) {
+					t.Errorf("%s: %s and %s are in one group", path, before.Path.Value, spec.Path.Value)
+				}
+			}
+		}
+	}
+}
+
+// isStandard reports whether an import path, in quotes, is of the standard library.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// TestWebhooksOfSeveralVersions: the tests of each version serve the webhooks of all, as the API server
+// calls them for each object.
+func TestWebhooksOfSeveralVersions(t *testing.T) {
+	folder := newKind(t)
+	second := kind("Order")
+	second.Version = "v2"
+	_, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: second, Resource: true})
+	for _, o := range []KindOptions{kind("Order"), second} {
+		_, webhookErr := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: o, Defaulting: true})
+		err = errors.Join(err, webhookErr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, other := range map[string]string{"v1": "v2", "v2": "v1"} {
+		suite := read(t, folder, "internal/webhook/"+version+"/webhook_suite_test.go")
+		for _, want := range []string{"\t\tSetupOrderWebhookWithManager,\n", "\t\twebhook" + other + ".SetupOrderWebhookWithManager,\n",
+			"\twebhook" + other + " \"example.com/me/shop/internal/webhook/" + other + "\"\n", "shop" + other + ".AddToScheme(scheme)"} {
+			if strings.Count(suite, want) != 1 {
+				t.Errorf("the suite of %s has not once %q:\n%s", version, want, suite)
+			}
+		}
+	}
+}
+
+// TestSuiteOfKubebuilder: Kubebuilder's suite of webhooks is left alone, and the tests do not need it.
+func TestSuiteOfKubebuilder(t *testing.T) {
+	folder := newKind(t)
+	const suite = "internal/webhook/v1/webhook_suite_test.go"
+	const content = "package v1\n\nvar _ = BeforeSuite(func() {\n\t// +kubebuilder:scaffold:webhook\n})\n"
+	write(t, folder, suite, content)
+	if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, folder, suite); got != content {
+		t.Errorf("the suite has changed:\n%s", got)
+	}
+	test := read(t, folder, "internal/webhook/v1/order_webhook_test.go")
+	if strings.Contains(test, "k8sClient") || !strings.Contains(test, "func TestOrderDefaults(") {
+		t.Errorf("the test is\n%s", test)
 	}
 }
 
@@ -424,7 +528,7 @@ func TestCreateWebhookBadInput(t *testing.T) {
 		if _, err := CreateWebhook(t.Context(), folder, o); err != nil {
 			t.Fatal(err)
 		}
-		testUnchanged(t, folder, "has webhooks already, in internal/webhook/v1/order_webhook.go", func(ctx context.Context) error {
+		testUnchanged(t, folder, "has webhooks already, in internal/webhook/v1/order_webhook.go:28: add the others there", func(ctx context.Context) error {
 			_, err := CreateWebhook(ctx, folder, o)
 			return err
 		})
@@ -466,7 +570,7 @@ func TestUsersChangesAreKept(t *testing.T) {
 	}
 	for path, texts := range map[string][]string{
 		"cmd/main.go": {"\tmine()\n", "\tandMine()\n", "&controller.OrderReconciler{", "&controller.ItemReconciler{",
-			"webhookshopv1.SetupItemWebhookWithManager(mgr)"},
+			"webhookv1.SetupItemWebhookWithManager(mgr)"},
 		"config/default/kustomization.yaml": {"- ../prometheus # mine\n", "- ../crd\n", "- ../webhook\n", "- path: manager_webhook_patch.yaml\n  target:\n    kind: Deployment\n"},
 		"config/rbac/kustomization.yaml":    {"  - role.yaml # mine\n", "  - item_viewer_role.yaml\n"},
 	} {

@@ -44,7 +44,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	// Conversion does not need a change of the code of other webhooks.
 	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
 	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
-		gvk(r), webhookFile(project, r))
+		gvk(r), withLine(folder, webhookFile(project, r), "func Setup"+r.Kind+"WebhookWithManager("))
 	switch {
 	case extend:
 		r.Webhooks.Conversion = true
@@ -63,6 +63,11 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	}
 	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
 		d.Resource = r
+		own, err := hasOwnSuite(p, webhookFolder(project, r))
+		if err != nil {
+			return err
+		}
+		d.Fake = !own
 		if !extend {
 			if err := renderWebhook(p, d, o.Force); err != nil {
 				return err
@@ -175,12 +180,15 @@ func renderWebhook(p *plan, d data, force bool) error {
 	if err := p.render(file, "webhook/webhook.go.tmpl", d, force); err != nil {
 		return err
 	}
-	if r.API != nil || r.Webhooks.Defaulting || r.Webhooks.Validation {
+	if r.API != nil && !d.Fake || r.Webhooks.Defaulting || r.Webhooks.Validation {
 		if err := p.render(strings.TrimSuffix(file, ".go")+"_test.go", "webhook/webhook_test.go.tmpl", d, force); err != nil {
 			return err
 		}
 	}
-	name := "webhook" + alias(r)
+	name := "webhook" + r.Version // one package has the webhooks of all groups
+	if d.MultiGroup && r.Group != "" {
+		name = "webhook" + alias(r)
+	}
 	return errors.Join(
 		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
 		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
@@ -196,7 +204,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 // renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
 // plan.
 func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
-	if d.API == nil {
+	if d.API == nil || d.Fake {
 		return nil
 	}
 	folder := webhookFolder(d.Project, d.Resource)
@@ -213,7 +221,40 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 			return err
 		}
 	}
-	return p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))
+	errs := []error{p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))}
+	for _, v := range d.VersionsOf(d.Resource) {
+		if v.API != nil && v.Webhooks != nil && v.Version != d.Resource.Version {
+			errs = append(errs, extendSuite(p, d.Project, d.Resource, v), extendSuite(p, d.Project, v, d.Resource))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hasOwnSuite reports whether what the tests of a folder of webhooks have in common is, or will be, that of
+// this package. Kubebuilder's starts with its own test framework, and is left alone.
+func hasOwnSuite(p *plan, folder string) (bool, error) {
+	suite := folder + "/webhook_suite_test.go"
+	if !p.exists(suite) {
+		return true, nil
+	}
+	f, err := p.load(suite)
+	return err == nil && strings.Contains(string(f.content), "range []func(ctrl.Manager) error{"), err
+}
+
+// extendSuite adds the webhooks of another version to what the tests of a version have in common: for an
+// object in any version, the API server calls the webhooks of all of them (matchPolicy: Equivalent).
+func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Resource) error {
+	suite := webhookFolder(project, r) + "/webhook_suite_test.go"
+	if own, err := hasOwnSuite(p, webhookFolder(project, r)); err != nil || !own || !p.exists(suite) {
+		return err
+	}
+	name := "webhook" + other.Version
+	return errors.Join(
+		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", alias(other), other.Path)),
+		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(project.Repo, webhookFolder(project, other)))),
+		p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(other))),
+		p.insertGo(suite, "webhook", fmt.Sprintf("\t\t%s.Setup%sWebhookWithManager,\n", name, r.Kind)),
+	)
 }
 
 // renderConversion adds the conversions of a kind to a plan. The hub may exist.
