@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	tenancyv1 "flyball.dev/examples/applicationnamespace/api/v1"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
@@ -40,14 +39,14 @@ func (w *world) writes() (n int) {
 
 // unchanged returns an error if the operator writes anything because of what do does.
 func (w *world) unchanged(ctx context.Context, do func() error) error {
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	before := w.writes()
 	if err := do(); err != nil {
 		return err
 	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	if n := w.writes() - before; n > 0 {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	migrationv1 "flyball.dev/examples/batch/api/v1"
 	"flyball.dev/examples/batch/internal/controller"
 	"flyball.dev/examples/internal/await"
@@ -53,10 +52,8 @@ func (w *world) reason(ctx context.Context, m *migrationv1.Migration, reason str
 
 // jobs waits until the operator has nothing to do, and checks that a Migration has these Jobs.
 func (w *world) jobs(ctx context.Context, m *migrationv1.Migration, names ...string) error {
-	if w.operator != nil {
-		if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
-			return err
-		}
+	if err := w.operator.Idle(ctx); err != nil {
+		return err
 	}
 	list := &batchv1.JobList{}
 	if err := w.Client.List(ctx, list, client.InNamespace(example.Namespace)); err != nil {
@@ -109,8 +106,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	if w.operator, err = w.Start(ctx); err != nil {
 		return err
 	}
-	_, err = manager.WaitIdle(ctx, w.operator.Manager)
-	return err
+	return w.operator.Idle(ctx)
 }
 
 // restart stops the operator and starts it again.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	certsv1 "flyball.dev/examples/certificates/api/v1"
 	"flyball.dev/examples/certificates/internal/controller"
 	"flyball.dev/examples/certificates/internal/issuer"
@@ -218,7 +217,7 @@ func (w *world) restarted(ctx context.Context) (err error) {
 	if w.operator, err = w.Start(ctx); err != nil {
 		return err
 	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	after, err := w.issued(ctx)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	patchesv1 "flyball.dev/examples/patches/api/v1"
@@ -176,7 +175,7 @@ func (w *world) unchanged(ctx context.Context, do func() error) error {
 
 // writes returns the number of writes of the operators, when the present one has nothing left to do.
 func (w *world) writes(ctx context.Context) (n int, err error) {
-	_, err = manager.WaitIdle(ctx, w.operator.Manager)
+	err = w.operator.Idle(ctx)
 	for _, r := range w.Reconciles.Ended() {
 		n += len(r.Writes)
 	}

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/podguard/internal/controller"
@@ -96,7 +95,7 @@ func (w *world) report(ctx context.Context, pod *corev1.Pod, usage string) error
 
 // stays waits until the operator has seen all changes, and returns an error if the pod is deleted.
 func (w *world) stays(ctx context.Context, pod *corev1.Pod) error {
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	now := &corev1.Pod{}
@@ -221,7 +220,7 @@ func (w *world) terminating(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	if err := w.event(ctx, pod, "MemoryExceeded", "it uses 300Mi"); err != nil {

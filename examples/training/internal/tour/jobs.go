@@ -50,7 +50,7 @@ func (w *world) create(ctx context.Context) error {
 }
 
 func (w *world) restarted(ctx context.Context) error {
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	before, err := w.ResourceVersions(ctx, example.Namespace)
@@ -128,7 +128,7 @@ func (w *world) succeeded(ctx context.Context) error {
 	if err := await.Gone(ctx, w.Client, pods["one-worker-0"]); err != nil {
 		return err
 	}
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	after, err := w.running(ctx, w.job, 2)

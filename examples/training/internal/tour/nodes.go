@@ -94,7 +94,7 @@ func (w *world) onNodes(ctx context.Context) error {
 
 // quiet waits until the operator has nothing to do, and remembers how many reconciles have ended.
 func (w *world) quiet(ctx context.Context) error {
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	w.reconciles = len(w.Reconciles.Ended())
@@ -113,7 +113,7 @@ func (w *world) onlyReconciled(ctx context.Context, job *trainingv1.TrainingJob)
 	}); err != nil {
 		return err
 	}
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	for _, r := range w.Reconciles.Ended()[w.reconciles:] {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	trainingv1 "flyball.dev/examples/training/api/v1"
@@ -116,11 +115,5 @@ func (w *world) start(ctx context.Context) (err error) {
 	if w.operator, err = w.Start(ctx); err != nil {
 		return err
 	}
-	return w.idle(ctx)
-}
-
-// idle waits until the operator has nothing to do.
-func (w *world) idle(ctx context.Context) error {
-	_, err := manager.WaitIdle(ctx, w.operator.Manager)
-	return err
+	return w.operator.Idle(ctx)
 }
