@@ -29,32 +29,6 @@ func (w *world) start(ctx context.Context) (err error) {
 	return err
 }
 
-// writes returns the number of writes of the operators until now.
-func (w *world) writes() (n int) {
-	for _, r := range w.Reconciles.Ended() {
-		n += len(r.Writes)
-	}
-	return n
-}
-
-// unchanged returns an error if the operator writes anything because of what do does.
-func (w *world) unchanged(ctx context.Context, do func() error) error {
-	if err := w.operator.Idle(ctx); err != nil {
-		return err
-	}
-	before := w.writes()
-	if err := do(); err != nil {
-		return err
-	}
-	if err := w.operator.Idle(ctx); err != nil {
-		return err
-	}
-	if n := w.writes() - before; n > 0 {
-		return fmt.Errorf("the operator has written %d times", n)
-	}
-	return nil
-}
-
 // newApp returns an ApplicationNamespace for the Namespace of that name.
 func newApp(name, namespace string, policy tenancyv1.DeletionPolicy) *tenancyv1.ApplicationNamespace {
 	return &tenancyv1.ApplicationNamespace{

@@ -94,24 +94,15 @@ func (w *world) change(ctx context.Context, m *migrationv1.Migration, change fun
 	return w.Client.Patch(ctx, m, before)
 }
 
-// stop stops the operator.
-func (w *world) stop() error {
-	o := w.operator
-	w.operator = nil
-	return o.Stop()
-}
-
 // start starts the operator, and waits until it has nothing to do.
 func (w *world) start(ctx context.Context) (err error) {
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	return w.operator.Idle(ctx)
+	w.operator, err = w.StartIdle(ctx)
+	return err
 }
 
 // restart stops the operator and starts it again.
 func (w *world) restart(ctx context.Context) error {
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	return w.start(ctx)

@@ -214,10 +214,7 @@ func (w *world) restarted(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	if err := w.operator.Idle(ctx); err != nil {
+	if w.operator, err = w.StartIdle(ctx); err != nil {
 		return err
 	}
 	after, err := w.issued(ctx)

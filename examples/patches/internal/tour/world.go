@@ -156,28 +156,3 @@ func (w *world) container(ctx context.Context, name, image string, variables map
 		return ""
 	})
 }
-
-// unchanged returns an error if the operator writes anything because of what do does.
-func (w *world) unchanged(ctx context.Context, do func() error) error {
-	before, err := w.writes(ctx)
-	if err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	after, err := w.writes(ctx)
-	if err == nil && after != before {
-		err = fmt.Errorf("the operator has written %d times", after-before)
-	}
-	return err
-}
-
-// writes returns the number of writes of the operators, when the present one has nothing left to do.
-func (w *world) writes(ctx context.Context) (n int, err error) {
-	err = w.operator.Idle(ctx)
-	for _, r := range w.Reconciles.Ended() {
-		n += len(r.Writes)
-	}
-	return n, err
-}

@@ -57,7 +57,7 @@ func (w *world) restarted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if err := w.start(ctx); err != nil {
@@ -86,7 +86,7 @@ func (w *world) deleted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if err := w.Client.Delete(ctx, before["one-worker-1"]); err != nil {

@@ -103,17 +103,8 @@ func (w *world) end(ctx context.Context, pod *corev1.Pod, outcome string) error 
 	return w.Client.Patch(ctx, pod, before)
 }
 
-// stop stops the operator.
-func (w *world) stop() error {
-	o := w.operator
-	w.operator = nil
-	return o.Stop()
-}
-
 // start starts the operator, and waits until it has nothing to do.
 func (w *world) start(ctx context.Context) (err error) {
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	return w.operator.Idle(ctx)
+	w.operator, err = w.StartIdle(ctx)
+	return err
 }
