@@ -116,7 +116,8 @@ type TrainingJobStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are the conditions of the TrainingJob. Running is true while all Pods that have not
-	// succeeded run. Complete and Failed are true when it has ended, and stay true.
+	// succeeded run, and false with the reason NameTaken while a Pod or Service of somebody else has a
+	// name. Complete and Failed are true when it has ended, and stay true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -27,7 +27,7 @@ func Steps(shared *example.World) []example.Step {
 		step("the node is ready again in time: nothing is replaced", w.readinessChanges(corev1.ConditionTrue)),
 		step("it is not ready for too long: its Pods are replaced on another node", w.nodeLost),
 		step("the other node is deleted: only the other TrainingJob is reconciled, its Pods replaced", w.nodeDeleted),
-		step("a Pod of somebody else has the name: left alone, with an event", w.nameTaken),
+		step("a Pod or a Service of somebody else has the name: left alone, the status says so; free again: created", w.nameTaken),
 		step("another number of workers, or a name that cannot be a Service's, is rejected", w.rejected),
 		step("the TrainingJob is deleted: its Pods and its Service are garbage collected", w.collected),
 	}
