@@ -15,6 +15,7 @@ type MLModelDeploymentSpec struct {
 
 	// Replicas is the number of servers.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`

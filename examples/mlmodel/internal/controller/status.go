@@ -28,7 +28,7 @@ func (r *MLModelDeploymentReconciler) updateStatus(ctx context.Context, model *m
 	status.Selector = labels.FormatLabels(labelsFor(model))
 	status.ObservedGeneration = model.Generation
 	ready.ObservedGeneration = model.Generation
-	changed := !meta.IsStatusConditionPresentAndEqual(before.Conditions, ready.Type, ready.Status)
+	was := meta.FindStatusCondition(before.Conditions, ready.Type)
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if equality.Semantic.DeepEqual(before, status) {
 		return nil
@@ -36,9 +36,13 @@ func (r *MLModelDeploymentReconciler) updateStatus(ctx context.Context, model *m
 	if err := r.Status().Update(ctx, model); err != nil {
 		return err
 	}
-	if changed {
+	if was == nil || was.Reason != ready.Reason {
 		log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "because", ready.Message)
-		r.Recorder.Eventf(model, nil, corev1.EventTypeNormal, ready.Reason, "Observe", "%s", ready.Message)
+		kind := corev1.EventTypeNormal
+		if ready.Reason == "NameTaken" || ready.Reason == "ReconcileFailed" {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(model, nil, kind, ready.Reason, "Observe", "%s", ready.Message)
 	}
 	return nil
 }
