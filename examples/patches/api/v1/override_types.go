@@ -69,6 +69,8 @@ const (
 	ReasonDeploymentNotFound = "DeploymentNotFound"
 	// ReasonFieldConflict is the reason if other managers own fields with other values.
 	ReasonFieldConflict = "FieldConflict"
+	// ReasonReconcileFailed is the reason if the API server refuses the write, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // +kubebuilder:object:root=true
