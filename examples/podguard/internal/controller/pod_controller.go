@@ -50,6 +50,9 @@ func (r *PodReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !pod.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // it stops already
 	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ctrl.Result{}, nil // it uses no memory any more, and may be kept for its logs
+	}
 	excess, err := excessOf(pod)
 	if err != nil {
 		// A retry would not help; the next change of the annotation is a new event.
