@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CertificateSpec is the desired state of a Certificate.
-// +kubebuilder:validation:XValidation:rule="!has(self.renewBefore) || duration(self.renewBefore) < duration(self.duration)",message="renewBefore must be shorter than duration"
+// +kubebuilder:validation:XValidation:rule="!has(self.renewBefore) || duration(self.renewBefore) <= duration(self.duration) - duration('1s')",message="renewBefore must be at least 1s shorter than duration"
 type CertificateSpec struct {
 	// DNSNames are the names that the certificate is for.
 	// +kubebuilder:validation:MinItems=1
