@@ -49,4 +49,5 @@ func TestNameTaken(t *testing.T) {
 // has succeeded.
 func TestWriteDenied(t *testing.T) {
 	exampletest.WriteDenied(t, appService, "services", appv1.ConditionReady, "ReconcileFailed", newApp())
+	exampletest.WriteDenied(t, appService, "pods", appv1.ConditionReady, "ReplicaFailure", newApp())
 }

@@ -49,4 +49,5 @@ func TestNameTaken(t *testing.T) {
 // has succeeded.
 func TestWriteDenied(t *testing.T) {
 	exampletest.WriteDenied(t, mlModel, "deployments", mlv1.ConditionReady, "ReconcileFailed", newModel())
+	exampletest.WriteDenied(t, mlModel, "pods", mlv1.ConditionReady, "ReplicaFailure", newModel())
 }

@@ -11,6 +11,7 @@ type AppServiceSpec struct {
 
 	// Image is the container image that the pods run.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 }
 

@@ -181,6 +181,9 @@ func (e *nameTakenError) Error() string {
 // kindOf returns the kind of an object, which its type meta does not say after it was read.
 func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
+// problems are the reasons of the condition Ready that are warnings.
+var problems = []string{"NameTaken", "ReconcileFailed", "ReplicaFailure"}
+
 // updateStatus updates the status if it has changed.
 func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppService, d *appsv1.Deployment,
 	ready metav1.Condition) error {
@@ -199,7 +202,7 @@ func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppS
 	if was == nil || was.Reason != ready.Reason {
 		log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "because", ready.Message)
 		kind := corev1.EventTypeNormal
-		if ready.Reason == "NameTaken" || ready.Reason == "ReconcileFailed" {
+		if slices.Contains(problems, ready.Reason) {
 			kind = corev1.EventTypeWarning
 		}
 		r.Recorder.Eventf(app, nil, kind, ready.Reason, "Observe", "%s", ready.Message)
@@ -212,6 +215,8 @@ func readiness(app *appv1.AppService, d *appsv1.Deployment) metav1.Condition {
 	want := app.Spec.Replicas
 	message := fmt.Sprintf("%d/%d replicas are ready", d.Status.ReadyReplicas, want)
 	switch {
+	case failureOf(d) != "": // otherwise only its events would say so
+		return notReady("ReplicaFailure", failureOf(d))
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != want || d.Status.Replicas != want:
 		return notReady("RollingOut", "the Deployment is rolling out, "+message)
 	case d.Status.ReadyReplicas != want:
@@ -219,6 +224,16 @@ func readiness(app *appv1.AppService, d *appsv1.Deployment) metav1.Condition {
 	}
 	return metav1.Condition{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReplicasReady",
 		Message: message}
+}
+
+// failureOf says why a Deployment cannot create pods, or returns "".
+func failureOf(d *appsv1.Deployment) string {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 func notReady(reason, message string) metav1.Condition {

@@ -11,6 +11,7 @@ type MLModelDeploymentSpec struct {
 
 	// Image is the container image of the model server.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 
 	// Replicas is the number of servers.
