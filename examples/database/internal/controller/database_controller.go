@@ -128,9 +128,6 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	}
 	o, err := r.observe(ctx, db)
-	if taken := (*nameTakenError)(nil); errors.As(err, &taken) {
-		return ctrl.Result{RequeueAfter: retryInterval}, r.updateReady(ctx, db, notReady("NameTaken", err.Error()))
-	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
