@@ -27,6 +27,7 @@ type ApplicationNamespaceSpec struct {
 	// Labels are labels of the Namespace. Others that it has are left alone. The one that Kubernetes
 	// sets itself cannot be among them.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].size() <= 63)",message="must be labels"
 	// +kubebuilder:validation:XValidation:rule="!('kubernetes.io/metadata.name' in self)",message="kubernetes.io/metadata.name is set by Kubernetes"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`

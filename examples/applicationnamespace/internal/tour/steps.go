@@ -348,6 +348,15 @@ func (w *world) rejectProtected(ctx context.Context) error {
 				return fmt.Errorf("%s: the create returned %v", namespace, err)
 			}
 		}
+		for _, labels := range []map[string]string{
+			{corev1.LabelMetadataName: "another"}, {"team": strings.Repeat("a", 64)}, {strings.Repeat("a", 318): ""},
+		} {
+			app := newApp("labelled", "labelled", tenancyv1.Delete)
+			app.Spec.Labels = labels
+			if err := w.c.Create(ctx, app); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.labels") {
+				return fmt.Errorf("labels %v: the create returned %v", labels, err)
+			}
+		}
 		return nil
 	})
 }

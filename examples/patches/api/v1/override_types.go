@@ -22,10 +22,12 @@ const (
 type OverrideSpec struct {
 	// Container is the name of the container. If there is none, it is added.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container"`
 
 	// Image is the image of the container.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 
 	// Env are environment variables of the container. Others that it has are left alone.
