@@ -25,6 +25,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/log"
@@ -49,7 +50,8 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the controller to the manager.
+// SetupWithManager adds the controller to the manager. A TrainingJob with many Pods does not hold up the
+// others.
 func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := indexPodsByNode(mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -60,6 +62,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.findJobsForNode),
 			builder.WithPredicates(readinessChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Named("training").
 		Complete(r)
 }
