@@ -147,11 +147,8 @@ func (r *CertificateReconciler) issue(ctx context.Context, c *certsv1.Certificat
 	if err != nil {
 		return nil, err
 	}
-	write := r.Update
-	if secret == nil {
-		write = func(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
-			return r.Create(ctx, obj)
-		}
+	exists := secret != nil
+	if !exists {
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.SecretName}}
 		secret.Type = corev1.SecretTypeTLS
 		if err := ctrl.SetControllerReference(c, secret, r.Scheme); err != nil {
@@ -159,7 +156,12 @@ func (r *CertificateReconciler) issue(ctx context.Context, c *certsv1.Certificat
 		}
 	}
 	secret.Data = map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}
-	if err := write(ctx, secret); err != nil {
+	if exists {
+		err = r.Update(ctx, secret)
+	} else {
+		err = r.Create(ctx, secret)
+	}
+	if err != nil {
 		return nil, err
 	}
 	log.FromContext(ctx).Info("Certificate issued.", "because", why)
