@@ -129,7 +129,7 @@ func (o *observation) judge(status *trainingv1.TrainingJobStatus, failures []str
 	if len(failures) == 0 {
 		return nil
 	}
-	why, all := strings.Join(failures, ", "), o.job.Spec.RestartPolicy == trainingv1.RestartAll
+	why, all := summary(failures), o.job.Spec.RestartPolicy == trainingv1.RestartAll
 	restarts, reason := int32(len(failures)), ReasonPodReplaced
 	if all {
 		restarts, reason = 1, ReasonJobRestarting
@@ -147,6 +147,16 @@ func (o *observation) judge(status *trainingv1.TrainingJobStatus, failures []str
 		}
 	}
 	return []jobEvent{{corev1.EventTypeWarning, reason, why}}
+}
+
+// summary returns a sentence with the first failures, and how many there are more. An event has 1024
+// characters at most.
+func summary(failures []string) string {
+	const most = 5
+	if more := len(failures) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(failures[:most], ", "), more)
+	}
+	return strings.Join(failures, ", ")
 }
 
 // replacePhase gives the Pods of one phase another one.
