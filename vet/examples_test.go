@@ -68,11 +68,11 @@ type mistake struct {
 
 // mistakes are changes of an example's source, each of which makes the mistake of one rule.
 var mistakes = []mistake{
-	{"requeue", []string{"	if err != nil {\n		return ctrl.Result{}, err\n	}\n	return ctrl.Result{}, r.updateStatus",
-		"	if err != nil {\n		return ctrl.Result{}, err\n	}\n	if deployment.Status.ReadyReplicas == 0 {\n		return ctrl.Result{Requeue: true}, nil\n	}\n	return ctrl.Result{}, r.updateStatus"}},
+	{"requeue", []string{"	return ctrl.Result{}, r.updateStatus",
+		"	if deployment.Status.ReadyReplicas == 0 {\n		return ctrl.Result{Requeue: true}, nil\n	}\n	return ctrl.Result{}, r.updateStatus"}},
 	{"memorystate", []string{"	client.Client\n", "	client.Client\n	last string\n",
 		"	app := &appv1.AppService{}\n", "	r.last = req.Name\n	app := &appv1.AppService{}\n"}},
-	{"droppederror", []string{"	if err := r.Update(ctx, found); err != nil {\n		return nil, err\n	}\n", "	_ = r.Update(ctx, found)\n"}},
+	{"droppederror", []string{"	if err := r.Update(ctx, found); err != nil {\n		return found, err\n	}\n", "	_ = r.Update(ctx, found)\n"}},
 	{"conflict", []string{"	if err := r.Status().Update(ctx, app); err != nil {\n",
 		"	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.Status().Update(ctx, app) }); err != nil {\n"}},
 	{"conflict", []string{"	if err := r.Status().Update(ctx, app); err != nil {\n",
@@ -193,7 +193,8 @@ func changed(t *testing.T, p *packages.Package, imports importer, changes []stri
 		for path, identifier := range map[string]string{"flyball.dev/ctrl/predicate": "predicate.", "flyball.dev/ctrl/event": "event.",
 			"flyball.dev/ctrl/controller/controllerutil": "controllerutil.", "strconv": "strconv.", "time": "time.",
 			"k8s.io/client-go/util/retry": "retry."} {
-			if strings.Contains(strings.Join(changes, ""), identifier) {
+			imported := strings.Contains(source, fmt.Sprintf("\t%q\n", path))
+			if !imported && strings.Contains(strings.Join(changes, ""), identifier) {
 				source = strings.Replace(source, "import (", fmt.Sprintf("import (\n\t%q", path), 1)
 			}
 		}

@@ -71,6 +71,7 @@ func reconcileAll(t *testing.T, c *crash.Client, live client.WithWatch, m *migra
 		if err != nil && !errors.Is(err, crash.Err) {
 			t.Fatal(err)
 		}
+		c.Restart()
 		meddle()
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -139,6 +139,7 @@ func reconcileUntil(t *testing.T, r *controller.TrainingJobReconciler, job *trai
 		if err != nil && !errors.Is(err, crash.Err) {
 			t.Fatal(err)
 		}
+		r.Client.(*crash.Client).Restart()
 		time.Sleep(time.Second)
 		synctest.Wait()
 	}

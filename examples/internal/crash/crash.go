@@ -29,7 +29,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("before write %d", p.Write)
 }
 
-// Client is a client that crashes once. It is not safe for concurrent use.
+// Client is a client that crashes once, and writes nothing then until it is restarted. It is not safe for concurrent use.
 type Client struct {
 	client.WithWatch
 	// Writes are the writes that were done, such as "create *v1.Job web".
@@ -39,7 +39,11 @@ type Client struct {
 
 	point Point
 	count int
+	dead  bool
 }
+
+// Restart lets the client of a process that has crashed write again, as that of its successor.
+func (c *Client) Restart() { c.dead = false }
 
 // NewClient returns a client that crashes at a point.
 func NewClient(c client.WithWatch, p Point) *Client {
@@ -70,9 +74,12 @@ func NewClient(c client.WithWatch, p Point) *Client {
 
 // write does a write, unless the client crashes before.
 func (c *Client) write(verb string, obj client.Object, do func() error) error {
+	if c.dead {
+		return Err
+	}
 	c.count++
 	crash := c.count == c.point.Write
-	c.Crashed = c.Crashed || crash
+	c.Crashed, c.dead = c.Crashed || crash, crash
 	if crash && !c.point.After {
 		return Err
 	}

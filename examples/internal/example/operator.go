@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/manager"
 )
 
 // Operator is a running operator, one replica of it. Its methods must not be called concurrently.
@@ -41,6 +42,16 @@ func (o *Operator) Elected(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("the operator was not elected")
 	}
+}
+
+// Idle waits until the operator has nothing to do but requests that are delayed, and its caches are
+// up to date; see [manager.WaitIdle]. An operator that has stopped is idle.
+func (o *Operator) Idle(ctx context.Context) error {
+	if o == nil || o.done == nil {
+		return nil
+	}
+	_, err := manager.WaitIdle(ctx, o.Manager)
+	return err
 }
 
 // Wait waits until the operator has stopped by itself, or because its context has ended.

@@ -91,6 +91,42 @@ func (w *World) StartReplica(changes ...func(*ctrl.Options)) (*Operator, error) 
 	return o, nil
 }
 
+// StartIdle is as Start, and waits until the operator has nothing to do.
+func (w *World) StartIdle(ctx context.Context, changes ...func(*ctrl.Options)) (*Operator, error) {
+	o, err := w.Start(ctx, changes...)
+	if err != nil {
+		return o, err
+	}
+	return o, o.Idle(ctx)
+}
+
+// NoWrites calls do and returns an error if an operator writes anything because of what that does.
+func (w *World) NoWrites(ctx context.Context, do func() error) error {
+	before, err := w.writes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	after, err := w.writes(ctx)
+	if err == nil && after != before {
+		err = fmt.Errorf("the operator has written %d times", after-before)
+	}
+	return err
+}
+
+// writes returns the number of writes of all operators until now, when they have nothing left to do.
+func (w *World) writes(ctx context.Context) (n int, err error) {
+	for _, o := range w.operators {
+		err = errors.Join(err, o.Idle(ctx))
+	}
+	for _, r := range w.Reconciles.Ended() {
+		n += len(r.Writes)
+	}
+	return n, err
+}
+
 // LeaderElectionID returns the name of the Lease for which replicas of the operator compete.
 func (w *World) LeaderElectionID() string { return w.example.leaderElectionID() }
 

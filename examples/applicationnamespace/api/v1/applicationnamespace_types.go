@@ -24,7 +24,11 @@ type ApplicationNamespaceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'default' && !self.startsWith('kube-')",message="must not be a namespace of Kubernetes"
 	NamespaceName string `json:"namespaceName"`
 
-	// Labels are labels of the Namespace. Others that it has are left alone.
+	// Labels are labels of the Namespace. Others that it has are left alone. The one that Kubernetes
+	// sets itself cannot be among them.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].size() <= 63)",message="must be labels"
+	// +kubebuilder:validation:XValidation:rule="!('kubernetes.io/metadata.name' in self)",message="kubernetes.io/metadata.name is set by Kubernetes"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
@@ -64,6 +68,8 @@ const (
 	ReasonControlledByAnother = "ControlledByAnother"
 	// ReasonProtected is the reason if the Namespace is one of Kubernetes itself.
 	ReasonProtected = "ProtectedNamespace"
+	// ReasonReconcileFailed is the reason if the API server refuses a request, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // +kubebuilder:object:root=true

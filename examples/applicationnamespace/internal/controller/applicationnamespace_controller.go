@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -100,10 +101,14 @@ func (r *ApplicationNamespaceReconciler) Reconcile(ctx context.Context, req ctrl
 		return ctrl.Result{}, err
 	}
 	ready, err := r.claim(ctx, app)
-	if err != nil {
-		return ctrl.Result{}, err
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
 	}
-	return ctrl.Result{}, r.updateStatus(ctx, app, ready)
+	if err != nil {
+		// It is retried with backoff. The user sees in the status why.
+		ready = notReady(tenancyv1.ReasonReconcileFailed, "%v", err)
+	}
+	return ctrl.Result{}, errors.Join(err, r.updateStatus(ctx, app, ready))
 }
 
 // claim creates or adopts the Namespace, and applies the owner reference and the labels. It returns
@@ -245,7 +250,8 @@ func (r *ApplicationNamespaceReconciler) updateStatus(ctx context.Context, app *
 		return nil
 	}
 	log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "because", ready.Message)
-	if ready.Reason == tenancyv1.ReasonControlledByAnother || ready.Reason == tenancyv1.ReasonProtected {
+	switch ready.Reason {
+	case tenancyv1.ReasonControlledByAnother, tenancyv1.ReasonProtected, tenancyv1.ReasonReconcileFailed:
 		r.Recorder.Eventf(app, nil, corev1.EventTypeWarning, ready.Reason, "Claim", "%s", ready.Message)
 	}
 	return nil

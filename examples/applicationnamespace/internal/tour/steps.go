@@ -79,27 +79,19 @@ func (w *world) contentKept(ctx context.Context) error {
 
 // idle causes reconciles in which nothing has to be done, by events and by a new operator.
 func (w *world) idle(ctx context.Context) error {
-	if err := w.unchanged(ctx, func() error {
+	if err := w.NoWrites(ctx, func() error {
 		return errors.Join(
 			w.patchNamespace(ctx, payments, `{"metadata":{"annotations":{"note":"by a user"}}}`),
 			w.patchNamespace(ctx, existing, `{"metadata":{"annotations":{"note":"by a user"}}}`))
 	}); err != nil {
 		return err
 	}
-	if err := w.operator.Stop(); err != nil {
-		return err
-	}
-	before := w.writes()
-	if err := w.start(ctx); err != nil {
-		return err
-	}
-	if err := w.unchanged(ctx, func() error { return nil }); err != nil {
-		return err
-	}
-	if n := w.writes() - before; n > 0 {
-		return fmt.Errorf("the second operator has written %d times", n)
-	}
-	return nil
+	return w.NoWrites(ctx, func() error {
+		if err := w.operator.Stop(); err != nil {
+			return err
+		}
+		return w.start(ctx)
+	})
 }
 
 func (w *world) restoreLabel(ctx context.Context) error {
@@ -150,7 +142,7 @@ func (w *world) refuse(ctx context.Context) error {
 	if err := w.event(ctx, rival, corev1.EventTypeWarning, tenancyv1.ReasonControlledByAnother); err != nil {
 		return err
 	}
-	if err := w.unchanged(ctx, func() error {
+	if err := w.NoWrites(ctx, func() error {
 		for i := range 20 {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"note":"%d"}}}`, i)
 			if err := w.patchNamespace(ctx, existing, patch); err != nil {
@@ -348,12 +340,21 @@ func (w *world) orphan(ctx context.Context) error {
 }
 
 func (w *world) rejectProtected(ctx context.Context) error {
-	return w.unchanged(ctx, func() error {
+	return w.NoWrites(ctx, func() error {
 		for _, namespace := range []string{metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease", metav1.NamespaceDefault} {
 			err := w.c.Create(ctx, newApp("greedy", namespace, tenancyv1.Delete))
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.namespaceName") ||
 				!strings.Contains(err.Error(), "must not be a namespace of Kubernetes") {
 				return fmt.Errorf("%s: the create returned %v", namespace, err)
+			}
+		}
+		for _, labels := range []map[string]string{
+			{corev1.LabelMetadataName: "another"}, {"team": strings.Repeat("a", 64)}, {strings.Repeat("a", 318): ""},
+		} {
+			app := newApp("labelled", "labelled", tenancyv1.Delete)
+			app.Spec.Labels = labels
+			if err := w.c.Create(ctx, app); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.labels") {
+				return fmt.Errorf("labels %v: the create returned %v", labels, err)
 			}
 		}
 		return nil

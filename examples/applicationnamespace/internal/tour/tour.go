@@ -24,7 +24,7 @@ func Steps(shared *example.World) []example.Step {
 		step("deleted, Delete: the Namespace is garbage collected with its content", w.collect),
 		step("deleted in the foreground, Delete: the Namespace is deleted, too", w.foreground),
 		step("deleted with its dependents orphaned, Delete: the Namespace is kept", w.orphan),
-		step("kube-system, default: rejected by the API, and nothing changes", w.rejectProtected),
+		step("kube-system, default, labels that no Namespace can have: rejected by the API, and nothing changes", w.rejectProtected),
 		step("the name of the Namespace cannot be changed", w.rejectRename),
 	}
 }

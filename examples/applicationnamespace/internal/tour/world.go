@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	tenancyv1 "flyball.dev/examples/applicationnamespace/api/v1"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
@@ -28,32 +27,6 @@ type world struct {
 func (w *world) start(ctx context.Context) (err error) {
 	w.operator, err = w.Start(ctx)
 	return err
-}
-
-// writes returns the number of writes of the operators until now.
-func (w *world) writes() (n int) {
-	for _, r := range w.Reconciles.Ended() {
-		n += len(r.Writes)
-	}
-	return n
-}
-
-// unchanged returns an error if the operator writes anything because of what do does.
-func (w *world) unchanged(ctx context.Context, do func() error) error {
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
-		return err
-	}
-	before := w.writes()
-	if err := do(); err != nil {
-		return err
-	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
-		return err
-	}
-	if n := w.writes() - before; n > 0 {
-		return fmt.Errorf("the operator has written %d times", n)
-	}
-	return nil
 }
 
 // newApp returns an ApplicationNamespace for the Namespace of that name.

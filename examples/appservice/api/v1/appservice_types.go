@@ -6,10 +6,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type AppServiceSpec struct {
 	// Replicas is the number of pods. There are at least two, so that one can fail.
 	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
 
 	// Image is the container image that the pods run.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 }
 
@@ -41,8 +43,10 @@ const ConditionReady = "Ready"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",message="the name must be one that a Service can have: at most 63 lower case letters, digits and hyphens, a letter first"
 
 // AppService is a web application: a number of pods that run one image, behind one address.
+// The Deployment and the Service have its name.
 type AppService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -104,10 +104,13 @@ func (r *MigrationReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		return ctrl.Result{}, err
 	}
 	state, err := r.advance(ctx, m, jobs)
-	if err == nil {
-		err = r.updateStatus(ctx, m, state)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
 	}
 	if err != nil {
+		state = incomplete(ReasonReconcileFailed, err.Error()) // it is retried with backoff
+	}
+	if err := errors.Join(err, r.updateStatus(ctx, m, state)); err != nil {
 		return ctrl.Result{}, err
 	}
 	if state.reason == ReasonNameTaken {

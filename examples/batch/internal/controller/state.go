@@ -27,6 +27,8 @@ const (
 	ReasonWaiting   = "Waiting"
 	ReasonSuspended = "Suspended"
 	ReasonNameTaken = "NameTaken"
+	// ReasonReconcileFailed is the reason if the API server refuses a request, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // state is the state of a Migration: the condition Complete, and the attempt that it is about, which

@@ -58,7 +58,7 @@ func (w *world) jobDeleted(ctx context.Context) error {
 }
 
 func (w *world) statusLost(ctx context.Context) error {
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	before := client.MergeFrom(w.first.DeepCopy())
@@ -85,7 +85,7 @@ func (w *world) ttl(ctx context.Context) error {
 	if err := w.reason(ctx, m, controller.ReasonRunning); err != nil {
 		return err
 	}
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if err := w.succeed(ctx, "short-1"); err != nil {

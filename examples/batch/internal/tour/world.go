@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	migrationv1 "flyball.dev/examples/batch/api/v1"
 	"flyball.dev/examples/batch/internal/controller"
 	"flyball.dev/examples/internal/await"
@@ -53,10 +52,8 @@ func (w *world) reason(ctx context.Context, m *migrationv1.Migration, reason str
 
 // jobs waits until the operator has nothing to do, and checks that a Migration has these Jobs.
 func (w *world) jobs(ctx context.Context, m *migrationv1.Migration, names ...string) error {
-	if w.operator != nil {
-		if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
-			return err
-		}
+	if err := w.operator.Idle(ctx); err != nil {
+		return err
 	}
 	list := &batchv1.JobList{}
 	if err := w.Client.List(ctx, list, client.InNamespace(example.Namespace)); err != nil {
@@ -97,25 +94,15 @@ func (w *world) change(ctx context.Context, m *migrationv1.Migration, change fun
 	return w.Client.Patch(ctx, m, before)
 }
 
-// stop stops the operator.
-func (w *world) stop() error {
-	o := w.operator
-	w.operator = nil
-	return o.Stop()
-}
-
 // start starts the operator, and waits until it has nothing to do.
 func (w *world) start(ctx context.Context) (err error) {
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	_, err = manager.WaitIdle(ctx, w.operator.Manager)
+	w.operator, err = w.StartIdle(ctx)
 	return err
 }
 
 // restart stops the operator and starts it again.
 func (w *world) restart(ctx context.Context) error {
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	return w.start(ctx)

@@ -3,17 +3,22 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CertificateSpec is the desired state of a Certificate.
-// +kubebuilder:validation:XValidation:rule="!has(self.renewBefore) || duration(self.renewBefore) < duration(self.duration)",message="renewBefore must be shorter than duration"
+// +kubebuilder:validation:XValidation:rule="!has(self.renewBefore) || duration(self.renewBefore) <= duration(self.duration) - duration('1s')",message="renewBefore must be at least 1s shorter than duration"
 type CertificateSpec struct {
 	// DNSNames are the names that the certificate is for.
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +listType=set
 	DNSNames []string `json:"dnsNames"`
 
 	// SecretName is the name of the Secret of type kubernetes.io/tls that has the certificate and its
 	// key.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	SecretName string `json:"secretName"`
 
@@ -25,13 +30,15 @@ type CertificateSpec struct {
 
 	// RenewBefore is how long before its end a certificate is renewed, by default a third of the
 	// duration.
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be positive"
 	// +optional
 	RenewBefore *metav1.Duration `json:"renewBefore,omitempty"`
 }
 
 // CertificateStatus is the observed state of a Certificate.
 type CertificateStatus struct {
-	// NotAfter is when the certificate in the Secret ends.
+	// NotAfter is when the certificate in the Secret ends. It is not set if there is none that can be
+	// used.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 

@@ -28,6 +28,8 @@ const (
 	ReasonIssued    = "Issued"
 	ReasonPending   = "IssuerUnavailable"
 	ReasonNameTaken = "NameTaken"
+	// ReasonIssueFailed is the reason if no certificate for the spec can be issued or stored.
+	ReasonIssueFailed = "IssueFailed"
 )
 
 // errNameTaken is the error if there is a Secret of that name that belongs to somebody else.
@@ -40,13 +42,15 @@ type CertificateReconciler struct {
 	Recorder events.EventRecorder
 	Issuer   *issuer.Issuer
 	Clock    clock.PassiveClock
-	// RetryInterval is the time between two attempts while the issuer is down.
+	// RetryInterval is the time between two attempts while the issuer is down, or the Secret is
+	// somebody else's.
 	RetryInterval time.Duration
 }
 
 // +kubebuilder:rbac:groups=certs.example.com,resources=certificates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=certs.example.com,resources=certificates/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=certs.example.com,resources=certificates/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager adds the controller to the manager.
@@ -71,38 +75,53 @@ func (r *CertificateReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	}
 	before := certificate.Status.DeepCopy()
 	next, ready, err := r.ensure(ctx, certificate)
-	if err != nil {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		// The cache was behind: the next reconcile sees what is there, and the certificate that was
+		// issued in vain is forgotten.
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: next}, r.updateStatus(ctx, certificate, before, ready)
+	if err := errors.Join(err, r.updateStatus(ctx, certificate, before, ready)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// ensure issues the certificate if need be. It returns the condition Ready, and the time until the
-// next look, which is 0 if only an event can change anything.
+// ensure issues the certificate if need be. It returns the condition Ready, with an error too, and the
+// time until the next look.
 func (r *CertificateReconciler) ensure(ctx context.Context, c *certsv1.Certificate) (time.Duration, metav1.Condition, error) {
+	c.Status.NotAfter, c.Status.RenewalTime = nil, nil
 	secret, err := r.secretOf(ctx, c)
 	if errors.Is(err, errNameTaken) {
-		return 0, notReady(ReasonNameTaken, err), nil
+		return r.RetryInterval, notReady(ReasonNameTaken, err), nil // no event says that the name is free
 	}
 	if err != nil {
-		return 0, metav1.Condition{}, err
+		return 0, notReady(ReasonIssueFailed, err), err
 	}
 	now := r.Clock.Now()
 	have, why := inspect(&c.Spec, secret, now)
 	if why != "" {
 		issued, err := r.issue(ctx, c, secret, why)
 		if errors.Is(err, issuer.ErrUnavailable) {
-			return r.retryAfter(have, now), waiting(have, err), nil
+			setTimes(c, have)
+			return r.retryAfter(have, now), waiting(ReasonPending, have, err), nil
 		}
 		if err != nil {
-			return 0, metav1.Condition{}, err
+			setTimes(c, have)
+			return 0, waiting(ReasonIssueFailed, have, err), err
 		}
 		have = issued
 	}
-	renewal := renewalTime(&c.Spec, have)
-	c.Status.NotAfter, c.Status.RenewalTime = new(metav1.NewTime(have.NotAfter)), new(metav1.NewTime(renewal))
-	return max(renewal.Sub(now), time.Second), metav1.Condition{Type: certsv1.ConditionReady, Status: metav1.ConditionTrue,
+	setTimes(c, have)
+	return max(renewalTime(&c.Spec, have).Sub(now), time.Second), metav1.Condition{Type: certsv1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: ReasonIssued, Message: "the certificate is valid until " + have.NotAfter.UTC().Format(time.RFC3339)}, nil
+}
+
+// setTimes sets the times in the status to those of a certificate, which may be nil.
+func setTimes(c *certsv1.Certificate, have *x509.Certificate) {
+	if have != nil {
+		c.Status.NotAfter = new(metav1.NewTime(have.NotAfter))
+		c.Status.RenewalTime = new(metav1.NewTime(renewalTime(&c.Spec, have)))
+	}
 }
 
 // secretOf returns the Secret of a Certificate, or nil if there is none, or errNameTaken.
@@ -128,11 +147,8 @@ func (r *CertificateReconciler) issue(ctx context.Context, c *certsv1.Certificat
 	if err != nil {
 		return nil, err
 	}
-	write := r.Update
-	if secret == nil {
-		write = func(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
-			return r.Create(ctx, obj)
-		}
+	exists := secret != nil
+	if !exists {
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.SecretName}}
 		secret.Type = corev1.SecretTypeTLS
 		if err := ctrl.SetControllerReference(c, secret, r.Scheme); err != nil {
@@ -140,9 +156,12 @@ func (r *CertificateReconciler) issue(ctx context.Context, c *certsv1.Certificat
 		}
 	}
 	secret.Data = map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}
-	// If the cache was behind, the answer is AlreadyExists or Conflict: the next reconcile sees what
-	// is there, and the certificate that was issued in vain is forgotten.
-	if err := write(ctx, secret); err != nil {
+	if exists {
+		err = r.Update(ctx, secret)
+	} else {
+		err = r.Create(ctx, secret)
+	}
+	if err != nil {
 		return nil, err
 	}
 	log.FromContext(ctx).Info("Certificate issued.", "because", why)
@@ -160,13 +179,13 @@ func (r *CertificateReconciler) retryAfter(have *x509.Certificate, now time.Time
 	return min(r.RetryInterval, have.NotAfter.Sub(now))
 }
 
-// waiting returns the condition Ready while the issuer is down: true as long as the old certificate,
+// waiting returns the condition Ready while no certificate can be issued: true as long as the old one,
 // which is nil if it cannot be used, does its work.
-func waiting(have *x509.Certificate, err error) metav1.Condition {
+func waiting(reason string, have *x509.Certificate, err error) metav1.Condition {
 	if have == nil {
-		return notReady(ReasonPending, err)
+		return notReady(reason, err)
 	}
-	return metav1.Condition{Type: certsv1.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonPending,
+	return metav1.Condition{Type: certsv1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
 		Message: "the certificate cannot be renewed now: " + err.Error()}
 }
 

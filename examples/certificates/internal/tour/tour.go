@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	certsv1 "flyball.dev/examples/certificates/api/v1"
 	"flyball.dev/examples/certificates/internal/controller"
 	"flyball.dev/examples/certificates/internal/issuer"
@@ -38,7 +37,7 @@ func Steps(shared *example.World, ca *issuer.Issuer) []example.Step {
 		step("the issuer is down and the Secret is deleted: not ready, and issued when it is up", w.down),
 		step("the operator is restarted: a certificate that is good stays", w.restarted),
 		step("a Secret of somebody else is left alone", w.nameTaken),
-		step("renewBefore that is longer than the duration is rejected, and so is another Secret", w.rejected),
+		step("renewBefore that is too long or negative is rejected, and so is another Secret", w.rejected),
 		step("the Certificate is deleted: its Secret is garbage collected", w.collected),
 	}
 }
@@ -215,10 +214,7 @@ func (w *world) restarted(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if w.operator, err = w.StartIdle(ctx); err != nil {
 		return err
 	}
 	after, err := w.issued(ctx)
@@ -250,11 +246,19 @@ func (w *world) nameTaken(ctx context.Context) error {
 }
 
 func (w *world) rejected(ctx context.Context) error {
-	err := w.Client.Create(ctx, newCertificate("late", 2*time.Hour))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "renewBefore must be shorter than duration") {
-		return fmt.Errorf("the API server answered %v", err)
+	// With the second, each certificate would have to be renewed as soon as it is issued.
+	for _, before := range []time.Duration{2 * time.Hour, time.Hour - time.Nanosecond, 0, -time.Hour} {
+		if err := w.Client.Create(ctx, newCertificate("late", before)); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), "renewBefore") {
+			return fmt.Errorf("to renewBefore %v, the API server answered %v", before, err)
+		}
 	}
-	err = w.change(ctx, func(s *certsv1.CertificateSpec) { s.SecretName = "another" })
+	unicode := newCertificate("unicode", time.Minute)
+	unicode.Spec.DNSNames = []string{"münchen.example.com"}
+	if err := w.Client.Create(ctx, unicode); !apierrors.IsInvalid(err) {
+		return fmt.Errorf("to a name that no certificate can have, the API server answered %v", err)
+	}
+	err := w.change(ctx, func(s *certsv1.CertificateSpec) { s.SecretName = "another" })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.secretName") {
 		return fmt.Errorf("the API server answered %v", err)
 	}

@@ -38,6 +38,7 @@ type DatabaseSpec struct {
 	// Storage is the size of the volume of each instance. It cannot be changed, because the claim
 	// templates of a StatefulSet cannot.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="storage is immutable"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="storage must be greater than zero"
 	Storage resource.Quantity `json:"storage"`
 
 	// SecretName is the name of the Secret in the same namespace that has the password of the

@@ -61,7 +61,7 @@ func labelsOf(db *dbv1.Database) map[string]string {
 // execute does what is planned. Errors of the backup service become o.backupErr.
 func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
 	r.backUp(ctx, db, o, p)
-	if o.set || p.apply {
+	if o.taken == "" && (o.set || p.apply) {
 		if err := r.applyServices(ctx, db, o, p); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -54,11 +55,11 @@ type DatabaseReconciler struct {
 	ResyncInterval time.Duration
 }
 
-// +kubebuilder:rbac:groups=db.example.com,resources=databases,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=db.example.com,resources=databases,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=db.example.com,resources=databases/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=db.example.com,resources=databases/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -127,15 +128,15 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	}
 	o, err := r.observe(ctx, db)
-	if taken := (*nameTakenError)(nil); errors.As(err, &taken) {
-		return ctrl.Result{RequeueAfter: retryInterval}, r.updateReady(ctx, db, notReady("NameTaken", err.Error()))
-	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	p := next(db, o)
-	if err := r.execute(ctx, db, o, &p); err != nil {
-		return ctrl.Result{}, err
+	if err := r.execute(ctx, db, o, &p); apierrors.IsConflict(err) {
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+	} else if err != nil {
+		// It is retried with backoff. The user sees in the status why.
+		return ctrl.Result{}, errors.Join(err, r.updateReady(ctx, db, notReady("ReconcileFailed", err.Error())))
 	}
 	if err := r.updateStatus(ctx, db, o, &p); err != nil {
 		return ctrl.Result{}, err

@@ -21,6 +21,9 @@ import (
 
 // observed is the state of what belongs to a Database. Nothing in it is from its status.
 type observed struct {
+	// taken says which name is taken by an object of somebody else's, or is "". What has that name does
+	// not count as the Database's.
+	taken string
 	// secret is what is wrong with the Secret, or "".
 	secret string
 	// primary is the instance that the Service selects, or "" if there is no Service.
@@ -63,15 +66,15 @@ func (r *DatabaseReconciler) observe(ctx context.Context, db *dbv1.Database) (*o
 		return nil, err
 	}
 	service, set := &corev1.Service{}, &appsv1.StatefulSet{}
-	if found, err := r.getOwned(ctx, db, db.Name, service); err != nil {
+	if found, err := r.getOwned(ctx, db, o, db.Name, service); err != nil {
 		return nil, err
 	} else if found {
 		o.primary = service.Spec.Selector[labelPod]
 	}
-	if _, err := r.getOwned(ctx, db, headlessOf(db), &corev1.Service{}); err != nil {
+	if _, err := r.getOwned(ctx, db, o, headlessOf(db), &corev1.Service{}); err != nil {
 		return nil, err
 	}
-	found, err := r.getOwned(ctx, db, db.Name, set)
+	found, err := r.getOwned(ctx, db, o, db.Name, set)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +137,8 @@ func (r *DatabaseReconciler) observeInstances(ctx context.Context, db *dbv1.Data
 	return nil
 }
 
-// getOwned reads an object with this name. The error is a nameTakenError if it is not the
-// Database's.
-func (r *DatabaseReconciler) getOwned(ctx context.Context, db *dbv1.Database, name string,
+// getOwned reads an object of the Database with this name. If it is somebody else's, o.taken says so.
+func (r *DatabaseReconciler) getOwned(ctx context.Context, db *dbv1.Database, o *observed, name string,
 	obj client.Object) (found bool, err error) {
 	err = r.Get(ctx, client.ObjectKey{Namespace: db.Namespace, Name: name}, obj)
 	if err != nil {
@@ -147,16 +149,10 @@ func (r *DatabaseReconciler) getOwned(ctx context.Context, db *dbv1.Database, na
 		if err != nil {
 			return false, err
 		}
-		return false, &nameTakenError{gvk.Kind, name}
+		o.taken = fmt.Sprintf("the %s %s exists and is not controlled by the Database", gvk.Kind, name)
+		return false, nil
 	}
 	return true, nil
-}
-
-// nameTakenError is the error if a name is taken by an object that the Database does not control.
-type nameTakenError struct{ kind, name string }
-
-func (e *nameTakenError) Error() string {
-	return fmt.Sprintf("the %s %s exists and is not controlled by the Database", e.kind, e.name)
 }
 
 // instance returns the instance with this name, or nil.

@@ -44,6 +44,7 @@ func (p *plan) because(reason, format string, args ...any) bool {
 // the other, promote an upgraded one, and stop the former primary. Each reconcile computes from the
 // observed state where the Database is in the sequence.
 var sequence = []func(*dbv1.Database, *observed, *plan) bool{
+	awaitName,
 	failOver,
 	awaitSecret,
 	awaitVault,
@@ -78,6 +79,16 @@ func next(db *dbv1.Database, o *observed) plan {
 		}
 	}
 	return p
+}
+
+// awaitName waits while a name is taken. Nothing is applied then: it would change what is somebody
+// else's.
+func awaitName(_ *dbv1.Database, o *observed, p *plan) bool {
+	if o.taken == "" {
+		return false
+	}
+	*p = plan{retry: true}
+	return p.because("NameTaken", "%s", o.taken)
 }
 
 // failOver makes a ready replica the primary if the primary is not ready.

@@ -57,6 +57,8 @@ func TestNext(t *testing.T) {
 		change func(*dbv1.Database, *observed)
 		want   want
 	}{
+		{"a name is taken", running("17.5"), func(_ *dbv1.Database, o *observed) { o.taken = "the Service db" },
+			want{reason: "NameTaken", retry: true}},
 		{"new, without a Secret", &observed{secret: "none"}, nil,
 			want{reason: "SecretNotReady", version: "17.6", replicas: 3, primary: "db-0", retry: true}},
 		{"without a vault", &observed{}, nil,

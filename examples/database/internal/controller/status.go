@@ -62,7 +62,8 @@ func (r *DatabaseReconciler) patchStatus(ctx context.Context, before, db *dbv1.D
 	if was == nil || was.Reason != ready.Reason {
 		log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "reason", ready.Reason, "because", ready.Message)
 		kind := corev1.EventTypeNormal
-		if ready.Reason == "BackupServiceUnavailable" {
+		switch ready.Reason {
+		case "BackupServiceUnavailable", "NameTaken", "ReconcileFailed":
 			kind = corev1.EventTypeWarning
 		}
 		r.Recorder.Eventf(db, nil, kind, ready.Reason, "Observe", "%s", ready.Message)

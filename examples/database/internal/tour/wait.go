@@ -27,6 +27,7 @@ func (w *world) start(ctx context.Context) (err error) {
 		"spec.engine":   func(db *dbv1.Database) { db.Spec.Engine = "dbase" },
 		"spec.version":  func(db *dbv1.Database) { db.Spec.Version = "latest" },
 		"spec.replicas": func(db *dbv1.Database) { db.Spec.Replicas = 1 },
+		"spec.storage":  func(db *dbv1.Database) { db.Spec.Storage = resource.MustParse("-1Gi") },
 		"the name must": func(db *dbv1.Database) { db.Name = strings.Repeat("a", 53) },
 	} {
 		db := newDatabase()

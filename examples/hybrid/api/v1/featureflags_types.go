@@ -6,19 +6,22 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type FeatureFlagsSpec struct {
 	// Project is the project at the flag service whose flags are copied.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9-]+$`
 	Project string `json:"project"`
 
-	// Interval is the time between two looks at the flag service.
+	// Interval is the time between two looks at the flag service. There is a minimum, as a typing error
+	// must not become a loop of requests.
 	// +kubebuilder:default="30s"
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be positive"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms')",message="must be at least 10ms"
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
 }
 
 // FeatureFlagsStatus is the observed state of FeatureFlags.
 type FeatureFlagsStatus struct {
-	// Revision is the revision of the flags in the ConfigMap, as the flag service calls it.
+	// Revision is the revision of the flags in the ConfigMap, as the flag service calls it. It is empty
+	// if there is no ConfigMap.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 

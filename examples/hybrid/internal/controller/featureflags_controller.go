@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,8 @@ const (
 	ReasonUnavailable = "FlagServiceUnavailable"
 	ReasonNoProject   = "NoSuchProject"
 	ReasonNameTaken   = "NameTaken"
+	// ReasonReconcileFailed is the reason if the API server refuses the ConfigMap, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // errNameTaken is the error if there is a ConfigMap of that name that belongs to somebody else.
@@ -46,7 +49,8 @@ type FeatureFlagsReconciler struct {
 
 // +kubebuilder:rbac:groups=flags.example.com,resources=featureflags,verbs=get;list;watch
 // +kubebuilder:rbac:groups=flags.example.com,resources=featureflags/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=flags.example.com,resources=featureflags/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager adds the controller to the manager.
@@ -71,10 +75,13 @@ func (r *FeatureFlagsReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	before := flags.Status.DeepCopy()
 	synced, err := r.sync(ctx, flags)
-	if err != nil {
-		return ctrl.Result{}, err
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
 	}
-	if err := r.updateStatus(ctx, flags, before, synced); err != nil {
+	if err != nil {
+		synced = notSynced(ReasonReconcileFailed, err) // it is retried with backoff
+	}
+	if err := errors.Join(err, r.updateStatus(ctx, flags, before, synced)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: flags.Spec.Interval.Duration}, nil
@@ -84,6 +91,9 @@ func (r *FeatureFlagsReconciler) Reconcile(ctx context.Context, req ctrl.Request
 // is a condition and no error: a retry with backoff would look at the flag service more often than
 // the interval allows. The flags of a project that cannot be read stay as they are.
 func (r *FeatureFlagsReconciler) sync(ctx context.Context, flags *flagsv1.FeatureFlags) (metav1.Condition, error) {
+	if err := r.observe(ctx, flags); err != nil {
+		return metav1.Condition{}, err
+	}
 	current, err := r.Service.Get(ctx, flags.Spec.Project)
 	if errors.Is(err, flagservice.ErrNoProject) {
 		return notSynced(ReasonNoProject, fmt.Errorf("%w: %s", err, flags.Spec.Project)), nil
@@ -101,6 +111,18 @@ func (r *FeatureFlagsReconciler) sync(ctx context.Context, flags *flagsv1.Featur
 	flags.Status.Revision = current.Revision
 	return metav1.Condition{Type: flagsv1.ConditionSynced, Status: metav1.ConditionTrue, Reason: ReasonUpToDate,
 		Message: "the ConfigMap has the flags of revision " + current.Revision}, nil
+}
+
+// observe sets the revision in the status to that of the flags in the ConfigMap, whatever becomes of
+// them next.
+func (r *FeatureFlagsReconciler) observe(ctx context.Context, flags *flagsv1.FeatureFlags) error {
+	cm := &corev1.ConfigMap{}
+	err := r.Get(ctx, client.ObjectKeyFromObject(flags), cm)
+	flags.Status.Revision = ""
+	if err == nil && metav1.IsControlledBy(cm, flags) {
+		flags.Status.Revision = cm.Annotations[RevisionAnnotation]
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // notSynced returns the condition if the flags could not be copied.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ func Steps(shared *example.World, server *flagservice.Server) []example.Step {
 		step("it is up again: the flags of now are copied", w.up),
 		step("a project that does not exist is a condition, and no retry", w.noProject),
 		step("a ConfigMap of somebody else is left alone", w.nameTaken),
-		step("an interval of 0 is rejected", w.rejected),
+		step("an interval of a nanosecond is rejected, as it would be a loop of requests", w.rejected),
 		step("the FeatureFlags are deleted: the ConfigMap is garbage collected", w.collected),
 	}
 }
@@ -256,9 +257,13 @@ func (w *world) nameTaken(ctx context.Context) error {
 }
 
 func (w *world) rejected(ctx context.Context) error {
-	err := w.Client.Create(ctx, newFlags("restless", "tour", 0))
-	if !apierrors.IsInvalid(err) {
-		return fmt.Errorf("the API server answered %v", err)
+	for _, interval := range []time.Duration{0, time.Nanosecond, -time.Hour} {
+		if err := w.Client.Create(ctx, newFlags("restless", "tour", interval)); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("to the interval %v, the API server answered %v", interval, err)
+		}
+	}
+	if err := w.Client.Create(ctx, newFlags("long", strings.Repeat("a", 64), never)); !apierrors.IsInvalid(err) {
+		return fmt.Errorf("to a long name of a project, the API server answered %v", err)
 	}
 	return nil
 }

@@ -48,9 +48,11 @@ func containerOf(pod *corev1.PodSpec) *corev1.Container {
 func setService(s *corev1.Service, model *mlv1.MLModelDeployment) {
 	setLabels(&s.ObjectMeta, labelsFor(model))
 	s.Spec.Selector = labelsFor(model)
-	s.Spec.Ports = []corev1.ServicePort{{
-		Name: "http", Port: 80, TargetPort: intstr.FromString("http"), Protocol: corev1.ProtocolTCP,
-	}}
+	if len(s.Spec.Ports) != 1 {
+		s.Spec.Ports = make([]corev1.ServicePort, 1)
+	}
+	p := &s.Spec.Ports[0] // which may have a node port, if a user has changed the type
+	p.Name, p.Port, p.TargetPort, p.Protocol = "http", 80, intstr.FromString("http"), corev1.ProtocolTCP
 }
 
 // setLabels sets these labels and keeps the others.

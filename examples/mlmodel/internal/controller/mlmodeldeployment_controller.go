@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -35,8 +36,8 @@ type MLModelDeploymentReconciler struct {
 // +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager adds the controller to the manager.
@@ -67,8 +68,13 @@ func (r *MLModelDeploymentReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		ready := notReady("NameTaken", err.Error())
 		return ctrl.Result{RequeueAfter: nameTakenRetry}, r.updateStatus(ctx, model, deployment, ready)
 	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+	}
 	if err != nil {
-		return ctrl.Result{}, err
+		// It is retried with backoff. The user sees in the status why.
+		ready := notReady("ReconcileFailed", err.Error())
+		return ctrl.Result{}, errors.Join(err, r.updateStatus(ctx, model, deployment, ready))
 	}
 	return ctrl.Result{}, r.updateStatus(ctx, model, deployment, readiness(model, deployment))
 }

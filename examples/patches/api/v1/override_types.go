@@ -22,10 +22,12 @@ const (
 type OverrideSpec struct {
 	// Container is the name of the container. If there is none, it is added.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container"`
 
 	// Image is the image of the container.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 
 	// Env are environment variables of the container. Others that it has are left alone.
@@ -69,6 +71,8 @@ const (
 	ReasonDeploymentNotFound = "DeploymentNotFound"
 	// ReasonFieldConflict is the reason if other managers own fields with other values.
 	ReasonFieldConflict = "FieldConflict"
+	// ReasonReconcileFailed is the reason if the API server refuses the write, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // +kubebuilder:object:root=true

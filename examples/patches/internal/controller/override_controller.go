@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,7 @@ func (r *OverrideReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if err == nil {
 		err = r.ensure(ctx, override, deployment)
 	}
+	retry := error(nil)
 	ready := metav1.Condition{Type: patchesv1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -67,14 +69,16 @@ func (r *OverrideReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	case write.IsFieldConflict(err):
 		// The same request would fail again; an event will come when the others give the fields up.
 		ready.Reason, ready.Message = patchesv1.ReasonFieldConflict, err.Error()
+	case apierrors.IsConflict(err):
+		return ctrl.Result{}, err // of versions: the next reconcile reads a newer copy
 	case err != nil:
-		// Among others, a conflict of versions: the next reconcile reads a newer copy.
-		return ctrl.Result{}, err
+		// It is retried with backoff. The user sees in the status why.
+		ready.Reason, ready.Message, retry = patchesv1.ReasonReconcileFailed, err.Error(), err
 	default:
 		ready.Status, ready.Reason = metav1.ConditionTrue, patchesv1.ReasonWritten
 		ready.Message = "Container " + override.Spec.Container + " runs " + override.Spec.Image
 	}
-	return ctrl.Result{}, r.updateStatus(ctx, override, ready)
+	return ctrl.Result{}, errors.Join(retry, r.updateStatus(ctx, override, ready))
 }
 
 // ensure writes to the Deployment if it is not as the Override says.
@@ -120,7 +124,8 @@ func (r *OverrideReconciler) write(ctx context.Context, override *patchesv1.Over
 	}
 }
 
-// updateStatus patches the status if it has changed, and records an event if others own the fields.
+// updateStatus patches the status if it has changed, and records an event if others own the
+// fields or the API server refuses the write.
 func (r *OverrideReconciler) updateStatus(ctx context.Context, override *patchesv1.Override,
 	ready metav1.Condition) error {
 	before := override.DeepCopy()
@@ -135,7 +140,8 @@ func (r *OverrideReconciler) updateStatus(ctx context.Context, override *patches
 	}
 	log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "because", ready.Message)
 	was := meta.FindStatusCondition(before.Status.Conditions, ready.Type)
-	if ready.Reason == patchesv1.ReasonFieldConflict && (was == nil || was.Message != ready.Message) {
+	refused := ready.Reason == patchesv1.ReasonFieldConflict || ready.Reason == patchesv1.ReasonReconcileFailed
+	if refused && (was == nil || was.Message != ready.Message) {
 		r.Recorder.Eventf(override, nil, corev1.EventTypeWarning, ready.Reason, "Apply", "%s", ready.Message)
 	}
 	return nil

@@ -73,7 +73,7 @@ func (w *world) allMethods(ctx context.Context) error {
 }
 
 func (w *world) idle(ctx context.Context) error {
-	if err := w.unchanged(ctx, func() error {
+	if err := w.NoWrites(ctx, func() error {
 		for _, name := range names() {
 			if err := w.userPatch(ctx, name, `{"metadata":{"annotations":{"note":"by the user"}}}`); err != nil {
 				return err
@@ -83,7 +83,7 @@ func (w *world) idle(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return w.unchanged(ctx, func() error {
+	return w.NoWrites(ctx, func() error {
 		if err := w.operator.Stop(); err != nil {
 			return err
 		}

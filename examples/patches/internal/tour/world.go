@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	patchesv1 "flyball.dev/examples/patches/api/v1"
@@ -156,29 +155,4 @@ func (w *world) container(ctx context.Context, name, image string, variables map
 		}
 		return ""
 	})
-}
-
-// unchanged returns an error if the operator writes anything because of what do does.
-func (w *world) unchanged(ctx context.Context, do func() error) error {
-	before, err := w.writes(ctx)
-	if err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	after, err := w.writes(ctx)
-	if err == nil && after != before {
-		err = fmt.Errorf("the operator has written %d times", after-before)
-	}
-	return err
-}
-
-// writes returns the number of writes of the operators, when the present one has nothing left to do.
-func (w *world) writes(ctx context.Context) (n int, err error) {
-	_, err = manager.WaitIdle(ctx, w.operator.Manager)
-	for _, r := range w.Reconciles.Ended() {
-		n += len(r.Writes)
-	}
-	return n, err
 }

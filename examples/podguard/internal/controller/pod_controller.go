@@ -23,8 +23,8 @@ const (
 	UsageAnnotation = "podguard.example.com/memory-usage"
 )
 
-// PodReconciler deletes Pods that use more memory than the limits of their containers allow. The
-// cache of its manager must not have others than those of [GuardLabel].
+// PodReconciler deletes Pods of [GuardLabel] that use more memory than the limits of their containers
+// allow. The cache of its manager need not have others.
 type PodReconciler struct {
 	client.Client
 	Recorder events.EventRecorder
@@ -47,8 +47,14 @@ func (r *PodReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err := r.Get(ctx, req.NamespacedName, pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if pod.Labels[GuardLabel] != "true" {
+		return ctrl.Result{}, nil // what the cache has is decided elsewhere, and a deletion is final
+	}
 	if !pod.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // it stops already
+	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ctrl.Result{}, nil // it uses no memory any more, and may be kept for its logs
 	}
 	excess, err := excessOf(pod)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/podguard/internal/controller"
@@ -30,6 +29,7 @@ func Steps(shared *example.World) []example.Step {
 		step("it uses 300Mi: it is deleted with an event, and replaced", w.above),
 		step("a Pod without the label uses 300Mi: it is not in the cache, and stays", w.unguarded),
 		step(`the usage is "lots": an event says so, and the Pod stays`, w.invalid),
+		step("a Pod that has finished used 300Mi: it uses nothing any more, and stays", w.finished),
 		step("a Pod exceeds its limit while the operator is stopped: deleted when it starts", w.whileStopped),
 		step("a Pod with a finalizer is deleted once, however often its usage is reported", w.terminating),
 	}
@@ -96,7 +96,7 @@ func (w *world) report(ctx context.Context, pod *corev1.Pod, usage string) error
 
 // stays waits until the operator has seen all changes, and returns an error if the pod is deleted.
 func (w *world) stays(ctx context.Context, pod *corev1.Pod) error {
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	now := &corev1.Pod{}
@@ -199,6 +199,30 @@ func (w *world) whileStopped(ctx context.Context) error {
 	return w.replaced(ctx, pods[1])
 }
 
+// finished reports the usage of a pod whose containers have ended.
+func (w *world) finished(ctx context.Context) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: example.Namespace, Name: "finished", Annotations: map[string]string{"flyball.dev/outcome": "Succeeded"},
+		Labels: map[string]string{controller.GuardLabel: "true"},
+	}, Spec: podSpec}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	if err := w.Client.Create(ctx, pod); err != nil {
+		return err
+	}
+	if err := await.Object(ctx, w.Client, pod, func(p *corev1.Pod) string {
+		if p.Status.Phase != corev1.PodSucceeded {
+			return "the Pod has not succeeded"
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	if err := w.report(ctx, pod, "300Mi"); err != nil {
+		return err
+	}
+	return w.stays(ctx, pod)
+}
+
 // terminating reports the usage of a pod again and again while it is being deleted.
 func (w *world) terminating(ctx context.Context) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -221,7 +245,7 @@ func (w *world) terminating(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	if err := w.event(ctx, pod, "MemoryExceeded", "it uses 300Mi"); err != nil {

@@ -6,17 +6,20 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type SecureStorageSpec struct {
 	// Location is the region of the storage account. It cannot be changed.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	Location string `json:"location"`
 
 	// KeyVault is the name of the key vault with the key. It cannot be changed.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	KeyVault string `json:"keyVault"`
 
 	// Key is the name of the key that encrypts the storage account.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=127
 	Key string `json:"key"`
 }
 

@@ -84,7 +84,7 @@ func (r *SecureStorageReconciler) secure(ctx context.Context, storage *storagev1
 		return failed(storagev1.PhaseUnknown, nil, err)
 	}
 	if cloud.IsNotFound(err) {
-		if account, err = r.createAccount(ctx, storage); err != nil {
+		if account, err = r.createStorageAccount(ctx, storage); err != nil {
 			return failed(storagev1.PhaseCreatingAccount, nil, err)
 		}
 	}
@@ -93,11 +93,11 @@ func (r *SecureStorageReconciler) secure(ctx context.Context, storage *storagev1
 		return waiting(account)
 	}
 	// 3. The identity may use the vault, and no other of ours.
-	if err := r.ensureAccess(ctx, storage, account); err != nil {
+	if err := r.ensureKeyVaultAccess(ctx, storage, account); err != nil {
 		return failed(storagev1.PhaseGrantingAccess, account, err)
 	}
 	// 4. The account is encrypted with the key.
-	if err := r.ensureKey(ctx, storage, account); err != nil {
+	if err := r.enableCMK(ctx, storage, account); err != nil {
 		return failed(storagev1.PhaseEnablingKey, account, err)
 	}
 	return ready(storage, account)
@@ -111,8 +111,8 @@ func accountName(uid types.UID) string {
 	return name[:min(len(name), maxLength)]
 }
 
-// createAccount creates the storage account.
-func (r *SecureStorageReconciler) createAccount(ctx context.Context,
+// createStorageAccount creates the storage account.
+func (r *SecureStorageReconciler) createStorageAccount(ctx context.Context,
 	storage *storagev1.SecureStorage) (*cloud.Account, error) {
 	account, err := r.Cloud.PutAccount(ctx, cloud.Account{
 		Name:     accountName(storage.UID),
@@ -126,9 +126,9 @@ func (r *SecureStorageReconciler) createAccount(ctx context.Context,
 	return account, nil
 }
 
-// ensureAccess grants the account access to the vault. It ends the access of earlier accounts, which
-// were deleted by somebody else.
-func (r *SecureStorageReconciler) ensureAccess(ctx context.Context, storage *storagev1.SecureStorage,
+// ensureKeyVaultAccess grants the account access to the vault. It ends the access of earlier accounts,
+// which were deleted by somebody else.
+func (r *SecureStorageReconciler) ensureKeyVaultAccess(ctx context.Context, storage *storagev1.SecureStorage,
 	account *cloud.Account) error {
 	vault, err := r.Cloud.Vault(ctx, storage.Spec.KeyVault)
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *SecureStorageReconciler) ensureAccess(ctx context.Context, storage *sto
 	return nil
 }
 
-// ensureKey encrypts the account with the key.
-func (r *SecureStorageReconciler) ensureKey(ctx context.Context, storage *storagev1.SecureStorage,
+// enableCMK encrypts the account with the key, a customer-managed key (CMK).
+func (r *SecureStorageReconciler) enableCMK(ctx context.Context, storage *storagev1.SecureStorage,
 	account *cloud.Account) error {
 	key := cloud.Key{Vault: storage.Spec.KeyVault, Name: storage.Spec.Key}
 	if account.Key != nil && *account.Key == key {

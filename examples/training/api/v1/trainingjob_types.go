@@ -22,6 +22,7 @@ const (
 type TrainingJobSpec struct {
 	// Image is the image of the containers.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	Image string `json:"image"`
 
@@ -57,6 +58,7 @@ type TrainingJobSpec struct {
 
 	// NodeSelector selects the nodes of the Pods.
 	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].size() <= 63)",message="must be labels"
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
@@ -116,7 +118,8 @@ type TrainingJobStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are the conditions of the TrainingJob. Running is true while all Pods that have not
-	// succeeded run. Complete and Failed are true when it has ended, and stay true.
+	// succeeded run, and false with the reason NameTaken while a Pod or Service of somebody else has a
+	// name. Complete and Failed are true when it has ended, and stay true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -20,6 +20,8 @@ type observation struct {
 	pods map[string]*corev1.Pod // by name
 	// lost are the Pods whose nodes are lost, and why.
 	lost map[types.UID]string
+	// blocked is the error that keeps the TrainingJob from going on, or nil.
+	blocked error
 	// after is the time until another node has been not ready for too long, or zero.
 	after time.Duration
 }

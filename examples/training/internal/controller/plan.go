@@ -19,7 +19,8 @@ type deletion struct {
 }
 
 // plan returns what is to be done with the Pods when the status has been written. It does not create
-// a Pod before its predecessor is gone, or with RestartAll before all predecessors are.
+// a Pod before its predecessor is gone, or with RestartAll before all predecessors are, and none
+// without the Service.
 func (o *observation) plan(status *trainingv1.TrainingJobStatus) plan {
 	p, waiting := plan{}, false
 	for _, m := range membersOf(&o.job.Spec) {
@@ -38,7 +39,7 @@ func (o *observation) plan(status *trainingv1.TrainingJobStatus) plan {
 			p.create = append(p.create, m)
 		}
 	}
-	if waiting && o.job.Spec.RestartPolicy == trainingv1.RestartAll {
+	if o.blocked != nil || waiting && o.job.Spec.RestartPolicy == trainingv1.RestartAll {
 		p.create = nil
 	}
 	return p

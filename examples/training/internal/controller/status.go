@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,9 @@ const (
 	ReasonBackoffLimit  = "BackoffLimitExceeded"
 	ReasonPodReplaced   = "PodReplaced"
 	ReasonJobRestarting = "Restarting"
+	ReasonNameTaken     = "NameTaken"
+	// ReasonReconcileFailed is the reason if the API server refuses a request, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // nextStatus returns the status that follows from the present one and the Pods, and the events that
@@ -33,7 +37,38 @@ func (o *observation) nextStatus() (*trainingv1.TrainingJobStatus, []jobEvent) {
 		events = o.judge(status, failures)
 	}
 	o.summarize(status)
+	if event := o.judgeBlocked(status); event != nil {
+		events = append(events, *event)
+	}
 	return status, events
+}
+
+// judgeBlocked makes the condition Running say why a TrainingJob that has not ended cannot go on. It
+// returns an event if that is new.
+func (o *observation) judgeBlocked(status *trainingv1.TrainingJobStatus) *jobEvent {
+	was := meta.FindStatusCondition(o.job.Status.Conditions, trainingv1.ConditionRunning)
+	switch {
+	case ended(status):
+	case o.blocked != nil:
+		taken, reason := (*nameTakenError)(nil), ReasonReconcileFailed
+		if errors.As(o.blocked, &taken) {
+			reason = ReasonNameTaken
+		}
+		message := o.blocked.Error()
+		o.setCondition(status, trainingv1.ConditionRunning, metav1.ConditionFalse, reason, message)
+		if was == nil || was.Reason != reason || was.Message != message {
+			return &jobEvent{corev1.EventTypeWarning, reason, message}
+		}
+	case was != nil && (was.Reason == ReasonNameTaken || was.Reason == ReasonReconcileFailed) && o.missing(status):
+		// Whether it still holds is known when the Pods that are missing have been created.
+		o.setCondition(status, trainingv1.ConditionRunning, was.Status, was.Reason, was.Message)
+	}
+	return nil
+}
+
+// missing reports whether there are members without a Pod that has not failed.
+func (o *observation) missing(status *trainingv1.TrainingJobStatus) bool {
+	return status.Active+status.Succeeded < o.job.Spec.Workers+o.job.Spec.ParameterServers
 }
 
 // ended reports whether a TrainingJob is complete or has failed.
@@ -94,7 +129,7 @@ func (o *observation) judge(status *trainingv1.TrainingJobStatus, failures []str
 	if len(failures) == 0 {
 		return nil
 	}
-	why, all := strings.Join(failures, ", "), o.job.Spec.RestartPolicy == trainingv1.RestartAll
+	why, all := summary(failures), o.job.Spec.RestartPolicy == trainingv1.RestartAll
 	restarts, reason := int32(len(failures)), ReasonPodReplaced
 	if all {
 		restarts, reason = 1, ReasonJobRestarting
@@ -112,6 +147,16 @@ func (o *observation) judge(status *trainingv1.TrainingJobStatus, failures []str
 		}
 	}
 	return []jobEvent{{corev1.EventTypeWarning, reason, why}}
+}
+
+// summary returns a sentence with the first failures, and how many there are more. An event has 1024
+// characters at most.
+func summary(failures []string) string {
+	const most = 5
+	if more := len(failures) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(failures[:most], ", "), more)
+	}
+	return strings.Join(failures, ", ")
 }
 
 // replacePhase gives the Pods of one phase another one.

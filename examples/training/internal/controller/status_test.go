@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,5 +181,16 @@ func TestStep(t *testing.T) {
 				t.Errorf("the TrainingJob was changed: %s", diff)
 			}
 		})
+	}
+}
+
+// TestSummary checks that a sentence about all Pods of the greatest TrainingJob fits into an event.
+func TestSummary(t *testing.T) {
+	if got := summary([]string{"a", "b"}); got != "a, b" {
+		t.Errorf("got %q", got)
+	}
+	all := slices.Repeat([]string{"the Pod " + strings.Repeat("a", 50) + "-worker-63 is being deleted"}, 72)
+	if got := summary(all); len(got) > 512 || !strings.HasSuffix(got, " and 67 more") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/log"
@@ -49,7 +50,8 @@ type TrainingJobReconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the controller to the manager.
+// SetupWithManager adds the controller to the manager. A TrainingJob with many Pods does not hold up the
+// others.
 func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := indexPodsByNode(mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -60,6 +62,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.findJobsForNode),
 			builder.WithPredicates(readinessChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Named("training").
 		Complete(r)
 }
@@ -74,11 +77,6 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, nil // the Pods and the Service are garbage collected
 	}
 	after, err := r.advance(ctx, job)
-	if taken := (*nameTakenError)(nil); errors.As(err, &taken) {
-		log.FromContext(ctx).Info("NameTaken.", "because", taken.Error())
-		r.Recorder.Eventf(job, nil, corev1.EventTypeWarning, "NameTaken", "Create", "%s", taken.Error())
-		return ctrl.Result{RequeueAfter: nameTakenInterval}, nil // no event says that the name is free
-	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -98,38 +96,64 @@ func (e *nameTakenError) Error() string {
 // advance brings the Service, the status and the Pods up to date. It returns the time until it has to
 // be called again without an event, or zero.
 func (r *TrainingJobReconciler) advance(ctx context.Context, job *trainingv1.TrainingJob) (time.Duration, error) {
-	if err := r.reconcileService(ctx, job); err != nil {
-		return 0, err
-	}
 	o, err := r.observe(ctx, job)
 	if err != nil {
 		return 0, err
 	}
-	status, events := o.nextStatus()
-	if err := r.updateStatus(ctx, job, status, events); err != nil {
+	// Without its name in DNS no Pod is created, but those that exist are still observed.
+	if o.blocked = r.reconcileService(ctx, job); isStale(o.blocked) {
+		return 0, o.blocked
+	}
+	p, err := r.updateStatus(ctx, o)
+	if err != nil {
 		return 0, err
 	}
-	return o.after, r.execute(ctx, job, o.plan(status))
+	if err := r.execute(ctx, job, p); isStale(err) {
+		return 0, err
+	} else if err != nil {
+		o.blocked = err
+		if _, err := r.updateStatus(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	if taken := (*nameTakenError)(nil); errors.As(o.blocked, &taken) {
+		// A retry with backoff would not help, and no event says that the name is free.
+		return soonest(o.after, nameTakenInterval), nil
+	}
+	return o.after, o.blocked
+}
+
+// isStale reports whether an error says only that the cache was behind. The next reconcile sees what is
+// there.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// soonest returns the shorter of two times, of which the first may be zero for never.
+func soonest(after, interval time.Duration) time.Duration {
+	if after == 0 {
+		return interval
+	}
+	return min(after, interval)
 }
 
 // jobEvent is an event about a TrainingJob.
 type jobEvent struct{ kind, reason, message string }
 
-// updateStatus updates the status if it has changed, and then records what has happened.
-func (r *TrainingJobReconciler) updateStatus(ctx context.Context, job *trainingv1.TrainingJob,
-	status *trainingv1.TrainingJobStatus, events []jobEvent) error {
-	if equality.Semantic.DeepEqual(&job.Status, status) {
-		return nil
+// updateStatus updates the status if it has changed, and then records what has happened. It returns
+// what is to be done with the Pods.
+func (r *TrainingJobReconciler) updateStatus(ctx context.Context, o *observation) (plan, error) {
+	status, events := o.nextStatus()
+	if equality.Semantic.DeepEqual(&o.job.Status, status) {
+		return o.plan(status), nil
 	}
-	job.Status = *status
-	if err := r.Status().Update(ctx, job); err != nil {
-		return err
+	o.job.Status = *status
+	if err := r.Status().Update(ctx, o.job); err != nil {
+		return plan{}, err
 	}
 	for _, e := range events {
 		log.FromContext(ctx).Info(e.reason+".", "because", e.message)
-		r.Recorder.Eventf(job, nil, e.kind, e.reason, "Reconcile", "%s", e.message)
+		r.Recorder.Eventf(o.job, nil, e.kind, e.reason, "Reconcile", "%s", e.message)
 	}
-	return nil
+	return o.plan(status), nil
 }
 
 // execute deletes and creates Pods.

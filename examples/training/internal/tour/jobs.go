@@ -15,6 +15,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/examples/internal/reconciles"
 	trainingv1 "flyball.dev/examples/training/api/v1"
 	"flyball.dev/examples/training/internal/controller"
 )
@@ -50,14 +51,14 @@ func (w *world) create(ctx context.Context) error {
 }
 
 func (w *world) restarted(ctx context.Context) error {
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	before, err := w.ResourceVersions(ctx, example.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if err := w.start(ctx); err != nil {
@@ -86,7 +87,7 @@ func (w *world) deleted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if err := w.Client.Delete(ctx, before["one-worker-1"]); err != nil {
@@ -128,7 +129,7 @@ func (w *world) succeeded(ctx context.Context) error {
 	if err := await.Gone(ctx, w.Client, pods["one-worker-0"]); err != nil {
 		return err
 	}
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	after, err := w.running(ctx, w.job, 2)
@@ -207,30 +208,72 @@ func (w *world) backoffLimit(ctx context.Context) error {
 	return w.Client.Get(ctx, client.ObjectKeyFromObject(pods["all-worker-1"]), &corev1.Pod{})
 }
 
-// nameTaken creates a Pod with the name of a worker, which is not in the cache of the operator.
+// nameTaken creates a Pod with the name of a worker, which is not in the cache of the operator, and a
+// Service with the name of another TrainingJob. Then it frees the names.
 func (w *world) nameTaken(ctx context.Context) error {
-	theirs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "theirs-worker-0"}}
-	theirs.Spec.Containers = []corev1.Container{{Name: "app", Image: "nginx:1.29"}}
-	job := newJob("theirs", trainingv1.ReplaceFailed)
-	for _, obj := range []client.Object{theirs, job} {
-		if err := w.Client.Create(ctx, obj); err != nil {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "pod-worker-0"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "nginx:1.29"}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "service"}}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 443}}
+	for _, theirs := range []client.Object{pod, service} {
+		kind, _, _ := strings.Cut(theirs.GetName(), "-")
+		job := newJob(kind, trainingv1.ReplaceFailed)
+		for _, obj := range []client.Object{theirs, job} {
+			if err := w.Client.Create(ctx, obj); err != nil {
+				return err
+			}
+		}
+		if err := w.blocked(ctx, job, "the "+kind+" "+theirs.GetName()+" exists"); err != nil {
+			return err
+		}
+		if err := w.Client.Delete(ctx, theirs, client.Preconditions{UID: new(theirs.GetUID())}); err != nil {
+			return err
+		}
+		if err := await.Gone(ctx, w.Client, theirs); err != nil {
+			return err
+		}
+		// The operator would try again in half a minute. The user does not wait.
+		before := client.MergeFrom(job.DeepCopy())
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, "look", "again")
+		if err := w.Client.Patch(ctx, job, before); err != nil {
+			return err
+		}
+		if _, err := w.running(ctx, job, 0); err != nil {
+			return err
+		}
+		if err := w.Client.Delete(ctx, job); err != nil {
 			return err
 		}
 	}
-	err := await.Event(ctx, w.Client, example.Namespace, func(e *corev1.Event) bool {
-		return e.Reason == "NameTaken" && e.InvolvedObject.UID == job.UID
-	})
-	if err != nil {
-		return err
-	}
-	now := &corev1.Pod{}
-	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(theirs), now); err != nil {
-		return err
-	}
-	if now.UID != theirs.UID || len(now.OwnerReferences) > 0 {
-		return fmt.Errorf("the Pod was changed: %v", now)
-	}
 	return nil
+}
+
+// blocked waits until a TrainingJob says that a name is taken, in its status and by an event, and
+// checks that it is tried again without one.
+func (w *world) blocked(ctx context.Context, job *trainingv1.TrainingJob, text string) error {
+	if err := w.status(ctx, job, func(s *trainingv1.TrainingJobStatus) string {
+		c := meta.FindStatusCondition(s.Conditions, trainingv1.ConditionRunning)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != controller.ReasonNameTaken ||
+			!strings.Contains(strings.ToLower(c.Message), text) || c.ObservedGeneration != job.Generation {
+			return "it does not say that the name is taken"
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	if err := await.Event(ctx, w.Client, example.Namespace, func(e *corev1.Event) bool {
+		return e.Reason == controller.ReasonNameTaken && e.InvolvedObject.UID == job.UID
+	}); err != nil {
+		return err
+	}
+	return w.Reconciles.Await(ctx, func(all []reconciles.Reconcile) string {
+		for _, r := range all {
+			if r.Object == client.ObjectKeyFromObject(job) && r.RequeueAfter == "30s" {
+				return ""
+			}
+		}
+		return "it is not tried again"
+	})
 }
 
 func (w *world) rejected(ctx context.Context) error {

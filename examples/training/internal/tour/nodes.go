@@ -94,7 +94,7 @@ func (w *world) onNodes(ctx context.Context) error {
 
 // quiet waits until the operator has nothing to do, and remembers how many reconciles have ended.
 func (w *world) quiet(ctx context.Context) error {
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	w.reconciles = len(w.Reconciles.Ended())
@@ -113,7 +113,7 @@ func (w *world) onlyReconciled(ctx context.Context, job *trainingv1.TrainingJob)
 	}); err != nil {
 		return err
 	}
-	if err := w.idle(ctx); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	for _, r := range w.Reconciles.Ended()[w.reconciles:] {
@@ -124,46 +124,28 @@ func (w *world) onlyReconciled(ctx context.Context, job *trainingv1.TrainingJob)
 	return nil
 }
 
-func (w *world) notReady(ctx context.Context) error {
-	before, err := w.pods(ctx, w.onA)
-	if err != nil {
-		return err
+// readinessChanges returns a step in which a node becomes ready or not, and nothing is replaced.
+func (w *world) readinessChanges(ready corev1.ConditionStatus) func(context.Context) error {
+	return func(ctx context.Context) error {
+		before, err := w.pods(ctx, w.onA)
+		if err != nil {
+			return err
+		}
+		if err := w.quiet(ctx); err != nil {
+			return err
+		}
+		if err := w.setReady(ctx, nodeA, ready); err != nil {
+			return err
+		}
+		if err := w.onlyReconciled(ctx, w.onA); err != nil {
+			return err
+		}
+		after, err := w.running(ctx, w.onA, 0)
+		if err != nil {
+			return err
+		}
+		return sameExcept(before, after)
 	}
-	if err := w.quiet(ctx); err != nil {
-		return err
-	}
-	if err := w.setReady(ctx, nodeA, corev1.ConditionUnknown); err != nil {
-		return err
-	}
-	if err := w.onlyReconciled(ctx, w.onA); err != nil {
-		return err
-	}
-	after, err := w.running(ctx, w.onA, 0)
-	if err != nil {
-		return err
-	}
-	return sameExcept(before, after)
-}
-
-func (w *world) readyAgain(ctx context.Context) error {
-	before, err := w.pods(ctx, w.onA)
-	if err != nil {
-		return err
-	}
-	if err := w.quiet(ctx); err != nil {
-		return err
-	}
-	if err := w.setReady(ctx, nodeA, corev1.ConditionTrue); err != nil {
-		return err
-	}
-	if err := w.onlyReconciled(ctx, w.onA); err != nil {
-		return err
-	}
-	after, err := w.running(ctx, w.onA, 0)
-	if err != nil {
-		return err
-	}
-	return sameExcept(before, after)
 }
 
 func (w *world) nodeLost(ctx context.Context) error {

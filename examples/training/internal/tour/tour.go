@@ -4,6 +4,8 @@
 package tour
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"flyball.dev/examples/internal/example"
 )
 
@@ -21,11 +23,11 @@ func Steps(shared *example.World) []example.Step {
 		step("with RestartAll, a worker fails: all start again, counted once", w.restartAll),
 		step("it fails more often than the backoff limit: failed, and nothing runs", w.backoffLimit),
 		step("two TrainingJobs run on nodes of their own", w.onNodes),
-		step("a node becomes not ready: only the TrainingJob on it is reconciled, and waits", w.notReady),
-		step("the node is ready again in time: nothing is replaced", w.readyAgain),
+		step("a node becomes not ready: only the TrainingJob on it is reconciled, and waits", w.readinessChanges(corev1.ConditionUnknown)),
+		step("the node is ready again in time: nothing is replaced", w.readinessChanges(corev1.ConditionTrue)),
 		step("it is not ready for too long: its Pods are replaced on another node", w.nodeLost),
 		step("the other node is deleted: only the other TrainingJob is reconciled, its Pods replaced", w.nodeDeleted),
-		step("a Pod of somebody else has the name: left alone, with an event", w.nameTaken),
+		step("a Pod or a Service of somebody else has the name: left alone, the status says so; free again: created", w.nameTaken),
 		step("another number of workers, or a name that cannot be a Service's, is rejected", w.rejected),
 		step("the TrainingJob is deleted: its Pods and its Service are garbage collected", w.collected),
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	trainingv1 "flyball.dev/examples/training/api/v1"
@@ -104,23 +103,8 @@ func (w *world) end(ctx context.Context, pod *corev1.Pod, outcome string) error 
 	return w.Client.Patch(ctx, pod, before)
 }
 
-// stop stops the operator.
-func (w *world) stop() error {
-	o := w.operator
-	w.operator = nil
-	return o.Stop()
-}
-
 // start starts the operator, and waits until it has nothing to do.
 func (w *world) start(ctx context.Context) (err error) {
-	if w.operator, err = w.Start(ctx); err != nil {
-		return err
-	}
-	return w.idle(ctx)
-}
-
-// idle waits until the operator has nothing to do.
-func (w *world) idle(ctx context.Context) error {
-	_, err := manager.WaitIdle(ctx, w.operator.Manager)
+	w.operator, err = w.StartIdle(ctx)
 	return err
 }

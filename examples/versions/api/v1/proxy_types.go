@@ -66,6 +66,9 @@ type ProxyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// ConfigSuffix follows the name of a Proxy in that of its ConfigMap.
+const ConfigSuffix = "-proxy"
+
 // ConditionReady is the type of the condition Ready.
 const ConditionReady = "Ready"
 

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +27,13 @@ import (
 const (
 	ReasonConfigured = "Configured"
 	ReasonNameTaken  = "NameTaken"
+	// ReasonReconcileFailed is the reason if the API server refuses the ConfigMap, which is retried.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
+
+// nameTakenInterval is how often a name that is taken is tried again. There is no event to wait for:
+// the ConfigMap that has the name is not ours.
+const nameTakenInterval = 30 * time.Second
 
 // ConfigKey is the key of the configuration in the ConfigMap.
 const ConfigKey = "proxy.conf"
@@ -43,7 +51,8 @@ type ProxyReconciler struct {
 
 // +kubebuilder:rbac:groups=net.example.com,resources=proxies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=net.example.com,resources=proxies/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=net.example.com,resources=proxies/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager adds the controller to the manager.
@@ -67,18 +76,23 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	ready := metav1.Condition{Type: netv1.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonConfigured,
 		Message: "the ConfigMap has the configuration"}
 	err := r.write(ctx, proxy)
-	if errors.Is(err, errNameTaken) {
+	switch {
+	case errors.Is(err, errNameTaken):
 		// A retry with backoff would not help.
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonNameTaken, err.Error()
-	} else if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{RequeueAfter: nameTakenInterval}, r.updateStatus(ctx, proxy, ready)
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+	case err != nil:
+		// It is retried with backoff. The user sees in the status why.
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonReconcileFailed, err.Error()
 	}
-	return ctrl.Result{}, r.updateStatus(ctx, proxy, ready)
+	return ctrl.Result{}, errors.Join(err, r.updateStatus(ctx, proxy, ready))
 }
 
 // write creates or updates the ConfigMap, if it differs.
 func (r *ProxyReconciler) write(ctx context.Context, proxy *netv1.Proxy) error {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: proxy.Namespace, Name: proxy.Name + "-proxy"}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: proxy.Namespace, Name: proxy.Name + netv1.ConfigSuffix}}
 	result, err := controllerutil.CreateOrUpdate(ctx, r.Client, cm, func() error {
 		if cm.UID != "" && !metav1.IsControlledBy(cm, proxy) {
 			return errNameTaken

@@ -120,7 +120,7 @@ func (r *StorageVersionReconciler) rewrite(ctx context.Context, obj *metav1.Part
 	unchanged := client.MergeFromWithOptions(obj.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	err := r.Patch(ctx, obj, unchanged)
 	if apierrors.IsConflict(err) {
-		return nil
+		return nil //flyball:ignore ignoredconflict whoever has written the object has stored it anew
 	}
 	return client.IgnoreNotFound(err)
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	v1 "flyball.dev/examples/versions/api/v1"
@@ -233,7 +232,7 @@ func (w *world) idle(ctx context.Context) ([]string, error) {
 	if err := w.storedVersions(ctx, "v1"); err != nil {
 		return nil, err
 	}
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return nil, err
 	}
 	return w.resourceVersions(ctx)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
@@ -60,7 +59,7 @@ func (w *world) everyVersion(ctx context.Context) error {
 // defaults creates a Proxy in each version with nothing but a host, and counts the requests to the
 // webhook.
 func (w *world) defaults(ctx context.Context) error {
-	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
+	if err := w.operator.Idle(ctx); err != nil {
 		return err
 	}
 	before, err := defaulted()

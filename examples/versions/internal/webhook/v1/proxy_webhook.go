@@ -101,6 +101,9 @@ func warnings(proxy *netv1.Proxy, paths paths) admission.Warnings {
 func validate(proxy *netv1.Proxy, paths paths) field.ErrorList {
 	var all field.ErrorList
 	spec := &proxy.Spec
+	if limit := validation.DNS1123SubdomainMaxLength - len(netv1.ConfigSuffix); len(proxy.Name) > limit {
+		all = append(all, field.TooLong(field.NewPath("metadata", "name"), proxy.Name, limit)) // for the ConfigMap
+	}
 	for _, problem := range validation.IsDNS1123Subdomain(spec.Host) {
 		all = append(all, field.Invalid(paths.host, spec.Host, problem))
 	}

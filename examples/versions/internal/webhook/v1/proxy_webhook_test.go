@@ -67,6 +67,7 @@ func TestValidateCreate(t *testing.T) {
 		{"valid", "v1", newProxy("host.example.com", nil), nil},
 		{"no host", "v1", newProxy("", nil), []string{"spec.host: Invalid value"}},
 		{"no host in v1alpha1", "v1alpha1", newProxy("", nil), []string{"spec.target: Invalid value"}},
+		{"name", "v1", newProxy("host", func(p *netv1.Proxy) { p.Name = strings.Repeat("a", 248) }), []string{"metadata.name: Too long"}},
 		{"port", "v1", newProxy("host", func(p *netv1.Proxy) { p.Spec.Port = new(int32(65536)) }), []string{"spec.port: Invalid value: 65536"}},
 		{"port in v1alpha1", "v1alpha1", newProxy("host", func(p *netv1.Proxy) { p.Spec.Port = new(int32(0)) }), []string{"spec.target: Invalid value: 0"}},
 		{"several", "v1beta1", newProxy("a:b", func(p *netv1.Proxy) {
