@@ -29,7 +29,7 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
 				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !isTrue(p.Info, n.Rhs[i]) ||
-					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.passesOnRequeue(within) {
+					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.passesOnRequeue(within) || afterConflict(within) {
 					continue
 				}
 				if after := p.requeueAfter(p.Root(selector.X), within); after != nil {
@@ -56,16 +56,13 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 		p.besideAfter(requeue, after.Value, remove(literal, requeue))
 		return
 	}
-	switch {
-	case p.passesOnRequeue(within):
-	case afterConflict(within):
-		p.report(requeue, "Requeue: true is deprecated: return the conflict, which the rate limiter tries again in the same way")
-	default:
+	if !p.passesOnRequeue(within) && !afterConflict(within) {
 		p.report(requeue, requeueMessage)
 	}
 }
 
-// afterConflict reports whether a node is in an if statement about a conflict.
+// afterConflict reports whether a node is in an if statement about a conflict, after which the rate
+// limiter is right to choose the time: people write Requeue: true there to keep the error from the log.
 func afterConflict(within []ast.Node) bool {
 	return slices.ContainsFunc(within, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)

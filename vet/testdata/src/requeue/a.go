@@ -129,7 +129,7 @@ func known(err error, ready bool) (ctrl.Result, error) {
 func conflict(err error) (ctrl.Result, error) {
 	if err != nil {
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{Requeue: true}, nil // want `Requeue: true is deprecated: return the conflict`
+			return ctrl.Result{Requeue: true}, nil // the rate limiter tries again, and nothing is logged
 		}
 		return ctrl.Result{}, err
 	}
