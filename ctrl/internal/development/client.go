@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,7 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 	case err == nil:
 		a.Name = obj.GetName() // which the server may have generated
 		written = version{a.objectID, obj.GetResourceVersion()}
+		a.uid = obj.GetUID()
 		if a.subResource == "" {
 			a.observe(obj)
 		}
@@ -81,8 +83,8 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 	case apierrors.IsConflict(err):
 		w := a.write
 		a.later(func() { a.conflicted(w, err) })
-	case !errors.As(err, &status):
-		a.writes.lost(id)
+	case !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError:
+		a.writes.lost(id) // it may have been executed, as after a timeout
 	}
 	a.writes.end(id, written, a.by)
 	return err
@@ -90,7 +92,6 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 
 // observe copies what matters of the response, as the object belongs to the caller.
 func (w *write) observe(obj metav1.Object) {
-	w.uid = obj.GetUID()
 	if len(obj.GetOwnerReferences()) == 0 {
 		return
 	}
