@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -120,6 +121,33 @@ func TestWarningFinalizersOfLeader(t *testing.T) {
 	})
 }
 
+// TestNoWarningOfWriteInFlight: a write has begun before the lease was lost, or just then.
+func TestNoWarningOfWriteInFlight(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.must(l.user.Create(l.ctx, web()))
+		l.operator(web(), func(ctx context.Context, c client.Client, req reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			return set("late", "1")(context.WithoutCancel(ctx), c, req) // an unlucky moment
+		}, func(o *manager.Options) {
+			o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "operator", "default"
+		})
+		time.Sleep(time.Minute)
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "operator"}}
+		l.must(l.user.Get(l.ctx, client.ObjectKeyFromObject(lease), lease))
+		before := client.MergeFrom(lease.DeepCopy())
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("another"), ptr.To(metav1.NowMicro())
+		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
+		l.must(l.user.Patch(l.ctx, lease, before))
+		time.Sleep(time.Hour)
+		l.quiet()
+		cm := web()
+		l.must(l.user.Get(l.ctx, client.ObjectKeyFromObject(cm), cm))
+		if cm.Data["late"] == "" {
+			l.Error("nothing was written")
+		}
+	})
+}
+
 // addCondition returns a change that gives a Deployment a condition for its generation.
 func addCondition(name string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
@@ -201,6 +229,8 @@ func TestNoWarningOfAnotherObjectOfTheName(t *testing.T) {
 		foreign := deployment()
 		foreign.Annotations = map[string]string{"class": "foreign"}
 		l.must(l.user.Create(l.ctx, foreign))
+		time.Sleep(time.Minute)
+		l.merge(deployment(), `{"metadata":{"labels":{"a":"b"}}}`)
 		time.Sleep(time.Hour)
 		l.quiet()
 	})

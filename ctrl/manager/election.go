@@ -59,7 +59,7 @@ func (e *election) start(ctx context.Context) error {
 					return
 				}
 				if e.monitor != nil {
-					e.monitor.LostLease()
+					e.monitor.LostLease(*e.options.LeaseDuration - *e.options.RenewDeadline)
 				}
 				e.failed(errLeaderElectionLost)
 			},

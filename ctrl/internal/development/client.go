@@ -27,7 +27,8 @@ type observedClient struct {
 type attempt struct {
 	*Monitor
 	write
-	run Run
+	run  Run
+	late bool // whether it began after the lease was over, in a reconcile of the leader's
 }
 
 // begin begins a write of obj. A dry run is not observed, nor is an object of an unknown kind, which
@@ -54,6 +55,7 @@ func (m *Monitor) begin(
 	}
 	if a.run != nil {
 		a.by.controller, a.request = a.run.ControllerName(), a.run.RequestName()
+		a.late = a.run.LeaderOnly() && m.isLeaseOver()
 	}
 	m.writes.begin(a.objectID)
 	return a
@@ -77,7 +79,7 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 		}
 		w := a.write
 		a.later(func() { a.wrote(w) })
-		if a.leaseLost.Load() && a.run != nil && a.run.LeaderOnly() {
+		if a.late {
 			a.wroteWithoutLease(w)
 		}
 	case apierrors.IsConflict(err):

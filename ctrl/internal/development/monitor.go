@@ -63,9 +63,9 @@ type Monitor struct {
 	reader client.Reader
 	mapper meta.RESTMapper
 
-	leaseLost atomic.Bool
 	standby   atomic.Bool  // whether another replica leads
 	leads     atomic.Int64 // since when this one leads after an election, in nanoseconds, or 0
+	leaseOver atomic.Int64 // when a lease that was lost is over, in nanoseconds, or 0
 	informers informers
 	running   running
 

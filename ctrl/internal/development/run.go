@@ -81,10 +81,17 @@ func (m *Monitor) Lead() {
 	m.standby.Store(false)
 }
 
-// LostLease observes that this replica leads no more.
-func (m *Monitor) LostLease() {
-	m.leaseLost.Store(true)
+// LostLease observes that this replica leads no more. The lease is not over yet, so until then no
+// other replica leads.
+func (m *Monitor) LostLease(left time.Duration) {
+	m.leaseOver.Store(time.Now().Add(left).UnixNano())
 	m.standby.Store(true)
+}
+
+// isLeaseOver reports whether this replica has led, and another one may lead now.
+func (m *Monitor) isLeaseOver() bool {
+	over := m.leaseOver.Load()
+	return over != 0 && time.Now().UnixNano() > over
 }
 
 // HotLoop reports a hot loop, which a controller has detected.
