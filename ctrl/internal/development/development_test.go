@@ -4,7 +4,9 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,3 +343,73 @@ func TestMassDeletion(t *testing.T) {
 		}
 	})
 }
+
+// TestMemoryOfManyObjects updates, reconciles and deletes ten thousand objects with large states again
+// and again: what is kept of them stays small.
+func TestMemoryOfManyObjects(t *testing.T) {
+	const objects, limit = 10_000, 8 << 20 // bytes
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{Logger: logr.Discard()})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Start(ctx) }()
+		heapInUse := func() uint64 {
+			runtime.GC()
+			var s runtime.MemStats
+			runtime.ReadMemStats(&s)
+			return s.HeapAlloc
+		}
+		before := heapInUse()
+		configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+		h := &handler{monitor: m, gvk: configMap}
+		at := metav1.Now()
+		object := func(i, version int) *corev1.ConfigMap {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)),
+				ResourceVersion: fmt.Sprint(version), Generation: int64(version)}}
+			cm.Data = map[string]string{"a": strings.Repeat("x", 4096)}
+			cm.ManagedFields = entries(metav1.ManagedFieldsEntry{Manager: []string{"a", "b"}[version%2], Operation: "Update", APIVersion: "v1",
+				Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:a":{}}}`)})
+			return cm
+		}
+		for version := range 2 {
+			for i := range objects {
+				cm := object(i, version+1)
+				h.OnUpdate(object(i, version), cm)
+				run := testRun(client.ObjectKeyFromObject(cm))
+				m.Begin(run)
+				cm.ResourceVersion += "0"
+				_ = m.begin(context.WithValue(ctx, RunKey{}, Run(run)), configMap, cm, "status", "").end(cm, nil)
+				m.Reconciled(run, time.Now(), version%2 == 0)
+				if i%500 == 0 {
+					time.Sleep(time.Second)
+				}
+			}
+		}
+		for i := range objects {
+			cm := object(i, 9)
+			cm.DeletionTimestamp, cm.Finalizers = &at, []string{"example.com/cleanup"}
+			h.OnUpdate(object(i, 8), cm)
+			h.OnDelete(cm)
+		}
+		time.Sleep(10 * time.Second)
+		after := heapInUse()
+		t.Logf("%d KiB are kept", (int64(after)-int64(before))>>10)
+		if after > before+limit {
+			t.Errorf("%d bytes are kept", after-before)
+		}
+		if len(m.running.requests) > 0 || len(m.writes.inFlight) > 0 {
+			t.Errorf("%d reconciles and %d writes are in progress", len(m.running.requests), len(m.writes.inFlight))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testRun is a reconcile of a request.
+type testRun types.NamespacedName
+
+func (r testRun) ControllerName() string            { return "controller" }
+func (r testRun) RequestName() types.NamespacedName { return types.NamespacedName(r) }
+func (r testRun) LeaderOnly() bool                  { return true }
