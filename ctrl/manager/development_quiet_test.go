@@ -309,6 +309,23 @@ func TestNoWarningOfSharedCounter(t *testing.T) {
 	})
 }
 
+// TestNoWarningOfDriftInSuite: each test of a suite creates the object, changes a field, and deletes the
+// object when the operator has restored the field.
+func TestNoWarningOfDriftInSuite(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.operator(web(), set("mode", "ours"))
+		for range 10 {
+			l.must(l.user.Create(l.ctx, web()))
+			time.Sleep(10 * time.Second)
+			l.merge(web(), `{"data":{"mode":"theirs"}}`, client.FieldOwner("suite"))
+			time.Sleep(10 * time.Second)
+			l.must(l.user.Delete(l.ctx, web()))
+			time.Sleep(10 * time.Second)
+		}
+		l.quiet()
+	})
+}
+
 // TestNoWarningOfOwnersOfOthers: an object has a reference to an owner that does not exist, which
 // somebody else has set, and the operator labels the object.
 func TestNoWarningOfOwnersOfOthers(t *testing.T) {

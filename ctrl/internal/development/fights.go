@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/internal/objectdiff"
 )
@@ -22,15 +24,16 @@ const (
 // hashSeed is the seed of the hashes of values.
 var hashSeed = maphash.MakeSeed()
 
-// fights are the turns of two writers at an object, and at a field.
+// fights are the turns of two writers at an object, and at a field. They are by UID: an object that is
+// created again, as each test of a suite does, begins anew.
 type fights struct {
-	objects *bounded[objectID, turns]
+	objects *bounded[types.UID, turns]
 	fields  *bounded[field, turns]
 }
 
 // field is a field of an object.
 type field struct {
-	objectID
+	uid  types.UID
 	path string
 }
 
@@ -45,7 +48,7 @@ type turns struct {
 }
 
 func newFights() fights {
-	return fights{newBounded[objectID, turns](maxTracked), newBounded[field, turns](maxTracked)}
+	return fights{newBounded[types.UID, turns](maxTracked), newBounded[field, turns](maxTracked)}
 }
 
 // next returns the turns after one more write, of a value with this hash.
@@ -66,16 +69,16 @@ func (t turns) next(by writer, value uint64, now time.Time) turns {
 
 // checkFight warns of a field that two writers, one of which is this process, set back and forth.
 func (m *Monitor) checkFight(c *change) {
-	now := time.Now()
-	object, _ := m.fights.objects.get(c.objectID)
+	now, uid := time.Now(), c.after.GetUID()
+	object, _ := m.fights.objects.get(uid)
 	object = object.next(c.by, 0, now)
-	m.fights.objects.put(c.objectID, object)
+	m.fights.objects.put(uid, object)
 	if object.count < suspiciousTurns || isByHand(c.by) {
 		return
 	}
 	for _, difference := range c.fields() {
 		path := difference.Path
-		id := field{c.objectID, path}
+		id := field{uid, path}
 		t, _ := m.fights.fields.get(id)
 		t = t.next(c.by, maphash.String(hashSeed, fmt.Sprint(difference.Value)), now)
 		m.fights.fields.put(id, t)
