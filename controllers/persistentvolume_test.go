@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -183,5 +184,65 @@ func TestDefaultClass(t *testing.T) {
 		e.waitIdle()
 		e.wantBound(claim, "v")
 		e.wantBound(none, "")
+	})
+}
+
+// TestBindingPreference binds claims to volumes by their access modes, and to volumes that are
+// reserved for them and of another class. It says why a claim is not bound to the volume that it names.
+func TestBindingPreference(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		both := newVolume("both", "1Gi", "")
+		both.Spec.AccessModes = append(both.Spec.AccessModes, corev1.ReadOnlyMany)
+		reserved := newVolume("reserved", "1Gi", "")
+		reserved.Spec.ClaimRef = &corev1.ObjectReference{Namespace: web.Namespace, Name: "usual"}
+		e.create(both, newVolume("once", "5Gi", ""), reserved)
+		e.waitIdle()
+		claim, usual := newClaim("any", "1Gi", ""), newClaim("usual", "1Gi", "")
+		usual.Spec.StorageClassName = nil // it gets the default class
+		e.create(claim, usual)
+		e.waitIdle()
+		e.wantBound(claim, "once")
+		e.wantBound(usual, "reserved")
+
+		for name, c := range map[string]struct {
+			change func(*corev1.PersistentVolumeClaim)
+			want   string
+		}{
+			"large": {func(c *corev1.PersistentVolumeClaim) { *c = *newClaim(c.Name, "9Gi", "") },
+				`Warning VolumeMismatch persistentvolume-controller: Cannot bind to requested volume "both": requested PV is too small`},
+			"fast": {func(c *corev1.PersistentVolumeClaim) { *c = *newClaim(c.Name, "1Gi", "fast") },
+				`Warning VolumeMismatch persistentvolume-controller: Cannot bind to requested volume "both": storageClassName does not match`},
+			"many": {func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+			},
+				`Warning VolumeMismatch persistentvolume-controller: Cannot bind to requested volume "both": incompatible accessMode`},
+			"late": {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "once" },
+				`Warning FailedBinding persistentvolume-controller: volume "once" already bound to a different claim.`},
+		} {
+			claim := newClaim(name, "1Gi", "")
+			c.change(claim)
+			if claim.Spec.VolumeName == "" {
+				claim.Spec.VolumeName = "both"
+			}
+			e.create(claim)
+			e.waitIdle()
+			e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+			if claim.Status.Phase != corev1.ClaimPending {
+				t.Errorf("%s is %s", name, claim.Status.Phase)
+			}
+			if events := e.events("PersistentVolumeClaim", name); !slices.Contains(events, c.want) {
+				t.Errorf("%s: events %q", name, events)
+			}
+		}
+
+		// A volume that was released is available again without its reference.
+		e.must(e.Delete(e.Context(), claim))
+		e.waitIdle()
+		e.wantPhase("once", corev1.VolumeReleased)
+		once := newVolume("once", "5Gi", "")
+		e.must(e.Patch(e.Context(), once, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"claimRef":null}}`))))
+		e.waitIdle()
+		late := newClaim("late", "1Gi", "")
+		e.wantBound(late, "once")
 	})
 }

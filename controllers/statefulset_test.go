@@ -224,6 +224,21 @@ func TestStatefulSetStrategies(t *testing.T) {
 		e.must(e.Delete(e.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "web-1"}}))
 		e.waitIdle()
 		e.wantMembers("web-0 b ready", "web-1 c ready", "web-2 b ready")
+		for _, name := range []string{"web-0", "web-2"} {
+			e.must(e.Delete(e.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: name}}))
+			e.waitIdle()
+		}
+		e.wantMembers("web-0 c ready", "web-1 c ready", "web-2 c ready")
+		// Operators that replace the pods themselves rely on it.
+		if s := e.statefulSet().Status; s.CurrentRevision == s.UpdateRevision || s.CurrentReplicas != 0 || s.UpdatedReplicas != 3 {
+			t.Errorf("status %+v", s)
+		}
+		e.changeSet(func(set *appsv1.StatefulSet) {
+			set.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+		})
+		if s := e.statefulSet().Status; s.CurrentRevision != s.UpdateRevision || s.CurrentReplicas != 3 {
+			t.Errorf("status of a rolling update %+v", s)
+		}
 	})
 }
 

@@ -56,8 +56,9 @@ func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *
 		}
 		return !exists
 	})
-	p.cleanup = append(beyondLimit(jobs, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
-		beyondLimit(jobs, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
+	owned := slices.DeleteFunc(slices.Clone(jobs), func(j *batchv1.Job) bool { return !metav1.IsControlledBy(j, cj) })
+	p.cleanup = append(beyondLimit(owned, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
+		beyondLimit(owned, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
 	if cj.DeletionTimestamp == nil && (cj.Spec.Suspend == nil || !*cj.Spec.Suspend) {
 		p.start(cj, jobs, changed, now)
 	}

@@ -201,3 +201,17 @@ func TestLastAgainstModel(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryIsOwned: a Job that was taken from the CronJob while it was active is not deleted with
+// its history.
+func TestHistoryIsOwned(t *testing.T) {
+	none := int32(0)
+	cj := aCronJob(t, "0 * * * *", lastScheduled(t, "08:00"), active("08:00"), func(cj *batchv1.CronJob) {
+		cj.Spec.SuccessfulJobsHistoryLimit = &none
+	})
+	jobs := jobsOf(t, cj, "07:00:Complete 08:00:Complete")
+	jobs[1].OwnerReferences = nil
+	if got := describe(planFor(cj, jobs, time.Time{}, at(t, "08:20"))); got != "SawCompletedJob, expired 07:00; 40m0.1s" {
+		t.Error(got)
+	}
+}

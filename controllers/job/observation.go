@@ -47,12 +47,10 @@ func observe(job *batchv1.Job, pods []*corev1.Pod, now time.Time) *observation {
 	ignored := 0
 	for _, p := range o.pods {
 		switch {
-		case !tracked(p) || !o.validIndex(p):
+		case !tracked(p) || !o.validIndex(p) || o.inStatus(p):
 		case p.Status.Phase == corev1.PodSucceeded:
-			if !o.uncountedSucceeded.Has(p.UID) && !o.uncountedFailed.Has(p.UID) {
-				o.newSucceeded = append(o.newSucceeded, p)
-			}
-		case isPodFailed(job, p) && !o.uncountedFailed.Has(p.UID):
+			o.newSucceeded = append(o.newSucceeded, p)
+		case isPodFailed(job, p):
 			o.newFailed = append(o.newFailed, p)
 			if !failureActionOf(job.Spec.PodFailurePolicy, p).counts() {
 				ignored++
@@ -74,6 +72,12 @@ func (o *observation) completions() int { return int(*o.job.Spec.Completions) }
 func (o *observation) validIndex(p *corev1.Pod) bool {
 	i := indexOf(p)
 	return !indexed(o.job) || i != noIndex && i < o.completions()
+}
+
+// inStatus reports whether the status has a pod among those that are not in its counters. The phase of
+// the pod may be another one by now, as after an eviction, but it must not be in the status twice.
+func (o *observation) inStatus(p *corev1.Pod) bool {
+	return o.uncountedSucceeded.Has(p.UID) || o.uncountedFailed.Has(p.UID)
 }
 
 // observeIndexes computes the indexes that have completed and failed, and the pods whose deletion is

@@ -227,6 +227,7 @@ func TestTrack(t *testing.T) {
 		{"terminating", aJob(3, 3), nil, "a:running!", "0 0 [] [a] '' [a] "},
 		{"terminating, not yet failed", aJob(3, 3, replaces(batchv1.Failed)), nil, "a:running!", "0 0 [] [] '' [] "},
 		{"failed first, as it was terminating", aJob(3, 3, uncounted("", "a")), nil, "a:succeeded!", "0 0 [] [a] '' [a] "},
+		{"succeeded first, and was evicted since", aJob(3, 3, uncounted("a", "")), nil, "a:failed!", "0 0 [a] [] '' [a] "},
 		{"completes", aJob(1, 1), complete, "a:succeeded", "0 0 [a] [] '' [a] SuccessCriteriaMet"},
 		{"complete", aJob(1, 1, uncounted("a", ""), is(batchv1.JobSuccessCriteriaMet, "Enough")), complete, "a:succeeded-",
 			"1 0 [] [] '' [] SuccessCriteriaMet Complete"},

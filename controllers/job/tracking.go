@@ -91,9 +91,9 @@ func (o *observation) countTerminated(status *batchv1.JobStatus, finishedConditi
 		untrack = append(untrack, p)
 		added++
 		switch {
-		case o.uncountedFailed.Has(p.UID) || !o.validIndex(p):
+		case o.inStatus(p) || !o.validIndex(p):
 		case p.Status.Phase == corev1.PodSucceeded:
-			if !indexed(o.job) && !o.uncountedSucceeded.Has(p.UID) {
+			if !indexed(o.job) {
 				uncounted.Succeeded = append(uncounted.Succeeded, p.UID)
 			}
 		case o.countsAsFailed(finishedCondition, p):

@@ -123,6 +123,7 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		case bindable(v, claim):
 			return v, nil
 		}
+		r.refused(claim, v)
 		return nil, nil
 	}
 	if assigned, err := r.assignDefaultClass(ctx, claim); assigned || err != nil {
@@ -152,6 +153,17 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
 	return v, nil
+}
+
+// refused records why a claim that was not bound yet is not bound to the volume that it names.
+func (r *claimReconciler) refused(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+	switch {
+	case claim.Annotations[bindCompleted] != "":
+	case v.Spec.ClaimRef != nil:
+		r.recorder.Eventf(claim, corev1.EventTypeWarning, "FailedBinding", "volume %q already bound to a different claim.", v.Name)
+	default:
+		r.recorder.Eventf(claim, corev1.EventTypeWarning, "VolumeMismatch", "Cannot bind to requested volume %q: %s", v.Name, refusal(v, claim))
+	}
 }
 
 // byClaim is the name of the index of volumes by the claims that they are for. Volumes that are for no

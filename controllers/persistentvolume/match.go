@@ -16,8 +16,9 @@ import (
 	"flyball.dev/controllers/internal/volume"
 )
 
-// match returns the volume for a claim: one that is reserved for it, or else the smallest that is
-// available and fits. A node, if not nil, must be able to use the volume.
+// match returns the volume for a claim: one that is reserved for it, whatever its class, or else the
+// one with the fewest access modes, and of these the smallest, that is available and fits. A node, if
+// not nil, must be able to use the volume; then only the size counts, as in the scheduler.
 func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, node *corev1.Node) *corev1.PersistentVolume {
 	selector := labels.Everything()
 	if claim.Spec.Selector != nil {
@@ -29,33 +30,51 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 	var best *corev1.PersistentVolume
 	for i := range volumes {
 		v := &volumes[i]
-		if v.DeletionTimestamp != nil || !fits(claim, v) || !matchesNodeAffinity(v, node) {
+		if v.DeletionTimestamp != nil || mismatch(claim, v) != "" || !matchesNodeAffinity(v, node) {
 			continue
 		}
 		if isBoundTo(v, claim) {
 			return v
 		}
-		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || !selector.Matches(labels.Set(v.Labels)) {
+		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || volume.ClassOf(claim) != classOfVolume(v) ||
+			!selector.Matches(labels.Set(v.Labels)) {
 			continue
 		}
-		if size := storageOf(v); best == nil || size.Cmp(storageOf(best)) < 0 {
+		if best == nil || compareVolumes(v, best, node == nil) < 0 {
 			best = v
 		}
 	}
 	return best
 }
 
-// fits reports whether a volume has what a claim asks for.
-func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
-	size := storageOf(v)
-	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || volume.ClassOf(claim) != classOfVolume(v) ||
-		ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
-		ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(v.Spec.VolumeAttributesClassName, "") {
-		return false
+// compareVolumes orders volumes by their sizes, and before that, if byModes is set, by how many access
+// modes they have.
+func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
+	modes := 0
+	if byModes {
+		modes = cmp.Compare(len(a.Spec.AccessModes), len(b.Spec.AccessModes))
 	}
-	return !slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+	size := storageOf(a)
+	return cmp.Or(modes, size.Cmp(storageOf(b)))
+}
+
+// mismatch returns why a volume does not have what a claim asks for, its class aside, or "". The texts
+// are those of kube-controller-manager.
+func mismatch(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
+	size := storageOf(v)
+	switch {
+	case size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0:
+		return "requested PV is too small"
+	case ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(v.Spec.VolumeAttributesClassName, ""):
+		return "volumeAttributesClassName does not match"
+	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem):
+		return "incompatible volumeMode"
+	case slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 		return !slices.Contains(v.Spec.AccessModes, m)
-	})
+	}):
+		return "incompatible accessMode"
+	}
+	return ""
 }
 
 // matchesNodeAffinity reports whether a node can use a volume.
@@ -72,7 +91,19 @@ func isBoundTo(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) 
 
 // bindable reports whether a claim that names a volume can be bound to it.
 func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil
+	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && refusal(v, claim) == ""
+}
+
+// refusal returns why a claim cannot be bound to a volume that it names and that is for no claim, or
+// "".
+func refusal(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) string {
+	switch {
+	case v.DeletionTimestamp != nil:
+		return "the volume is marked for deletion"
+	case volume.ClassOf(claim) != classOfVolume(v):
+		return "storageClassName does not match"
+	}
+	return mismatch(claim, v)
 }
 
 func storageOf(v *corev1.PersistentVolume) resource.Quantity {

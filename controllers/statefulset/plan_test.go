@@ -317,7 +317,7 @@ func TestStatus(t *testing.T) {
 		{"none", 3, nil, nil, "0 0 0 0 0 a", 0},
 		{"rolling", 3, nil, []string{"0 a ready", "1 a ready deleted", "2 b unready"}, "3 2 2 1 1 a", 0},
 		{"complete", 2, nil, []string{"0 b ready", "1 b ready"}, "2 2 2 2 2 b", 0},
-		{"complete with OnDelete", 1, []func(*appsv1.StatefulSet){onDelete}, []string{"0 b ready"}, "1 1 1 1 1 b", 0},
+		{"never complete with OnDelete", 1, []func(*appsv1.StatefulSet){onDelete}, []string{"0 b ready"}, "1 1 1 0 1 a", 0},
 		{"not before the scale down", 1, nil, []string{"0 b ready", "1 b ready deleted"}, "2 2 2 0 1 a", 0},
 		{"a pod that is deleted for the update", 2, nil, []string{"0 a ready", "1 a ready"}, "2 2 2 1 0 a", 0},
 		{"a pod of a third revision", 2, nil, []string{"0 a ready", "1 c ready"}, "2 2 2 1 0 a", 0},

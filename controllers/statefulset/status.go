@@ -43,11 +43,13 @@ func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration
 	return status, after
 }
 
-// completeRollingUpdate makes the update revision the current one if the rollout is complete: all
-// replicas have it and are ready, and there are no others.
+// completeRollingUpdate makes the update revision the current one if a rolling update is complete: all
+// replicas have it and are ready, and there are no others. With the strategy OnDelete, the current
+// revision stays the one before.
 func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
 	want := int32(desired(set))
-	if status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
+	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType &&
+		status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
 		status.CurrentReplicas = status.UpdatedReplicas
 		status.CurrentRevision = status.UpdateRevision
 	}

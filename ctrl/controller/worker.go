@@ -100,6 +100,9 @@ func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[requ
 	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: item.Causes}
 	ctx, span := p.startSpan(rc, item.Priority)
 	w.begin(rc, item.StartedAt)
+	if p.development != nil {
+		p.development.Begin(rc)
+	}
 	result, err := p.Reconcile(ctx, req)
 	w.end()
 	took := time.Since(item.StartedAt)

@@ -37,6 +37,9 @@ func (e *election) start(ctx context.Context) error {
 		return nil
 	}
 	leading := make(chan struct{})
+	if e.monitor != nil {
+		e.monitor.Wait()
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            e.lock,
 		Name:            e.options.LeaderElectionID,
@@ -45,13 +48,18 @@ func (e *election) start(ctx context.Context) error {
 		RetryPeriod:     *e.options.RetryPeriod,
 		ReleaseOnCancel: e.options.LeaderElectionReleaseOnCancel,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { close(leading) },
+			OnStartedLeading: func(context.Context) {
+				if e.monitor != nil {
+					e.monitor.Lead()
+				}
+				close(leading)
+			},
 			OnStoppedLeading: func() {
 				if e.releasing.Load() {
 					return
 				}
 				if e.monitor != nil {
-					e.monitor.LostLease()
+					e.monitor.LostLease(*e.options.LeaseDuration - *e.options.RenewDeadline)
 				}
 				e.failed(errLeaderElectionLost)
 			},

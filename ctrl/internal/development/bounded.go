@@ -21,19 +21,22 @@ func (b *bounded[K, V]) has(key K) bool {
 	return ok
 }
 
-// put adds an entry or replaces its value.
-func (b *bounded[K, V]) put(key K, value V) {
+// put adds an entry or replaces its value. It returns the value of the oldest entry if it has dropped
+// that.
+func (b *bounded[K, V]) put(key K, value V) (oldest V, dropped bool) {
 	if _, ok := b.entries[key]; !ok {
 		if len(b.order) < cap(b.order) {
 			b.order = append(b.order, key)
 		} else {
 			// The entry may have been deleted, and added again since: then it goes early.
+			oldest, dropped = b.entries[b.order[b.next]]
 			delete(b.entries, b.order[b.next])
 			b.order[b.next] = key
 			b.next = (b.next + 1) % len(b.order)
 		}
 	}
 	b.entries[key] = value
+	return oldest, dropped
 }
 
 func (b *bounded[K, V]) delete(key K) { delete(b.entries, key) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,8 @@ type observedClient struct {
 type attempt struct {
 	*Monitor
 	write
-	run Run
+	run  Run
+	late bool // whether it began after the lease was over, in a reconcile of the leader's
 }
 
 // begin begins a write of obj. A dry run is not observed, nor is an object of an unknown kind, which
@@ -53,6 +55,7 @@ func (m *Monitor) begin(
 	}
 	if a.run != nil {
 		a.by.controller, a.request = a.run.ControllerName(), a.run.RequestName()
+		a.late = a.run.LeaderOnly() && m.isLeaseOver()
 	}
 	m.writes.begin(a.objectID)
 	return a
@@ -70,19 +73,20 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 	case err == nil:
 		a.Name = obj.GetName() // which the server may have generated
 		written = version{a.objectID, obj.GetResourceVersion()}
+		a.uid = obj.GetUID()
 		if a.subResource == "" {
 			a.observe(obj)
 		}
 		w := a.write
 		a.later(func() { a.wrote(w) })
-		if a.leaseLost.Load() && a.run != nil && a.run.LeaderOnly() {
+		if a.late {
 			a.wroteWithoutLease(w)
 		}
 	case apierrors.IsConflict(err):
 		w := a.write
 		a.later(func() { a.conflicted(w, err) })
-	case !errors.As(err, &status):
-		a.writes.lost(id)
+	case !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError:
+		a.writes.lost(id) // it may have been executed, as after a timeout
 	}
 	a.writes.end(id, written, a.by)
 	return err
@@ -90,7 +94,6 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 
 // observe copies what matters of the response, as the object belongs to the caller.
 func (w *write) observe(obj metav1.Object) {
-	w.uid = obj.GetUID()
 	if len(obj.GetOwnerReferences()) == 0 {
 		return
 	}

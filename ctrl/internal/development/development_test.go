@@ -4,7 +4,9 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +47,7 @@ func TestSchedule(t *testing.T) {
 		var got []string
 		began := time.Now()
 		add := func(delay time.Duration, name string) {
-			s.after(delay, func() { got = append(got, fmt.Sprint(name, " ", time.Since(began))) })
+			s.observe(delay, func() { got = append(got, fmt.Sprint(name, " ", time.Since(began))) })
 		}
 		add(2*time.Second, "c")
 		add(time.Second, "a")
@@ -61,10 +63,16 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		// Nobody takes what is added now, but it does not grow.
-		for range 2 * maxScheduled {
-			s.after(time.Second, func() {})
+		for range 2 * maxChecks {
+			s.check(time.Hour, func() {})
 		}
-		if len(s.pending) != maxScheduled {
+		if len(s.pending) != maxChecks || s.droppedSince(began) {
+			t.Error(len(s.pending))
+		}
+		for range 2 * maxObservations {
+			s.observe(time.Second, func() {})
+		}
+		if len(s.pending) != maxChecks+maxObservations || !s.droppedSince(time.Now()) {
 			t.Error(len(s.pending))
 		}
 	})
@@ -137,7 +145,7 @@ func TestTurns(t *testing.T) {
 		now := time.Unix(1e9, 0)
 		for _, w := range test.writers {
 			now = now.Add(test.pause)
-			got = got.next(w, now)
+			got = got.next(w, 0, now)
 		}
 		if got.count != test.want {
 			t.Errorf("%s: %d, want %d", name, got.count, test.want)
@@ -227,3 +235,181 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// TestTurnsOfValues: two writers in turn fight only if one restores what it had written.
+func TestTurnsOfValues(t *testing.T) {
+	a, b := writer{own: true, controller: "a"}, writer{manager: "b"}
+	for name, test := range map[string]struct {
+		values []uint64 // of a, b, a, ...
+		want   int
+	}{
+		"both restore":   {[]uint64{1, 2, 1, 2, 1, 2, 1}, 5},
+		"one restores":   {[]uint64{1, 2, 1, 3, 1, 4, 1, 5}, 6},
+		"the other does": {[]uint64{1, 2, 3, 2, 4, 2, 5}, 4},
+		"neither does":   {[]uint64{1, 2, 3, 4, 5, 6, 7}, 0},
+	} {
+		var got turns
+		for i, value := range test.values {
+			got = got.next([]writer{a, b}[i%2], value, time.Unix(1e9, 0))
+		}
+		if got.count != test.want {
+			t.Errorf("%s: %d, want %d", name, got.count, test.want)
+		}
+	}
+}
+
+// TestForgottenWrites: nobody is certain of the writer of a change once so many writes of this
+// process have followed that it may have been one of them.
+func TestForgottenWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWrites("operator")
+		id := objectID{NamespacedName: types.NamespacedName{Name: "web"}}
+		write := func(n int) {
+			w.begin(id)
+			w.end(id, version{id, fmt.Sprint(n)}, writer{own: true})
+		}
+		find := func(resourceVersion string) (own, known bool) {
+			by, known := w.find(version{id, resourceVersion}, time.Now())
+			return by.own, known
+		}
+		for n := range maxWrites {
+			write(n)
+		}
+		if own, known := find("0"); !own || !known {
+			t.Error("the first write is forgotten")
+		}
+		if own, known := find("foreign"); own || !known {
+			t.Error("a write of another is not known to be that")
+		}
+		write(maxWrites)
+		if own, known := find("0"); own || known {
+			t.Error("a write that was forgotten is known to be that of another")
+		}
+		time.Sleep(2 * maxLag)
+		if own, known := find("foreign"); own || !known {
+			t.Error("a write of another is not known to be that, later")
+		}
+	})
+}
+
+// TestUnknownResult: a write that has failed with a timeout in the server may have been executed.
+func TestUnknownResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		known bool
+	}{
+		"timeout":  {apierrors.NewTimeoutError("slow", 1), false},
+		"internal": {apierrors.NewInternalError(context.DeadlineExceeded), false},
+		"no reply": {context.DeadlineExceeded, false},
+		"invalid":  {apierrors.NewBadRequest("no"), true},
+	} {
+		m := New(Options{Logger: logr.Discard()})
+		obj := &metav1.ObjectMeta{Name: "web"}
+		_ = m.begin(t.Context(), schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, obj, "", "").end(obj, c.err)
+		id := objectID{schema.GroupKind{Kind: "ConfigMap"}, types.NamespacedName{Name: "web"}}
+		if _, known := m.writes.find(version{id, "7"}, time.Now()); known != c.known {
+			t.Errorf("%s: known %v", name, known)
+		}
+	}
+}
+
+// TestMassDeletion: many owners are deleted while objects of theirs are created, so that not all
+// deletions are remembered.
+func TestMassDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const owners = 3 * maxTracked
+		mapper := meta.NewDefaultRESTMapper(nil)
+		configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+		mapper.Add(configMap, meta.RESTScopeNamespace)
+		m := New(Options{Logger: logr.Discard(), OnWarning: func(w config.Warning) { t.Error(w) }})
+		m.Attach(&countingReader{}, mapper)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Start(ctx) }()
+		h := &handler{monitor: m, gvk: configMap}
+		for i := range owners {
+			uid := types.UID(fmt.Sprint(i))
+			obj := &metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("child", i), ResourceVersion: fmt.Sprint(i + 1),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint(i), UID: uid}}}
+			if err := m.begin(ctx, configMap, obj, "", "").end(obj, nil); err != nil {
+				t.Fatal(err)
+			}
+			h.OnDelete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(i), UID: uid}})
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMemoryOfManyObjects updates, reconciles and deletes ten thousand objects with large states again
+// and again: what is kept of them stays small.
+func TestMemoryOfManyObjects(t *testing.T) {
+	const objects, limit = 10_000, 8 << 20 // bytes
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{Logger: logr.Discard()})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Start(ctx) }()
+		heapInUse := func() uint64 {
+			runtime.GC()
+			var s runtime.MemStats
+			runtime.ReadMemStats(&s)
+			return s.HeapAlloc
+		}
+		before := heapInUse()
+		configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+		h := &handler{monitor: m, gvk: configMap}
+		at := metav1.Now()
+		object := func(i, version int) *corev1.ConfigMap {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)),
+				ResourceVersion: fmt.Sprint(version), Generation: int64(version)}}
+			cm.Data = map[string]string{"a": strings.Repeat("x", 4096)}
+			cm.ManagedFields = entries(metav1.ManagedFieldsEntry{Manager: []string{"a", "b"}[version%2], Operation: "Update", APIVersion: "v1",
+				Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:a":{}}}`)})
+			return cm
+		}
+		for version := range 2 {
+			for i := range objects {
+				cm := object(i, version+1)
+				h.OnUpdate(object(i, version), cm)
+				run := testRun(client.ObjectKeyFromObject(cm))
+				m.Begin(run)
+				cm.ResourceVersion += "0"
+				_ = m.begin(context.WithValue(ctx, RunKey{}, Run(run)), configMap, cm, "status", "").end(cm, nil)
+				m.Reconciled(run, time.Now(), version%2 == 0)
+				if i%500 == 0 {
+					time.Sleep(time.Second)
+				}
+			}
+		}
+		for i := range objects {
+			cm := object(i, 9)
+			cm.DeletionTimestamp, cm.Finalizers = &at, []string{"example.com/cleanup"}
+			h.OnUpdate(object(i, 8), cm)
+			h.OnDelete(cm)
+		}
+		time.Sleep(10 * time.Second)
+		after := heapInUse()
+		t.Logf("%d KiB are kept", (int64(after)-int64(before))>>10)
+		if after > before+limit {
+			t.Errorf("%d bytes are kept", after-before)
+		}
+		if len(m.running.requests) > 0 || len(m.writes.inFlight) > 0 {
+			t.Errorf("%d reconciles and %d writes are in progress", len(m.running.requests), len(m.writes.inFlight))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testRun is a reconcile of a request.
+type testRun types.NamespacedName
+
+func (r testRun) ControllerName() string            { return "controller" }
+func (r testRun) RequestName() types.NamespacedName { return types.NamespacedName(r) }
+func (r testRun) LeaderOnly() bool                  { return true }

@@ -2,6 +2,7 @@ package development
 
 import (
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +11,7 @@ import (
 
 	"flyball.dev/ctrl/cache/cacheapi"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/objectdiff"
 )
 
 // informers are the informers that are observed: of each kind one, even if the operator has it in
@@ -84,12 +86,13 @@ func (h *handler) OnUpdate(before, after any) {
 		return
 	}
 	id, same, progress := h.id(b), a.GetUID() == b.GetUID(), h.monitor.progressOf(h.gvk, h.id(b), b)
+	now := time.Now()
 	h.monitor.later(func() {
 		progress()
 		if !same {
 			return // another object of that name
 		}
-		h.monitor.changed(change{objectID: id, gvk: h.gvk, before: a, after: b})
+		h.monitor.changed(change{objectID: id, gvk: h.gvk, before: a, after: b, delivered: now})
 	})
 }
 
@@ -104,10 +107,13 @@ func (h *handler) OnDelete(obj any) {
 	}
 	id, uid := h.id(o), o.GetUID()
 	h.monitor.later(func() {
-		h.monitor.deleted.put(uid, struct{}{})
+		if _, dropped := h.monitor.deleted.put(uid, struct{}{}); dropped {
+			h.monitor.deletionsDropped = time.Now()
+		}
 		h.monitor.finalizers.tracked.delete(id)
 		h.monitor.finalizers.dependents.delete(id)
 		h.monitor.status.behind.delete(id)
+		h.monitor.leaders.turns.delete(id)
 	})
 }
 
@@ -116,13 +122,15 @@ type change struct {
 	objectID
 	gvk           schema.GroupVersionKind
 	before, after client.Object
+	delivered     time.Time
 	by            writer
-	paths         []string // of the fields that changed, once they were needed
+	compared      bool
+	differences   []objectdiff.Change // once they were needed
 }
 
 // changed evaluates an update, unless it is not certain whether this process made it.
 func (m *Monitor) changed(c change) {
-	by, known := m.writes.find(version{c.objectID, c.after.GetResourceVersion()})
+	by, known := m.writes.find(version{c.objectID, c.after.GetResourceVersion()}, c.delivered)
 	if !known {
 		return
 	}
@@ -130,6 +138,7 @@ func (m *Monitor) changed(c change) {
 		if by.manager = managerOfChange(c.before, c.after); by.manager != "" {
 			m.conflicts.others.put(c.objectID, by)
 		}
+		m.finalizers.shared = m.finalizers.shared || m.writes.uses(by.manager)
 	}
 	c.by = by
 	m.checkFight(&c)

@@ -2,8 +2,12 @@ package development
 
 import (
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/internal/objectdiff"
@@ -17,54 +21,66 @@ const (
 	suspiciousTurns = 2
 )
 
-// fights are the turns of two writers at an object, and at a field.
+// hashSeed is the seed of the hashes of values.
+var hashSeed = maphash.MakeSeed()
+
+// fights are the turns of two writers at an object, and at a field. They are by UID: an object that is
+// created again, as each test of a suite does, begins anew.
 type fights struct {
-	objects *bounded[objectID, turns]
+	objects *bounded[types.UID, turns]
 	fields  *bounded[field, turns]
 }
 
 // field is a field of an object.
 type field struct {
-	objectID
+	uid  types.UID
 	path string
 }
 
-// turns counts how often two writers have written in turn.
+// turns counts how often two writers have written in turn, of whom at least one restores what it had
+// written before. Two who count up a number, say, do not.
 type turns struct {
-	last, previous writer
-	count          int
-	since          time.Time
+	last, previous           writer
+	lastValue, previousValue uint64 // hashes of what they have written
+	restored                 bool   // whether the last write was of the same value as the writer's before
+	count                    int
+	since                    time.Time
 }
 
 func newFights() fights {
-	return fights{newBounded[objectID, turns](maxTracked), newBounded[field, turns](maxTracked)}
+	return fights{newBounded[types.UID, turns](maxTracked), newBounded[field, turns](maxTracked)}
 }
 
-// next returns the turns after one more write.
-func (t turns) next(by writer, now time.Time) turns {
-	switch {
-	case by == t.last:
+// next returns the turns after one more write, of a value with this hash.
+func (t turns) next(by writer, value uint64, now time.Time) turns {
+	if by == t.last {
+		t.lastValue = value
 		return t
-	case by != t.previous || now.Sub(t.since) > fightWindow:
-		return turns{last: by, previous: t.last, since: now}
-	default:
-		return turns{last: by, previous: t.last, count: t.count + 1, since: t.since}
 	}
+	n := turns{last: by, previous: t.last, lastValue: value, previousValue: t.lastValue, since: now}
+	if by == t.previous && now.Sub(t.since) <= fightWindow {
+		n.restored = value == t.previousValue
+		if n.restored || t.restored {
+			n.count, n.since = t.count+1, t.since
+		}
+	}
+	return n
 }
 
 // checkFight warns of a field that two writers, one of which is this process, set back and forth.
 func (m *Monitor) checkFight(c *change) {
-	now := time.Now()
-	object, _ := m.fights.objects.get(c.objectID)
-	object = object.next(c.by, now)
-	m.fights.objects.put(c.objectID, object)
+	now, uid := time.Now(), c.after.GetUID()
+	object, _ := m.fights.objects.get(uid)
+	object = object.next(c.by, 0, now)
+	m.fights.objects.put(uid, object)
 	if object.count < suspiciousTurns || isByHand(c.by) {
 		return
 	}
-	for _, path := range c.fields() {
-		id := field{c.objectID, path}
+	for _, difference := range c.fields() {
+		path := difference.Path
+		id := field{uid, path}
 		t, _ := m.fights.fields.get(id)
-		t = t.next(c.by, now)
+		t = t.next(c.by, maphash.String(hashSeed, fmt.Sprint(difference.Value)), now)
 		m.fights.fields.put(id, t)
 		if t.count < fightTurns || !t.last.own && !t.previous.own {
 			continue
@@ -87,24 +103,21 @@ func isByHand(w writer) bool {
 	return !w.own && strings.HasPrefix(w.manager, "kubectl-") && w.manager != "kubectl-client-side-apply"
 }
 
-// fields returns the paths of the fields that changed, without those that the API server sets.
-func (c *change) fields() []string {
-	if c.paths != nil {
-		return c.paths
+// fields returns the fields that changed, without those that the API server sets.
+func (c *change) fields() []objectdiff.Change {
+	if !c.compared {
+		c.compared = true
+		c.differences = slices.DeleteFunc(objectdiff.Changes(c.before, c.after), func(d objectdiff.Change) bool {
+			return d.Path == "metadata.generation"
+		})
 	}
-	c.paths = []string{}
-	for _, path := range objectdiff.Paths(c.before, c.after) {
-		if path != "metadata.generation" {
-			c.paths = append(c.paths, path)
-		}
-	}
-	return c.paths
+	return c.differences
 }
 
 // within reports whether all fields that changed are at or below a path.
 func (c *change) within(path string) bool {
 	for _, f := range c.fields() {
-		if f != path && !strings.HasPrefix(f, path+".") && !strings.HasPrefix(f, path+"[") {
+		if f.Path != path && !strings.HasPrefix(f.Path, path+".") && !strings.HasPrefix(f.Path, path+"[") {
 			return false
 		}
 	}

@@ -30,6 +30,10 @@ type finalizers struct {
 	tracked *bounded[objectID, termination]
 	// dependents are the objects that are being deleted, with or without finalizers, and their owners.
 	dependents *bounded[objectID, []types.UID]
+	// written are the objects that this process has written. Shared is whether there are others that
+	// write by its field managers: then it is theirs to handle an object that this one does not write.
+	written *bounded[types.UID, struct{}]
+	shared  bool
 }
 
 // termination is an object that waits for its finalizers.
@@ -42,7 +46,11 @@ type termination struct {
 }
 
 func newFinalizers() finalizers {
-	return finalizers{newBounded[objectID, termination](maxTracked), newBounded[objectID, []types.UID](maxTracked)}
+	return finalizers{
+		tracked:    newBounded[objectID, termination](maxTracked),
+		dependents: newBounded[objectID, []types.UID](maxTracked),
+		written:    newBounded[types.UID, struct{}](maxTracked),
+	}
 }
 
 // ownersOfDeleted returns the owners of an object that is being deleted.
@@ -95,7 +103,19 @@ func (m *Monitor) trackFinalizers(gvk schema.GroupVersionKind, id objectID, uid 
 		return
 	}
 	m.finalizers.tracked.put(id, termination{uid: uid, since: time.Now()})
-	m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
+	m.schedule.check(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
+}
+
+// inProgress reports whether the cleanup of an object is in progress, or that is not certain: its
+// reconcile is running or planned, it waits for a dependent, or another replica leads.
+func (m *Monitor) inProgress(id objectID, t termination) bool {
+	since := t.since
+	if leads := time.Unix(0, m.leads.Load()); leads.After(since) {
+		since = leads
+	}
+	return t.busy || !t.reconciled && time.Since(since) < unreconciledGrace || m.standby.Load() ||
+		m.running.has(id.NamespacedName) || m.finalizers.waits(t.uid) ||
+		m.schedule.droppedSince(time.Now().Add(-finalizerGrace))
 }
 
 // checkFinalizers warns of the finalizers that nobody removes.
@@ -104,8 +124,8 @@ func (m *Monitor) checkFinalizers(gvk schema.GroupVersionKind, id objectID, uid 
 	if !ok || t.uid != uid {
 		return
 	}
-	if t.busy || m.finalizers.waits(uid) || !t.reconciled && time.Since(t.since) < unreconciledGrace {
-		m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
+	if m.inProgress(id, t) {
+		m.schedule.check(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
 		return
 	}
 	obj, known := m.read(gvk, id.NamespacedName)
@@ -135,6 +155,8 @@ func (m *Monitor) checkFinalizer(gvk schema.GroupVersionKind, id objectID, obj *
 		w.Writer = "an unknown writer"
 	case strings.HasPrefix(managers[0], "kubectl"):
 		w.Writer = writer{manager: managers[0]}.String() + ", which does not remove it"
+	case m.finalizers.shared && !m.finalizers.written.has(obj.UID):
+		return // of another shard
 	case m.writes.uses(managers[0]):
 		w.Writer = "this operator, " + writer{manager: managers[0]}.String()
 	default:

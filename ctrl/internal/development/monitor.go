@@ -63,12 +63,18 @@ type Monitor struct {
 	reader client.Reader
 	mapper meta.RESTMapper
 
-	leaseLost atomic.Bool
+	standby   atomic.Bool  // whether another replica leads
+	leads     atomic.Int64 // since when this one leads after an election, in nanoseconds, or 0
+	leaseOver atomic.Int64 // when a lease that was lost is over, in nanoseconds, or 0
 	informers informers
+	running   running
 
 	// What follows belongs to the goroutine of Start.
-	ctx        context.Context
-	deleted    *bounded[types.UID, struct{}] // the objects that were deleted
+	ctx     context.Context
+	deleted *bounded[types.UID, struct{}] // the objects that were deleted
+	// deletionsDropped is when deleted has dropped an object, or the zero time.
+	deletionsDropped time.Time
+
 	fights     fights
 	owners     owners
 	finalizers finalizers
@@ -88,6 +94,7 @@ func New(o Options) *Monitor {
 		logger:     logger,
 		requests:   rate.NewLimiter(5, 20),
 		informers:  informers{current: map[schema.GroupKind]*handler{}},
+		running:    running{requests: map[types.NamespacedName]int{}},
 		ctx:        context.Background(),
 		deleted:    newBounded[types.UID, struct{}](maxTracked),
 		fights:     newFights(),
@@ -116,7 +123,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 func (m *Monitor) NeedLeaderElection() bool { return false }
 
 // later evaluates an observation after evaluationDelay, in the order of the calls.
-func (m *Monitor) later(f func()) { m.schedule.after(evaluationDelay, f) }
+func (m *Monitor) later(f func()) { m.schedule.observe(evaluationDelay, f) }
 
 // objectID identifies an object, whatever the API version.
 type objectID struct {

@@ -2,12 +2,14 @@ package development
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/ctrl/config"
 )
@@ -33,10 +35,18 @@ func newOwners() owners { return owners{newBounded[ownerID, struct{}](2 * maxTra
 // checkOwners reads the owners of an object that this process has written.
 func (m *Monitor) checkOwners(w write) {
 	for _, ref := range w.references {
-		if id := (ownerID{ref.UID, w.Namespace}); !m.owners.checked.has(id) {
+		if id := (ownerID{ref.UID, w.Namespace}); !m.owners.checked.has(id) && m.sets(w, ref) {
 			m.checkOwner(w, ref, id)
 		}
 	}
+}
+
+// sets reports whether this process has set an owner reference of an object that it has written.
+// Others are not its mistakes.
+func (m *Monitor) sets(w write, ref metav1.OwnerReference) bool {
+	managers := managersOf(w.managedFields, fieldpath.MakePathOrDie("metadata", "ownerReferences",
+		fieldpath.KeyByFields("uid", string(ref.UID))))
+	return len(managers) == 0 || slices.ContainsFunc(managers, m.writes.uses)
 }
 
 // checkOwner warns of an owner that stands in another namespace, and reads one that does not exist
@@ -73,7 +83,7 @@ func (m *Monitor) checkOwner(w write, ref metav1.OwnerReference, id ownerID) {
 			describe(ref), w.request.Namespace))
 	default:
 		m.owners.checked.put(id, struct{}{})
-		m.schedule.after(ownerGrace, func() { m.checkAbsentOwner(w, ref, gvk, key) })
+		m.schedule.check(ownerGrace, func() { m.checkAbsentOwner(w, ref, gvk, key) })
 	}
 }
 
@@ -89,8 +99,9 @@ func (m *Monitor) standsElsewhere(gvk schema.GroupVersionKind, w write, ref meta
 
 // checkAbsentOwner warns of an owner that still does not exist, and was not deleted a moment ago.
 func (m *Monitor) checkAbsentOwner(w write, ref metav1.OwnerReference, gvk schema.GroupVersionKind, key types.NamespacedName) {
-	if m.deleted.has(ref.UID) {
-		return
+	if now := time.Now(); m.deleted.has(ref.UID) || now.Sub(m.deletionsDropped) <= 2*ownerGrace ||
+		m.schedule.droppedSince(now.Add(-2*ownerGrace)) {
+		return // it was deleted, or that is not certain
 	}
 	owner, known := m.read(gvk, key)
 	if !known || owner != nil && owner.UID == ref.UID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,33 @@ func runOf(ctx context.Context) Run {
 	return run
 }
 
+// running counts the reconciles in progress by request. It is safe for concurrent use.
+type running struct {
+	mu       sync.Mutex
+	requests map[types.NamespacedName]int
+}
+
+func (r *running) add(request types.NamespacedName, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.requests[request] += n; r.requests[request] == 0 {
+		delete(r.requests, request)
+	}
+}
+
+func (r *running) has(request types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests[request] > 0
+}
+
+// Begin observes the begin of a reconcile, which [Monitor.Reconciled] ends.
+func (m *Monitor) Begin(run Run) {
+	if request := run.RequestName(); request.Name != "" {
+		m.running.add(request, 1)
+	}
+}
+
 // Reconciled observes the end of a reconcile. Done is whether it was successful and nothing is
 // planned for the request.
 func (m *Monitor) Reconciled(run Run, began time.Time, done bool) {
@@ -37,14 +65,34 @@ func (m *Monitor) Reconciled(run Run, began time.Time, done bool) {
 	if request.Name == "" {
 		return
 	}
+	m.running.add(request, -1)
 	m.later(func() {
 		m.finalizers.reconciled(request, done)
 		m.reconciledStatus(controller, request, began, done)
 	})
 }
 
-// LostLease observes that this replica leads no more.
-func (m *Monitor) LostLease() { m.leaseLost.Store(true) }
+// Wait observes that there is an election, which this replica has not won: others may do the work.
+func (m *Monitor) Wait() { m.standby.Store(true) }
+
+// Lead observes that this replica has been elected.
+func (m *Monitor) Lead() {
+	m.leads.Store(time.Now().UnixNano())
+	m.standby.Store(false)
+}
+
+// LostLease observes that this replica leads no more. The lease is not over yet, so until then no
+// other replica leads.
+func (m *Monitor) LostLease(left time.Duration) {
+	m.leaseOver.Store(time.Now().Add(left).UnixNano())
+	m.standby.Store(true)
+}
+
+// isLeaseOver reports whether this replica has led, and another one may lead now.
+func (m *Monitor) isLeaseOver() bool {
+	over := m.leaseOver.Load()
+	return over != 0 && time.Now().UnixNano() > over
+}
 
 // HotLoop reports a hot loop, which a controller has detected.
 func (m *Monitor) HotLoop(h config.HotLoop, request types.NamespacedName) {

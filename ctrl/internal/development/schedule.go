@@ -7,37 +7,68 @@ import (
 	"time"
 )
 
-// maxScheduled is how many functions may wait. Further ones are dropped: a check may then miss
-// something, but nobody waits for it.
-const maxScheduled = 8192
+// maxObservations and maxChecks are how many observations and checks may wait. Further ones are
+// dropped: a check may then miss something, but nobody waits for it. Checks wait for minutes, so they
+// do not count as observations.
+const (
+	maxObservations = 8192
+	maxChecks       = 4096
+)
 
 // schedule calls functions at their times, one after the other. It is safe for concurrent use.
 type schedule struct {
 	wake chan struct{} // signalled when the earliest time has changed
 
-	mu      sync.Mutex
-	pending calls
-	added   uint64
+	mu          sync.Mutex
+	pending     calls
+	added       uint64
+	checks      int       // how many of those pending are checks
+	lastDropped time.Time // when an observation was dropped, or the zero time
 }
 
 // call is a function with its time.
 type call struct {
 	at    time.Time
 	order uint64 // of calls with equal times
+	check bool
 	f     func()
 }
 
 func newSchedule() schedule { return schedule{wake: make(chan struct{}, 1)} }
 
-// after has f called after a delay.
-func (s *schedule) after(delay time.Duration, f func()) {
+// observe has an observation evaluated after a delay.
+func (s *schedule) observe(delay time.Duration, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pending) >= maxScheduled {
+	if len(s.pending)-s.checks >= maxObservations {
+		s.lastDropped = time.Now()
 		return
 	}
+	s.add(delay, false, f)
+}
+
+// check has a check called after a delay.
+func (s *schedule) check(delay time.Duration, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checks >= maxChecks {
+		return
+	}
+	s.checks++
+	s.add(delay, true, f)
+}
+
+// droppedSince reports whether an observation was dropped since a time.
+func (s *schedule) droppedSince(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.lastDropped.IsZero() && !s.lastDropped.Before(t)
+}
+
+// add must be called with the lock held.
+func (s *schedule) add(delay time.Duration, check bool, f func()) {
 	s.added++
-	c := call{time.Now().Add(delay), s.added, f}
+	c := call{time.Now().Add(delay), s.added, check, f}
 	heap.Push(&s.pending, c)
 	if s.pending[0].order == c.order {
 		select {
@@ -81,7 +112,11 @@ func (s *schedule) next() (f func(), wait time.Duration) {
 	if wait = time.Until(s.pending[0].at); wait > 0 {
 		return nil, wait
 	}
-	return heap.Pop(&s.pending).(call).f, 0
+	c := heap.Pop(&s.pending).(call)
+	if c.check {
+		s.checks--
+	}
+	return c.f, 0
 }
 
 // calls is a heap of calls by time.

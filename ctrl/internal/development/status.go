@@ -2,6 +2,7 @@ package development
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
@@ -27,17 +29,34 @@ type statuses struct {
 
 // lag is a status that is behind its generation.
 type lag struct {
+	uid        types.UID
 	generation int64
 	seen       time.Time
-	reconciled bool // successfully, since then
-	// failing is a controller whose last reconcile of that name has failed or is to be repeated.
-	failing string
+	// done has the controllers that have reconciled the name since then: whether the last reconcile
+	// was successful and nothing is planned.
+	done map[string]bool
 }
 
 // statusWriter is a controller and an object.
 type statusWriter struct {
 	controller string
-	objectID
+	uid        types.UID
+}
+
+// pending reports whether a controller is still to reconcile an object whose status is behind: one
+// that has failed, or one that writes the status of the object and has not been called yet.
+func (s *statuses) pending(l lag) bool {
+	for _, done := range l.done {
+		if !done {
+			return true
+		}
+	}
+	for w := range s.writers.entries {
+		if w.uid == l.uid && !l.done[w.controller] {
+			return true
+		}
+	}
+	return false
 }
 
 func newStatuses() statuses {
@@ -57,8 +76,8 @@ func (m *Monitor) progressOf(gvk schema.GroupVersionKind, id objectID, obj clien
 		switch {
 		case !isBehind:
 			m.status.behind.delete(id)
-		case !ok || l.generation != generation:
-			m.status.behind.put(id, lag{generation: generation, seen: now})
+		case !ok || l.generation != generation || l.uid != uid:
+			m.status.behind.put(id, lag{uid: uid, generation: generation, seen: now, done: map[string]bool{}})
 		}
 	}
 }
@@ -75,27 +94,26 @@ func (m *Monitor) reconciledStatus(controller string, request types.NamespacedNa
 		if id.NamespacedName != request {
 			continue
 		}
-		if !done {
-			l.failing, l.reconciled = controller, false
-			m.status.behind.put(id, l)
-			continue
+		switch writes := m.status.writers.has(statusWriter{controller, l.uid}); {
+		case !done:
+			l.done[controller] = false
+		case !writes:
+			delete(l.done, controller)
+		case !began.Before(l.seen) && !l.done[controller]:
+			l.done[controller] = true
+			m.schedule.check(statusGrace, func() { m.checkStatus(controller, id, l.generation) })
 		}
-		if l.failing == controller {
-			l.failing = ""
-			m.status.behind.put(id, l)
-		}
-		if l.reconciled || began.Before(l.seen) || !m.status.writers.has(statusWriter{controller, id}) {
-			continue
-		}
-		l.reconciled = true
-		m.status.behind.put(id, l)
-		m.schedule.after(statusGrace, func() { m.checkStatus(controller, id, l.generation) })
 	}
 }
 
-// checkStatus warns of a status that is still behind.
+// checkStatus warns of a status that is still behind, unless it is still to be written.
 func (m *Monitor) checkStatus(controller string, id objectID, generation int64) {
-	if l, ok := m.status.behind.get(id); !ok || l.generation != generation || l.failing != "" {
+	l, ok := m.status.behind.get(id)
+	if !ok || l.generation != generation || m.status.pending(l) {
+		return
+	}
+	if m.running.has(id.NamespacedName) {
+		m.schedule.check(statusGrace, func() { m.checkStatus(controller, id, generation) })
 		return
 	}
 	gvk, ok := m.informers.version(id.GroupKind)
@@ -104,7 +122,8 @@ func (m *Monitor) checkStatus(controller string, id objectID, generation int64) 
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	if exists, known := m.readInto(gvk, id.NamespacedName, obj); !known || !exists || obj.GetGeneration() != generation || isPaused(obj) {
+	if exists, known := m.readInto(gvk, id.NamespacedName, obj); !known || !exists ||
+		obj.GetUID() != l.uid || obj.GetGeneration() != generation || isPaused(obj) || m.othersObserve(obj) {
 		return
 	}
 	observed, found, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
@@ -122,6 +141,18 @@ func (m *Monitor) checkStatus(controller string, id objectID, generation int64) 
 		Field: "status.observedGeneration", Writer: writer{own: true, controller: controller, manager: m.writes.defaultManager}.String(),
 		Message: message + "Set it to the generation of the object that was reconciled whenever the status is written",
 	})
+}
+
+// othersObserve reports whether it is not for this process to set observedGeneration: somebody else
+// has set it, or, as long as nobody has, writes other fields of the status.
+func (m *Monitor) othersObserve(obj *unstructured.Unstructured) bool {
+	entries := obj.GetManagedFields()
+	managers := managersOf(entries, fieldpath.MakePathOrDie("status", "observedGeneration"))
+	if len(managers) == 0 {
+		managers = managersOf(entries, fieldpath.MakePathOrDie("status"))
+		return slices.ContainsFunc(managers, func(manager string) bool { return !m.writes.uses(manager) })
+	}
+	return !slices.ContainsFunc(managers, m.writes.uses)
 }
 
 // isPaused reports whether an object says that its controller is to leave it alone, as it is common.

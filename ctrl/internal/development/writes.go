@@ -18,6 +18,9 @@ const (
 	// unknownTime is how long it stays unknown who wrote an object after a write of this process
 	// whose result is not known.
 	unknownTime = time.Minute
+	// maxLag is how long after a write its event is delivered, at most. If one is later, its writer may
+	// have been dropped.
+	maxLag = 10 * time.Second
 )
 
 // writer is who wrote an object.
@@ -47,10 +50,17 @@ type writes struct {
 	defaultManager string
 
 	mu       sync.Mutex
-	recent   *bounded[version, writer]
+	recent   *bounded[version, recentWrite]
+	dropped  time.Time // when the latest of the writes was made that recent has dropped
 	inFlight map[objectID]int
 	unknown  *bounded[objectID, time.Time] // when the result of a write became unknown
 	managers *bounded[string, struct{}]    // the field managers of this process
+}
+
+// recentWrite is a write of this process.
+type recentWrite struct {
+	by writer
+	at time.Time
 }
 
 // version is the state of an object after a write.
@@ -62,7 +72,7 @@ type version struct {
 func newWrites(defaultManager string) writes {
 	return writes{
 		defaultManager: defaultManager,
-		recent:         newBounded[version, writer](maxWrites),
+		recent:         newBounded[version, recentWrite](maxWrites),
 		inFlight:       map[objectID]int{},
 		unknown:        newBounded[objectID, time.Time](maxTracked),
 		managers:       newBounded[string, struct{}](64),
@@ -83,7 +93,9 @@ func (w *writes) end(id objectID, written version, by writer) {
 		delete(w.inFlight, id)
 	}
 	if written.resourceVersion != "" {
-		w.recent.put(written, by)
+		if oldest, dropped := w.recent.put(written, recentWrite{by, time.Now()}); dropped {
+			w.dropped = oldest.at
+		}
 		w.managers.put(by.manager, struct{}{})
 	}
 }
@@ -95,16 +107,17 @@ func (w *writes) lost(id objectID) {
 	w.unknown.put(id, time.Now())
 }
 
-// find returns who of this process made a write. Known is false if it may have been this process,
-// but that is not certain.
-func (w *writes) find(v version) (by writer, known bool) {
+// find returns who of this process made a write whose event was delivered at a time. Known is false
+// if it may have been this process, but that is not certain.
+func (w *writes) find(v version, delivered time.Time) (by writer, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if by, ok := w.recent.get(v); ok {
-		return by, true
+	if recent, ok := w.recent.get(v); ok {
+		return recent.by, true
 	}
 	since, lost := w.unknown.get(v.objectID)
-	return writer{}, w.inFlight[v.objectID] == 0 && !(lost && time.Since(since) < unknownTime)
+	dropped := !w.dropped.IsZero() && delivered.Sub(w.dropped) <= maxLag
+	return writer{}, w.inFlight[v.objectID] == 0 && !dropped && !(lost && time.Since(since) < unknownTime)
 }
 
 // uses reports whether this process writes as a field manager.
@@ -121,7 +134,8 @@ type write struct {
 	subResource string
 	by          writer
 	request     types.NamespacedName // of the reconcile in which it was made
-	// Of the response, with the managed fields only if there are owners.
+	// Of the response; the references and the managed fields only if there are owners, and the object
+	// itself was written.
 	uid           types.UID
 	references    []metav1.OwnerReference
 	managedFields []metav1.ManagedFieldsEntry
@@ -130,9 +144,10 @@ type write struct {
 // wrote evaluates a write that succeeded.
 func (m *Monitor) wrote(w write) {
 	if w.subResource == "status" && w.by.controller != "" {
-		m.status.writers.put(statusWriter{w.by.controller, w.objectID}, struct{}{})
-		m.leaders.kinds.put(w.GroupKind, struct{}{})
+		m.status.writers.put(statusWriter{w.by.controller, w.uid}, struct{}{})
+		m.leaders.wrote(w.objectID)
 	}
+	m.finalizers.written.put(w.uid, struct{}{})
 	m.checkOwners(w)
 	m.checkAdoption(w)
 }

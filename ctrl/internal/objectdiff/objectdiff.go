@@ -36,8 +36,30 @@ func Fields(before, after any) string {
 	return text
 }
 
-// Paths returns the paths that Fields names, all of them.
-func Paths(before, after any) []string { return sorted(differences(before, after)) }
+// Change is a field in which two states of an object differ, with its value after the change: nil if
+// it was removed.
+type Change struct {
+	Path  string
+	Value any
+}
+
+// Changes returns the fields that differ, in no order. Unlike Fields, it compares elements of lists
+// that have a type, a name or a UID by that, wherever they are: "status.conditions[Ready].reason". A
+// list in which only the order differs is a change as a whole.
+func Changes(before, after any) []Change {
+	a, okA := content(before)
+	b, okB := content(after)
+	if !okA || !okB {
+		return nil
+	}
+	d := differ{keyed: true}
+	d.compare(nil, a, b)
+	changes := make([]Change, len(d.paths))
+	for i, p := range d.paths {
+		changes[i] = Change{p.String(), d.values[i]}
+	}
+	return changes
+}
 
 func differences(before, after any) []path {
 	a, okA := content(before)
@@ -88,8 +110,72 @@ func (p path) String() string {
 
 func (p path) to(step any) path { return append(p[:len(p):len(p)], step) }
 
-// differ collects the paths of the fields that differ.
-type differ struct{ paths []path }
+// differ collects the paths of the fields that differ, with their values afterwards.
+type differ struct {
+	paths  []path
+	values []any
+	keyed  bool // compare elements of lists by their keys
+}
+
+// elementKey is a step of a path: the key of a list element.
+type elementKey string
+
+// elements returns the elements of a list by their keys, or false if it is not a list of objects
+// with keys. It is also that for the finalizers of an object, which are their own keys.
+func elements(at path, list []any) (map[elementKey]any, bool) {
+	if at.String() == "metadata.finalizers" {
+		byKey := map[elementKey]any{}
+		for _, e := range list {
+			byKey[elementKey(fmt.Sprint(e))] = e
+		}
+		return byKey, len(byKey) == len(list)
+	}
+	for _, name := range []string{"type", "name", "uid"} {
+		byKey := map[elementKey]any{}
+		for _, e := range list {
+			object, _ := e.(map[string]any)
+			if key, _ := object[name].(string); key != "" {
+				byKey[elementKey(key)] = e
+			}
+		}
+		if len(byKey) == len(list) {
+			return byKey, true
+		}
+	}
+	return nil, false
+}
+
+// emptied returns an empty list for a value that is nil where the other one is a list.
+func emptied(value, other any) any {
+	if _, ok := other.([]any); ok && value == nil {
+		return []any{}
+	}
+	return value
+}
+
+// compareElements compares two lists by the keys of their elements, and reports whether they have
+// any.
+func (d *differ) compareElements(at path, a, b []any) bool {
+	byKeyA, okA := elements(at, a)
+	byKeyB, okB := elements(at, b)
+	if !okA || !okB {
+		return false
+	}
+	before := len(d.paths)
+	all := maps.Clone(byKeyA)
+	maps.Copy(all, byKeyB)
+	for key := range all {
+		d.compare(at.to(key), byKeyA[key], byKeyB[key])
+	}
+	if len(d.paths) == before && !reflect.DeepEqual(a, b) {
+		d.add(at, b)
+	}
+	return true
+}
+
+func (d *differ) add(at path, value any) {
+	d.paths, d.values = append(d.paths, at), append(d.values, value)
+}
 
 // compare adds the paths at and below a path at which a and b differ. It ignores what every write
 // changes.
@@ -97,6 +183,9 @@ func (d *differ) compare(at path, a, b any) {
 	switch at.String() {
 	case "metadata.resourceVersion", "metadata.managedFields":
 		return
+	}
+	if d.keyed {
+		a, b = emptied(a, b), emptied(b, a)
 	}
 	switch a := a.(type) {
 	case map[string]any:
@@ -109,7 +198,11 @@ func (d *differ) compare(at path, a, b any) {
 			return
 		}
 	case []any:
-		if b, ok := b.([]any); ok && len(a) == len(b) {
+		b, ok := b.([]any)
+		if ok && d.keyed && d.compareElements(at, a, b) {
+			return
+		}
+		if ok && len(a) == len(b) {
 			for i := range a {
 				d.compare(at.to(i), a[i], b[i])
 			}
@@ -117,7 +210,7 @@ func (d *differ) compare(at path, a, b any) {
 		}
 	}
 	if !reflect.DeepEqual(a, b) {
-		d.paths = append(d.paths, at)
+		d.add(at, b)
 	}
 }
 

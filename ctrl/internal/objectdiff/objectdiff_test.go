@@ -1,6 +1,9 @@
 package objectdiff
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,6 +56,39 @@ func TestFields(t *testing.T) {
 	for _, odd := range []any{nil, 1, (*corev1.Pod)(nil), "pod"} {
 		if got := Fields(odd, odd); got != "" {
 			t.Errorf("two %T differ in %q", odd, got)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	object := func(finalizers, conditions, containers string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Finalizers: strings.Fields(finalizers)}}
+		for _, c := range strings.Fields(conditions) {
+			kind, reason, _ := strings.Cut(c, "=")
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentConditionType(kind), Reason: reason})
+		}
+		for _, name := range strings.Fields(containers) {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: name})
+		}
+		return d
+	}
+	for name, c := range map[string]struct {
+		before, after *appsv1.Deployment
+		want          []string
+	}{
+		"finalizers":      {object("a b", "", ""), object("c b", "", ""), []string{"metadata.finalizers[a]=<nil>", "metadata.finalizers[c]=c"}},
+		"a condition":     {object("", "A=1 B=2", ""), object("", "B=2 A=3", ""), []string{"status.conditions[A].reason=3"}},
+		"the order":       {object("", "", "a b"), object("", "", "b a"), []string{"spec.template.spec.containers=[map[name:b resources:map[]] map[name:a resources:map[]]]"}},
+		"the same name":   {object("", "", "a a"), object("", "", "a b"), []string{"spec.template.spec.containers[1].name=b"}},
+		"no longer there": {object("a", "A=1", "a"), object("", "", "a"), []string{"metadata.finalizers[a]=<nil>", "status.conditions[A]=<nil>"}},
+	} {
+		var got []string
+		for _, change := range Changes(c.before, c.after) {
+			got = append(got, fmt.Sprint(change.Path, "=", change.Value))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }
