@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/persistentvolume"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
 )
 
 // newVolume returns a volume of a size and a class.
@@ -116,6 +119,30 @@ func TestBindingReserved(t *testing.T) {
 		e.waitIdle()
 		e.wantBound(claim, "reserved")
 		e.wantBound(byName, "named")
+	})
+}
+
+// TestClaimDeletedWhileBound deletes a claim that a volume was reserved for, before it names that volume.
+func TestClaimDeletedWhileBound(t *testing.T) {
+	withController(t, persistentvolume.AddToManager, func(env) interceptor.Funcs {
+		return interceptor.Funcs{
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
+					return context.DeadlineExceeded
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		}
+	}, func(e env) {
+		claim := newClaim("data", "1Gi", "")
+		e.create(newVolume("small", "1Gi", ""), claim)
+		e.waitIdle()
+		e.wantPhase("small", corev1.VolumeBound)
+		claim.Finalizers = nil
+		e.must(e.Update(e.Context(), claim))
+		e.must(e.Delete(e.Context(), claim))
+		e.waitIdle()
+		e.wantPhase("small", corev1.VolumeReleased)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -19,23 +20,32 @@ func addVolumes(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("persistentvolume").
 		For(&corev1.PersistentVolume{}).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim)).
 		Complete(r)
-}
-
-// ofClaim returns the volume of a claim.
-func ofClaim(_ context.Context, obj client.Object) []reconcile.Request {
-	name := obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 }
 
 // volumeReconciler sets the phase of a volume, and deletes it if that is its reclaim policy.
 type volumeReconciler struct {
 	client client.Client
 	live   client.Reader
+}
+
+// ofClaim returns the volume that a claim names and those that are reserved for it: a claim may have
+// been deleted before it names the volume that it was given.
+func (r *volumeReconciler) ofClaim(ctx context.Context, obj client.Object) []reconcile.Request {
+	names := sets.New(obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName)
+	var volumes corev1.PersistentVolumeList
+	if err := r.client.List(ctx, &volumes, client.MatchingFields{byClaim: client.ObjectKeyFromObject(obj).String()}); err != nil {
+		return nil
+	}
+	for _, v := range volumes.Items {
+		names.Insert(v.Name)
+	}
+	var requests []reconcile.Request
+	for name := range names.Delete("") {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	}
+	return requests
 }
 
 // Reconcile implements [reconcile.Reconciler].
