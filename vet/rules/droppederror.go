@@ -11,25 +11,22 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// DroppedError reports writes whose errors nobody reads.
+// DroppedError reports writes whose errors nobody reads, or after which the reconcile ends as a success.
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
 	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 {
 		return // a command, whose user sees what it has not done
+	}
+	for _, f := range p.Functions {
+		if p.Reconciles(f) {
+			p.hiddenErrors(f)
+		}
 	}
 	p.walk(func(n ast.Node, within []ast.Node) {
 		call := droppedCall(n)
 		if call == nil || p.isOfEvent(call) {
 			return
 		}
-		verb := ""
-		if c := p.ClientCall(call); c != nil && c.Writes() {
-			verb = c.Verb
-			if c.Subresource != "" && c.Subresource != "?" {
-				verb += " of the " + c.Subresource
-			}
-		} else if p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") || p.typedWrite(call) {
-			verb = operator.CalleeName(call)
-		}
+		verb := p.written(call)
 		_, explicit := n.(*ast.AssignStmt)
 		switch {
 		case verb == "":
@@ -41,6 +38,74 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		p.reportf(call, "the error of %s is dropped: a conflict or a refusal goes unseen and nothing tries again; return it", verb)
 	})
 })
+
+// written returns what a call does if it writes to the API, or "".
+func (p *pass) written(call *ast.CallExpr) string {
+	if c := p.ClientCall(call); c != nil && c.Writes() {
+		if c.Subresource != "" && c.Subresource != "?" {
+			return c.Verb + " of the " + c.Subresource
+		}
+		return c.Verb
+	}
+	if p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") || p.typedWrite(call) {
+		return operator.CalleeName(call)
+	}
+	return ""
+}
+
+// hiddenErrors reports the errors of writes, whatever they are, that end the reconcile as a success.
+// That one is handled otherwise if it is given to a function, or if something else is written.
+func (p *pass) hiddenErrors(f *operator.Function) {
+	finalizes := containsCall(f.Decl.Body, p.removesFinalizer)
+	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+		statement, ok := n.(*ast.IfStmt)
+		if !ok || statement.Else != nil || !p.isErrorTest(statement.Cond) || finalizes && p.inDeletion(within) { // see StuckFinalizer
+			return
+		}
+		call := p.testedCall(statement, statements(within[len(within)-1]))
+		if call == nil || p.written(call) == "" || p.isOfEvent(call) || contains(statement.Body, p.handles) {
+			return
+		}
+		if end, ok := p.success(statement.Body).(*ast.ReturnStmt); ok && len(end.Results) == 2 && p.isNoResult(end.Results[0]) {
+			p.reportf(end, "the error of %s ends the reconcile as a success: nothing tries again; return it", p.written(call))
+		}
+	})
+}
+
+// testedCall returns the call whose error an if statement tests: its own, or that of the statement
+// before it in a list. It returns nil if there is none.
+func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr {
+	source := statement.Init
+	if i := slices.Index(list, ast.Stmt(statement)); source == nil && i > 0 {
+		source = list[i-1]
+	}
+	assign, ok := source.(*ast.AssignStmt)
+	if !ok || len(assign.Rhs) != 1 {
+		return nil
+	}
+	x := ast.Unparen(statement.Cond).(*ast.BinaryExpr).X
+	if call, ok := x.(*ast.CallExpr); ok && len(call.Args) > 0 { // such as one that ignores some errors
+		x = call.Args[len(call.Args)-1]
+	}
+	tested := p.Object(x)
+	if tested == nil || p.Object(assign.Lhs[len(assign.Lhs)-1]) != tested {
+		return nil
+	}
+	call, _ := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+	return call
+}
+
+// handles reports whether a node deals with an error: it returns one, asks for its kind, or writes to
+// the API.
+func (p *pass) handles(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.ReturnStmt:
+		return len(n.Results) == 0 || !isNil(n.Results[len(n.Results)-1])
+	case *ast.CallExpr:
+		return p.written(n) != "" || p.removesOrAsks(n)
+	}
+	return false
+}
 
 // droppedCall returns the call whose results a statement drops, or nil.
 func droppedCall(n ast.Node) *ast.CallExpr {
