@@ -42,7 +42,7 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 	})
 })
 
-const requeueMessage = "Requeue: true leaves the time to the rate limiter, milliseconds at first and minutes in the end, and is deprecated: " +
+const requeueMessage = "Requeue: true is deprecated, and leaves the time of the next reconcile to the rate limiter, milliseconds at first and minutes in the end: " +
 	"return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
 
 // requeue reports a literal with Requeue: true. It is without effect beside RequeueAfter and beside

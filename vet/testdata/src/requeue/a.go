@@ -21,15 +21,15 @@ func hot(ready bool, err error) (ctrl.Result, error) {
 	if ready {
 		return ctrl.Result{RequeueAfter: time.Second, Requeue: true}, fmt.Errorf("no") // want `no effect beside an error`
 	}
-	return ctrl.Result{Requeue: true}, nil // want `Requeue: true leaves the time to the rate limiter`
+	return ctrl.Result{Requeue: true}, nil // want `Requeue: true is deprecated, and leaves the time`
 }
 
 func maybe(err error) (ctrl.Result, error) {
-	return ctrl.Result{Requeue: true}, err // want `Requeue: true leaves the time to the rate limiter`
+	return ctrl.Result{Requeue: true}, err // want `Requeue: true is deprecated, and leaves the time`
 }
 
 func assigned() (result reconcile.Result, err error) {
-	result.Requeue = true // want `Requeue: true leaves the time to the rate limiter`
+	result.Requeue = true // want `Requeue: true is deprecated, and leaves the time`
 	return result, nil
 }
 
