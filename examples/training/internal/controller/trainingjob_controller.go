@@ -199,13 +199,26 @@ func (r *TrainingJobReconciler) create(ctx context.Context, job *trainingv1.Trai
 	return nil
 }
 
+// confirmTaken returns a nameTakenError if the API server has the Service that the cache has. If it was
+// deleted since, that is a conflict, and the next reconcile sees it.
+func (r *TrainingJobReconciler) confirmTaken(ctx context.Context, job *trainingv1.TrainingJob, service *corev1.Service) error {
+	found := &corev1.Service{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(service), found); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if found.UID != "" && !metav1.IsControlledBy(found, job) {
+		return &nameTakenError{"Service", service.Name}
+	}
+	return apierrors.NewConflict(corev1.Resource("services"), service.Name, errors.New("it was deleted since it was read"))
+}
+
 // reconcileService creates the headless Service that gives the Pods their names in DNS, or restores
 // it.
 func (r *TrainingJobReconciler) reconcileService(ctx context.Context, job *trainingv1.TrainingJob) error {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
 		if service.UID != "" && !metav1.IsControlledBy(service, job) {
-			return &nameTakenError{"Service", service.Name}
+			return r.confirmTaken(ctx, job, service)
 		}
 		service.Spec.Selector = map[string]string{JobLabel: job.Name}
 		service.Spec.ClusterIP = corev1.ClusterIPNone
