@@ -7,7 +7,9 @@ import (
 
 // recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
 // neither keys nor pointers. It grows only if entries of the last minute would have to be evicted,
-// up to maxSlots; then the entries with the fewest runs are evicted, oldest first.
+// up to maxSlots; then the entries with the fewest runs are evicted, oldest first. Up to fewRuns makes
+// no difference: many objects are reconciled once or twice for their own writes, and if these were
+// kept, a loop that begins would be evicted by every entry that follows.
 type recent struct {
 	slots []slot
 	// epoch is the zero of the times in slots, long enough ago that an empty slot is expired.
@@ -25,6 +27,7 @@ type slot struct {
 const (
 	minSlots, maxSlots = 64, 16384
 	slotWays           = 8 // associativity: slots of a set
+	fewRuns            = hotLoopRuns / 4
 
 	slotTick    = time.Duration(1 << 24) // 17 ms
 	slotExpires = uint32(hotLoopWindow / slotTick)
@@ -81,8 +84,11 @@ func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	*s = in
 }
 
+// rank is what of the runs of an entry protects it from being evicted.
+func (s *slot) rank() uint32 { return max(s.runs, fewRuns) }
+
 // slotFor returns the slot for an entry: that with the same hash, an expired one, or the one with
-// the fewest runs and, of those, the oldest.
+// the lowest rank and, of those, the oldest.
 func (r *recent) slotFor(in slot) *slot {
 	set := r.set(in.hash)
 	least := &set[0]
@@ -92,7 +98,7 @@ func (r *recent) slotFor(in slot) *slot {
 		case s.hash == in.hash:
 			return s
 		case least.expired(in.at):
-		case s.expired(in.at), s.runs < least.runs, s.runs == least.runs && s.age(in.at) > least.age(in.at):
+		case s.expired(in.at), s.rank() < least.rank(), s.rank() == least.rank() && s.age(in.at) > least.age(in.at):
 			least = s
 		}
 	}

@@ -38,16 +38,20 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentWhenFull puts a few entries that come back among very many that do not.
+// TestRecentWhenFull puts a few entries that come back among very many that do not, from when it is
+// full. Of these every third has come back once.
 func TestRecentWhenFull(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()
 	r := newRecent(now)
 	const few = 100
 	runs := [few]int{}
-	for i := range 1_000_000 {
+	for i := range 1_200_000 {
 		now = now.Add(100 * time.Microsecond)
-		r.put(random.Uint64(), 0, now, now)
+		r.put(random.Uint64(), i%3/2, now, now)
+		if i < 200_000 {
+			continue
+		}
 		if i%1000 != 0 {
 			continue
 		}
