@@ -79,7 +79,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	}
 	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.IsProject(".") {
 		s.GenerateNothing = true
-		s.out.say("nothing is generated: this folder has no PROJECT, api, apis or internal/controller")
+		s.out.say("nothing is generated: this folder has no PROJECT, api, apis, internal/controller or internal/webhook")
 	}
 	if s.dir, err = os.MkdirTemp("", "flyball-dev-*"); err != nil {
 		return err

@@ -32,7 +32,7 @@ func projectGenerators(dir string) ([]string, error) {
 
 // IsProject reports whether a folder has Kubebuilder's layout.
 func IsProject(dir string) bool {
-	for _, name := range []string{projectfile.Name, "api", "apis", "internal/controller", "controllers"} {
+	for _, name := range []string{projectfile.Name, "api", "apis", "internal/controller", "controllers", "internal/webhook"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -52,8 +52,8 @@ func notProject(dir string) error {
 				"as in \"flyball generate object crd paths=./...\"", abs, parent)
 		}
 	}
-	return fmt.Errorf("%s is not the folder of a project in Kubebuilder's layout: there is no PROJECT, api, apis or "+
-		"internal/controller; say what to generate, as in \"flyball generate object crd paths=./...\"", abs)
+	return fmt.Errorf("%s is not the folder of a project in Kubebuilder's layout: there is no PROJECT, api, apis, "+
+		"internal/controller or internal/webhook; say what to generate, as in \"flyball generate object crd paths=./...\"", abs)
 }
 
 func sortedKeys[V any](m map[string]V) []string {
