@@ -141,7 +141,7 @@ func (p *pass) drops(by filter, write *operator.Call) bool {
 
 // success returns the last statement of a block if it returns no error and asks for no other
 // reconcile, or nil.
-func (p *pass) success(block *ast.BlockStmt) ast.Stmt {
+func (p *pass) success(block *ast.BlockStmt) *ast.ReturnStmt {
 	if len(block.List) == 0 {
 		return nil
 	}
@@ -149,11 +149,8 @@ func (p *pass) success(block *ast.BlockStmt) ast.Stmt {
 	if !ok || len(statement.Results) == 0 || !isNil(statement.Results[len(statement.Results)-1]) {
 		return nil
 	}
-	if len(statement.Results) == 2 {
-		literal := literalOf(statement.Results[0])
-		if literal == nil || len(literal.Elts) > 0 || !operator.IsType(p.Info.TypeOf(literal), "reconcile", "Result") {
-			return nil
-		}
+	if len(statement.Results) == 2 && !p.isNoResult(statement.Results[0]) {
+		return nil
 	}
 	return statement
 }

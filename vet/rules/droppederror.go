@@ -26,7 +26,7 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		if call == nil || p.isOfEvent(call) {
 			return
 		}
-		verb := p.written(call)
+		verb := p.writeVerb(call)
 		_, explicit := n.(*ast.AssignStmt)
 		switch {
 		case verb == "":
@@ -39,8 +39,8 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 	})
 })
 
-// written returns what a call does if it writes to the API, or "".
-func (p *pass) written(call *ast.CallExpr) string {
+// writeVerb returns what a call does if it writes to the API, or "".
+func (p *pass) writeVerb(call *ast.CallExpr) string {
 	if c := p.ClientCall(call); c != nil && c.Writes() {
 		if c.Subresource != "" && c.Subresource != "?" {
 			return c.Verb + " of the " + c.Subresource
@@ -63,11 +63,12 @@ func (p *pass) hiddenErrors(f *operator.Function) {
 			return
 		}
 		call := p.testedCall(statement, statements(within[len(within)-1]))
-		if call == nil || p.written(call) == "" || p.isOfEvent(call) || contains(statement.Body, p.handles) {
+		if call == nil || p.isOfEvent(call) || contains(statement.Body, p.handles) {
 			return
 		}
-		if end, ok := p.success(statement.Body).(*ast.ReturnStmt); ok && len(end.Results) == 2 && p.isNoResult(end.Results[0]) {
-			p.reportf(end, "the error of %s ends the reconcile as a success: nothing tries again; return it", p.written(call))
+		verb, end := p.writeVerb(call), p.success(statement.Body)
+		if verb != "" && end != nil && len(end.Results) == 2 {
+			p.reportf(end, "the error of %s ends the reconcile as a success: nothing tries again; return it", verb)
 		}
 	})
 }
@@ -83,11 +84,7 @@ func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr 
 	if !ok || len(assign.Rhs) != 1 {
 		return nil
 	}
-	x := ast.Unparen(statement.Cond).(*ast.BinaryExpr).X
-	if call, ok := x.(*ast.CallExpr); ok && len(call.Args) > 0 { // such as one that ignores some errors
-		x = call.Args[len(call.Args)-1]
-	}
-	tested := p.Object(x)
+	tested := p.Object(p.unfiltered(ast.Unparen(statement.Cond).(*ast.BinaryExpr).X))
 	if tested == nil || p.Object(assign.Lhs[len(assign.Lhs)-1]) != tested {
 		return nil
 	}
@@ -102,7 +99,7 @@ func (p *pass) handles(n ast.Node) bool {
 	case *ast.ReturnStmt:
 		return len(n.Results) == 0 || !isNil(n.Results[len(n.Results)-1])
 	case *ast.CallExpr:
-		return p.written(n) != "" || p.removesOrAsks(n)
+		return p.writeVerb(n) != "" || p.removesOrAsks(n)
 	}
 	return false
 }

@@ -80,16 +80,22 @@ func (p *pass) isKnownBy(condition ast.Expr, v *types.Var) bool {
 		if c.Op == token.LAND {
 			return p.isKnownBy(c.X, v) || p.isKnownBy(c.Y, v)
 		}
-		x := ast.Unparen(c.X)
-		if call, ok := x.(*ast.CallExpr); ok && len(call.Args) > 0 && operator.IsError(p.Info.TypeOf(call)) {
-			x = call.Args[len(call.Args)-1]
-		}
-		return c.Op == token.NEQ && isNil(c.Y) && p.Object(x) == v
+		return c.Op == token.NEQ && isNil(c.Y) && p.Object(p.unfiltered(c.X)) == v
 	case *ast.CallExpr:
 		return (p.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(operator.CalleeName(c), "Is")) &&
 			len(c.Args) > 0 && p.Object(c.Args[0]) == v && operator.IsError(v.Type())
 	}
 	return false
+}
+
+// unfiltered returns the error of which a call, such as client.IgnoreNotFound, returns what is left, and
+// other expressions as they are.
+func (p *pass) unfiltered(e ast.Expr) ast.Expr {
+	e = ast.Unparen(e)
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && operator.IsError(p.Info.TypeOf(call)) {
+		return call.Args[len(call.Args)-1]
+	}
+	return e
 }
 
 // wraps reports whether a call that is given an error returns one, unlike one that ignores some.
