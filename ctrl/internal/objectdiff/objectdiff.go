@@ -21,16 +21,17 @@ const maxFields = 8
 // metadata.resourceVersion and metadata.managedFields, which every write changes, are ignored. It
 // converts both objects to unstructured content, so it is slow.
 func Fields(before, after any) string {
-	paths := differences(before, after)
-	if len(paths) == 0 {
+	var d differ
+	d.differences(before, after)
+	if len(d.paths) == 0 {
 		return ""
 	}
-	texts := sorted(paths)
+	texts := sorted(d.paths)
 	if len(texts) > maxFields {
 		texts = append(texts[:maxFields], "...")
 	}
 	text := strings.Join(texts, ", ")
-	if managers := owners(after, paths); len(managers) > 0 {
+	if managers := owners(after, d.paths); len(managers) > 0 {
 		text += " by " + strings.Join(managers, ", ")
 	}
 	return text
@@ -47,29 +48,13 @@ type Change struct {
 // that have a type, a name or a UID by that, wherever they are: "status.conditions[Ready].reason". A
 // list in which only the order differs is a change as a whole.
 func Changes(before, after any) []Change {
-	a, okA := content(before)
-	b, okB := content(after)
-	if !okA || !okB {
-		return nil
-	}
 	d := differ{keyed: true}
-	d.compare(nil, a, b)
+	d.differences(before, after)
 	changes := make([]Change, len(d.paths))
 	for i, p := range d.paths {
 		changes[i] = Change{p.String(), d.values[i]}
 	}
 	return changes
-}
-
-func differences(before, after any) []path {
-	a, okA := content(before)
-	b, okB := content(after)
-	if !okA || !okB {
-		return nil
-	}
-	var d differ
-	d.compare(nil, a, b)
-	return d.paths
 }
 
 func sorted(paths []path) []string {
@@ -115,6 +100,15 @@ type differ struct {
 	paths  []path
 	values []any
 	keyed  bool // compare elements of lists by their keys
+}
+
+// differences compares two states of an object. Of what is no object it says nothing.
+func (d *differ) differences(before, after any) {
+	a, okA := content(before)
+	b, okB := content(after)
+	if okA && okB {
+		d.compare(nil, a, b)
+	}
 }
 
 // elementKey is a step of a path: the key of a list element.
