@@ -185,12 +185,7 @@ func (r *TrainingJobReconciler) create(ctx context.Context, job *trainingv1.Trai
 	}
 	err := r.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		found := &corev1.Pod{}
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), found)
-		if err == nil && !metav1.IsControlledBy(found, job) {
-			return &nameTakenError{"Pod", pod.Name}
-		}
-		return client.IgnoreNotFound(err)
+		return r.checkName(ctx, job, "Pod", pod.Name, &corev1.Pod{})
 	}
 	if err != nil {
 		return err
@@ -199,17 +194,14 @@ func (r *TrainingJobReconciler) create(ctx context.Context, job *trainingv1.Trai
 	return nil
 }
 
-// confirmTaken returns a nameTakenError if the API server has the Service that the cache has. If it was
-// deleted since, that is a conflict, and the next reconcile sees it.
-func (r *TrainingJobReconciler) confirmTaken(ctx context.Context, job *trainingv1.TrainingJob, service *corev1.Service) error {
-	found := &corev1.Service{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(service), found); client.IgnoreNotFound(err) != nil {
-		return err
+// checkName asks the API server for an object, which it reads into obj, and returns a nameTakenError if
+// the TrainingJob does not control it.
+func (r *TrainingJobReconciler) checkName(ctx context.Context, job *trainingv1.TrainingJob, kind, name string, obj client.Object) error {
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: name}, obj)
+	if err == nil && !metav1.IsControlledBy(obj, job) {
+		return &nameTakenError{kind, name}
 	}
-	if found.UID != "" && !metav1.IsControlledBy(found, job) {
-		return &nameTakenError{"Service", service.Name}
-	}
-	return apierrors.NewConflict(corev1.Resource("services"), service.Name, errors.New("it was deleted since it was read"))
+	return client.IgnoreNotFound(err)
 }
 
 // reconcileService creates the headless Service that gives the Pods their names in DNS, or restores
@@ -218,7 +210,10 @@ func (r *TrainingJobReconciler) reconcileService(ctx context.Context, job *train
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
 		if service.UID != "" && !metav1.IsControlledBy(service, job) {
-			return r.confirmTaken(ctx, job, service)
+			if err := r.checkName(ctx, job, "Service", service.Name, &corev1.Service{}); err != nil {
+				return err
+			}
+			return apierrors.NewConflict(corev1.Resource("services"), service.Name, errors.New("it was deleted since it was read"))
 		}
 		service.Spec.Selector = map[string]string{JobLabel: job.Name}
 		service.Spec.ClusterIP = corev1.ClusterIPNone
