@@ -5,26 +5,19 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	migrationv1 "flyball.dev/examples/batch/api/v1"
-	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/internal/exampletest"
 )
 
-// named returns the metadata of an object of the tests.
-func named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: example.Namespace, Name: name}
-}
-
 // task returns a Migration.
 func task() *migrationv1.Migration {
-	return &migrationv1.Migration{ObjectMeta: named("task"), Spec: migrationv1.MigrationSpec{Image: "example.com/migrate:1"}}
+	return &migrationv1.Migration{ObjectMeta: exampletest.Named("task"), Spec: migrationv1.MigrationSpec{Image: "example.com/migrate:1"}}
 }
 
 // TestNameTaken checks that a name of a Migration's that is taken is in the status, and no longer when it is free.
 func TestNameTaken(t *testing.T) {
-	theirs := &batchv1.Job{ObjectMeta: named("task-1")}
+	theirs := &batchv1.Job{ObjectMeta: exampletest.Named("task-1")}
 	theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
 		Containers: []corev1.Container{{Name: "task", Image: "example.com/task:1"}}}
 	exampletest.NameTaken(t, batch, migrationv1.ConditionComplete, theirs, task())

@@ -8,18 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	certsv1 "flyball.dev/examples/certificates/api/v1"
-	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/internal/exampletest"
 )
 
-// named returns the metadata of an object of the tests.
-func named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: example.Namespace, Name: name}
-}
-
 // newCertificate returns a Certificate.
 func newCertificate() *certsv1.Certificate {
-	return &certsv1.Certificate{ObjectMeta: named("web"), Spec: certsv1.CertificateSpec{
+	return &certsv1.Certificate{ObjectMeta: exampletest.Named("web"), Spec: certsv1.CertificateSpec{
 		DNSNames: []string{"web.example.com"}, SecretName: "web-tls", Duration: metav1.Duration{Duration: time.Hour},
 	}}
 }
@@ -27,7 +21,7 @@ func newCertificate() *certsv1.Certificate {
 // TestNameTaken checks that a name of a Secret that is taken is in the status, and no longer when it is free.
 func TestNameTaken(t *testing.T) {
 	e, _ := certificates(t)
-	exampletest.NameTaken(t, e, certsv1.ConditionReady, &corev1.Secret{ObjectMeta: named("web-tls")}, newCertificate())
+	exampletest.NameTaken(t, e, certsv1.ConditionReady, &corev1.Secret{ObjectMeta: exampletest.Named("web-tls")}, newCertificate())
 }
 
 // TestWriteDenied checks that a write that the API server refuses is in the status, and no longer when it

@@ -3,44 +3,19 @@ package main
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"flyball.dev/ctrl/client"
-	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/internal/exampletest"
 	mlv1 "flyball.dev/examples/mlmodel/api/v1"
 )
 
-// named is the metadata of all objects of the tests.
-var named = metav1.ObjectMeta{Namespace: example.Namespace, Name: "web"}
-
-// deployment returns a Deployment of somebody else's.
-func deployment() *appsv1.Deployment {
-	labels := map[string]string{"app": "theirs"}
-	return &appsv1.Deployment{ObjectMeta: named, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx:1.29"}}},
-		},
-	}}
-}
-
-// service returns a Service of somebody else's.
-func service() *corev1.Service {
-	return &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
-}
-
 // newModel returns an MLModelDeployment.
 func newModel() *mlv1.MLModelDeployment {
-	return &mlv1.MLModelDeployment{ObjectMeta: named, Spec: mlv1.MLModelDeploymentSpec{Model: "s3://models/1", Image: "server:1"}}
+	return &mlv1.MLModelDeployment{ObjectMeta: exampletest.Named("web"), Spec: mlv1.MLModelDeploymentSpec{Model: "s3://models/1", Image: "server:1"}}
 }
 
 // TestNameTaken checks that a name of a model's that is taken is in the status, and no longer when it is free.
 func TestNameTaken(t *testing.T) {
-	for _, taken := range []client.Object{deployment(), service()} {
+	for _, taken := range []client.Object{exampletest.Deployment("web"), exampletest.Service("web")} {
 		exampletest.NameTaken(t, mlModel, mlv1.ConditionReady, taken, newModel())
 	}
 }
