@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -43,6 +44,8 @@ func fromBackend(key string, err error) error {
 		return apierrors.NewServiceUnavailable("the storage is closed")
 	case errors.Is(err, storage.ErrFenced):
 		return apierrors.NewServiceUnavailable("the server was reset")
+	case errors.Is(err, context.DeadlineExceeded):
+		return apierrors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", err), 0)
 	default:
 		return err
 	}

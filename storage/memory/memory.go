@@ -179,16 +179,19 @@ func (s *Store) Close() error {
 }
 
 // writable returns the error of a write with a context: a request that has ended must not be carried
-// out, as its client was told that it was not. The lock is held.
+// out, as its client was told that it was not. One whose deadline has passed has ended, even if the timer
+// of its context has yet to run. The lock is held.
 func (s *Store) writable(ctx context.Context) error {
 	switch {
 	case s.closed:
 		return storage.ErrClosed
 	case s.fenced(ctx):
 		return storage.ErrFenced
-	default:
-		return ctx.Err()
 	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // remove deletes a record that is in the tree. The lock is held.

@@ -158,21 +158,34 @@ func testWrite(t *testing.T, s storage.Store) {
 	}
 }
 
-// testEndedContext writes with a context that has ended, which must change nothing.
+// testEndedContext writes with contexts that have ended, which must change nothing.
 func testEndedContext(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := s.Put(ended, storage.Write{Key: "a", Value: []byte("2"), If: storage.Any})
-	wantErr(t, "Put", err, context.Canceled)
-	_, err = s.Put(ended, storage.Write{Key: "b", If: storage.Absent})
-	wantErr(t, "Put of an absent key", err, context.Canceled)
-	_, err = s.Delete(ended, "a", storage.Any)
-	wantErr(t, "Delete", err, context.Canceled)
+	for _, tc := range []struct {
+		ctx  context.Context
+		want error
+	}{
+		{ended, context.Canceled},
+		{pastDeadline{ctx}, context.DeadlineExceeded},
+	} {
+		_, err := s.Put(tc.ctx, storage.Write{Key: "a", Value: []byte("2"), If: storage.Any})
+		wantErr(t, "Put", err, tc.want)
+		_, err = s.Put(tc.ctx, storage.Write{Key: "b", If: storage.Absent})
+		wantErr(t, "Put of an absent key", err, tc.want)
+		_, err = s.Delete(tc.ctx, "a", storage.Any)
+		wantErr(t, "Delete", err, tc.want)
+	}
 	if latest, _, _ := s.Revisions(ctx); latest != a.Revision {
 		t.Errorf("ended contexts have changed the revision to %d", latest)
 	}
 }
+
+// pastDeadline is a context whose deadline has passed and whose timer has not run yet.
+type pastDeadline struct{ context.Context }
+
+func (pastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
 
 // testConflict writes under conditions that do not hold, which must change nothing.
 func testConflict(t *testing.T, s storage.Store) {
