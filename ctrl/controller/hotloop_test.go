@@ -152,8 +152,9 @@ func TestHotLoopAmongMany(t *testing.T) {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {
 			var found []HotLoop
 			c, err := NewUnmanaged(t.Name(), Options{
-				OnHotLoop:  func(h HotLoop) { found = append(found, h) },
-				Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }),
+				SkipNameValidation: new(true),
+				OnHotLoop:          func(h HotLoop) { found = append(found, h) },
+				Reconciler:         reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }),
 			})
 			if err != nil {
 				t.Fatal(err)

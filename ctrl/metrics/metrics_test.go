@@ -11,6 +11,7 @@ import (
 )
 
 func TestRESTClientMetrics(t *testing.T) {
+	t.Cleanup(disableRESTClientMetrics) // for a run after this one
 	ctx := t.Context()
 	clientmetrics.RequestResult.Increment(ctx, "200", "GET", "there")
 	if err := testutil.GatherAndCompare(Registry, strings.NewReader(`
@@ -47,4 +48,14 @@ rest_client_requests_total{code="200",host="there",method="GET"} 1
 			t.Errorf("%d series of %s, want 1 (%v)", n, name, err)
 		}
 	}
+}
+
+func disableRESTClientMetrics() {
+	requestResults.Reset()
+	for _, h := range []*histogram{&requestLatency, &rateLimiterLatency, &resolverLatency, &requestSize, &responseSize} {
+		Registry.Unregister(h.vec.Load())
+		*h = histogram{}
+	}
+	Registry.Unregister(requestRetries.vec.Load())
+	requestRetries = retryCounter{}
 }

@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 
@@ -29,7 +30,7 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
 				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !isTrue(p.Info, n.Rhs[i]) ||
-					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.passesOnRequeue(within) || afterConflict(within) {
+					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.mayRequeue(within) {
 					continue
 				}
 				if after := p.requeueAfter(p.Root(selector.X), within); after != nil {
@@ -56,9 +57,15 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 		p.besideAfter(requeue, after.Value, remove(literal, requeue))
 		return
 	}
-	if !p.passesOnRequeue(within) && !afterConflict(within) {
+	if !p.mayRequeue(within) {
 		p.report(requeue, requeueMessage)
 	}
+}
+
+// mayRequeue reports whether Requeue: true is right in some nodes: for another reconciler, or where an
+// error would only be logged, and the rate limiter is to choose the time as after that error.
+func (p *pass) mayRequeue(within []ast.Node) bool {
+	return p.passesOnRequeue(within) || afterConflict(within) || p.isInStatus(within)
 }
 
 // afterConflict reports whether a node is in an if statement about a conflict, after which the rate
@@ -68,6 +75,41 @@ func afterConflict(within []ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
 		return ok && containsCall(statement.Cond, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "IsConflict" })
 	})
+}
+
+// isInStatus reports whether a node is in an if statement about an error that the statement writes to a
+// condition or to a field, so that the status of the object says what has failed.
+func (p *pass) isInStatus(within []ast.Node) bool {
+	for i, n := range within[:len(within)-1] {
+		statement, ok := n.(*ast.IfStmt)
+		if ok && within[i+1] == statement.Body && slices.ContainsFunc(statement.Body.List, func(s ast.Stmt) bool {
+			return contains(statusOf(s), func(n ast.Node) bool {
+				e, _ := n.(ast.Expr)
+				v := p.Object(e)
+				return v != nil && p.isKnownBy(statement.Cond, v)
+			})
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusOf returns what a statement sets a condition or a field to, and an empty node for other
+// statements.
+func statusOf(statement ast.Stmt) ast.Node {
+	switch s := statement.(type) {
+	case *ast.ExprStmt:
+		name := operator.CalleeName(callOf(s))
+		if strings.HasPrefix(name, "Set") || strings.HasPrefix(name, "Mark") || strings.Contains(name, "Condition") {
+			return s
+		}
+	case *ast.AssignStmt:
+		if _, ok := s.Lhs[0].(*ast.SelectorExpr); ok {
+			return s.Rhs[0]
+		}
+	}
+	return &ast.EmptyStmt{}
 }
 
 // isBesideError reports whether what is in some nodes is returned together with an error.

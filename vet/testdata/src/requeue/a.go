@@ -135,3 +135,30 @@ func conflict(err error) (ctrl.Result, error) {
 	}
 	return ctrl.Result{}, nil
 }
+
+func (s *status) SetCondition(name string, err error) {}
+
+type status struct{ message string }
+
+func shown(s *status, err error) (ctrl.Result, error) {
+	if err != nil {
+		err = fmt.Errorf("no: %w", err)
+		s.SetCondition("Synced", err)
+		return ctrl.Result{Requeue: true}, nil // the condition says what has failed
+	}
+	if err != nil {
+		s.message = err.Error()
+		return ctrl.Result{Requeue: true}, s.update()
+	}
+	if err != nil {
+		s.message = "failed"
+		return ctrl.Result{Requeue: true}, s.update() // want `Requeue: true is deprecated, and leaves the time`
+	}
+	if err == nil {
+		s.SetCondition("Synced", err)
+		return ctrl.Result{Requeue: true}, s.update() // want `Requeue: true is deprecated, and leaves the time`
+	}
+	return ctrl.Result{}, nil
+}
+
+func (s *status) update() error { return nil }
