@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,10 +226,10 @@ func TestStartWithEndedContext(t *testing.T) {
 	}
 }
 
-// TestContextEndsWithWatches ends the context at several moments, with watches and writes in flight
-// and while Stop is called: all of them end, and that is no error.
+// TestContextEndsWithWatches ends the context after several numbers of writes, with watches and writes
+// in flight and while Stop is called: all of them end, and that is no error.
 func TestContextEndsWithWatches(t *testing.T) {
-	for moment := range 20 {
+	for number := range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			plane, err := controlplane.Start(ctx, controlplane.Options{})
@@ -238,6 +238,8 @@ func TestContextEndsWithWatches(t *testing.T) {
 			}
 			configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			var group sync.WaitGroup
+			var writes atomic.Int64
+			reached := make(chan struct{})
 			for i := range 8 {
 				group.Go(func() {
 					o := metav1.ListOptions{}
@@ -258,12 +260,15 @@ func TestContextEndsWithWatches(t *testing.T) {
 						if _, err := configMaps.Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
 							return
 						}
+						if writes.Add(1) == int64(number*number) {
+							close(reached)
+						}
 					}
 				})
 			}
 			group.Go(func() {
-				for range moment * moment {
-					runtime.Gosched()
+				if number > 0 {
+					<-reached
 				}
 				cancel()
 				if err := plane.Stop(); err != nil {

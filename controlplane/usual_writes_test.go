@@ -111,6 +111,13 @@ func (s *side) stable(body any) {
 			metadata[field] = "SERVER"
 		}
 	}
+	if obj["kind"] == "CustomResourceDefinition" {
+		status, _ := obj["status"].(map[string]any)
+		conditions, _ := status["conditions"].([]any)
+		for _, condition := range conditions {
+			condition.(map[string]any)["lastTransitionTime"] = "SERVER"
+		}
+	}
 	if version, ok := metadata["resourceVersion"].(string); ok {
 		if s.versions[version] == "" {
 			name := fmt.Sprintf("VERSION-%d", len(s.versions))
