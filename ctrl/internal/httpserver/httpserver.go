@@ -18,10 +18,11 @@ func New(handler http.Handler) *http.Server {
 
 // Serve accepts connections of the listener until ctx ends, and then shuts the server down
 // gracefully, within the timeout if it is not nil. It returns an error if the listener fails. When
-// it returns, all connections are closed.
+// it returns, all connections are closed. The server belongs to Serve, which adds to its ConnState.
 func Serve(
 	ctx context.Context, logger logr.Logger, server *http.Server, listener net.Listener, timeout *time.Duration,
 ) error {
+	idle := observe(server)
 	stopped := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -31,6 +32,8 @@ func Serve(
 			limited, cancel = context.WithTimeout(limited, *timeout)
 		}
 		defer cancel()
+		lingered := time.AfterFunc(linger, idle.close)
+		defer lingered.Stop()
 		if err := server.Shutdown(limited); err != nil {
 			logger.Error(err, "Could not shut down server")
 			_ = server.Close()
