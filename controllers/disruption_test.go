@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
 )
 
@@ -26,7 +28,8 @@ func TestDisruptionBudgets(t *testing.T) {
 		{"a largest share", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromString("30%"))}}, // of 3, rounded up: 1
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, controllers.Options{}, func(e env) {
+			// The replacement of a pod is not ready before the next eviction.
+			inVirtualTime(t, controllers.Options{Pods: pods.Options{Delay: time.Second}}, func(e env) {
 				e.must(e.Create(e.Context(), deployment(3, "nginx:1")))
 				tc.spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 				b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "web"}, Spec: tc.spec}

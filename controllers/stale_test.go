@@ -162,6 +162,7 @@ func TestPendingPodDoesNotProtectAClaim(t *testing.T) {
 		e.create(claim, first)
 		e.waitIdle()
 		e.must(e.Delete(e.Context(), claim))
+		e.waitIdle() // else the scheduler may not know yet
 		e.create(second)
 		e.waitIdle()
 		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))

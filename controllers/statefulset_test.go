@@ -510,6 +510,7 @@ func TestStatefulSetClaimIsDeleted(t *testing.T) {
 		claim.Finalizers = []string{"example.com/wait"}
 		e.create(claim)
 		e.must(e.Delete(e.Context(), claim))
+		e.waitIdle() // else the controller may not know yet
 		e.create(statefulSet(1, "a", withClaims(retain, retain)))
 		time.Sleep(time.Hour) // virtual
 		e.waitIdle()
