@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,8 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/resourcequota"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
+	"flyball.dev/ctrl/manager"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -88,6 +93,38 @@ func TestResourceQuotas(t *testing.T) {
 }
 
 // TestResourceQuotaScopes has a quota for pods without requests, and one of services and claims.
+// TestResourceQuotaIsStale deletes a pod before the cache has what admission has charged for it.
+func TestResourceQuotaIsStale(t *testing.T) {
+	var stale atomic.Pointer[corev1.ResourceQuota]
+	add := func(mgr manager.Manager) error {
+		objects, err := inventory.New(mgr)
+		if err != nil {
+			return err
+		}
+		return resourcequota.AddToManager(mgr, objects)
+	}
+	withController(t, add, func(env) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if q, ok := obj.(*corev1.ResourceQuota); ok && stale.Load() != nil {
+				stale.Load().DeepCopyInto(q)
+				return nil
+			}
+			return c.Get(ctx, key, obj, o...)
+		}}
+	}, func(e env) {
+		e.quotaOf("compute", nil, "pods", "1")
+		q := &corev1.ResourceQuota{}
+		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: web.Namespace, Name: "compute"}, q))
+		stale.Store(q)
+		e.must(e.Create(e.Context(), quotaPod("a", "")))
+		e.must(e.Delete(e.Context(), quotaPod("a", ""), client.GracePeriodSeconds(0)))
+		e.waitIdle()
+		if got := e.used("compute", "pods"); got != "0" {
+			t.Errorf("the pods after the deletion: %s", got)
+		}
+	})
+}
+
 func TestResourceQuotaScopes(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ctx := e.Context()

@@ -69,7 +69,8 @@ type reconciler struct {
 // Reconcile counts what is used of one quota, and updates its status.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	q := &corev1.ResourceQuota{}
-	if err := r.client.Get(ctx, req.NamespacedName, q); err != nil {
+	// The cache may not have yet what admission has charged, and would agree with a count without it.
+	if err := r.live.Get(ctx, req.NamespacedName, q); err != nil {
 		r.quotas.remove(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
