@@ -139,7 +139,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err := validate(ctx, current); err != nil {
 			return err
 		}
-		deleted, err := s.backend.Delete(ctx, key, record.Revision)
+		deleted, err := s.backend.Delete(deletion(ctx, current), key, record.Revision)
 		switch {
 		case errors.Is(err, storage.ErrConflict):
 			record = deleted
@@ -170,10 +170,19 @@ func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return s.backend.Get(ctx, r.Key)
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	return s.backend.Get(ctx, r.Key)
+}
+
+// deletion returns the context of the deletion of an object, nil for a corrupt one. The last step of a
+// deletion is taken even if the request has ended after the step before: nobody might take it again.
+func deletion(ctx context.Context, obj runtime.Object) context.Context {
+	m, err := meta.Accessor(obj)
+	if err == nil && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // GuaranteedUpdate implements storage.Interface. It ignores the cached object.

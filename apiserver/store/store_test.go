@@ -152,6 +152,35 @@ func TestUpdateOfDeleted(t *testing.T) {
 	}
 }
 
+// TestDeleteAfterRequest deletes objects when the request has ended. It completes deletions that have
+// begun, and changes nothing else.
+func TestDeleteAfterRequest(t *testing.T) {
+	deleting := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+	for name, tc := range map[string]struct {
+		change  func(*corev1.Pod)
+		deletes bool
+	}{
+		"not being deleted": {func(*corev1.Pod) {}, false},
+		"being deleted":     {deleting, true},
+		"with a finalizer":  {func(p *corev1.Pod) { deleting(p); p.Finalizers = []string{"example.com/wait"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := podStore(t, memory.Options{})
+			key := podKey(createPod(t, s, newPod(1)))
+			updatePod(t, s, key, tc.change)
+			ctx, cancel := context.WithCancel(t.Context())
+			validate := func(context.Context, runtime.Object) error { cancel(); return nil }
+			err := s.Delete(ctx, key, &corev1.Pod{}, nil, validate, nil, apistorage.DeleteOptions{})
+			if tc.deletes && err != nil || !tc.deletes && !errors.Is(err, context.Canceled) {
+				t.Errorf("delete: %v", err)
+			}
+			if err := s.Get(t.Context(), key, apistorage.GetOptions{}, &corev1.Pod{}); apistorage.IsNotFound(err) != tc.deletes {
+				t.Errorf("then get: %v", err)
+			}
+		})
+	}
+}
+
 // TestOwnership changes whatever can be reached from the results, and expects that no other reader
 // sees it.
 func TestOwnership(t *testing.T) {

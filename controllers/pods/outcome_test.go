@@ -120,7 +120,6 @@ func TestRestartEvents(t *testing.T) {
 // TestKilledPods: a pod with a finalizer fails when it is deleted, before its deletion is
 // completed.
 func TestKilledPods(t *testing.T) {
-	finalizer := func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} }
 	p := pod(reported(true, now), terminating(30), finalizer)
 	s := next(p, someIP, true, &Options{}, now.Add(time.Second))
 	if s.status == nil || s.remove {

@@ -97,7 +97,8 @@ func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) s
 			status := killedStatus(pod, now)
 			return step{status: &status} // whoever has a finalizer may wait for that
 		}
-		return step{remove: grace(pod) > 0}
+		// Without a grace period and finalizers its deletion was interrupted, perhaps by the end of the server.
+		return step{remove: grace(pod) > 0 || len(pod.Finalizers) == 0}
 	case podstate.Finished(pod):
 		return step{}
 	}

@@ -45,6 +45,8 @@ func terminating(grace int64) func(*corev1.Pod) {
 	}
 }
 
+func finalizer(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} }
+
 func image(image string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
 }
@@ -94,7 +96,8 @@ func TestNext(t *testing.T) {
 		{name: "started", pod: pod(reported(false, now.Add(-10*time.Second))), o: slow, report: true},
 		{name: "terminated", pod: pod(annotated(Succeeded), reported(true, now))},
 		{name: "terminating", pod: pod(reported(true, now), terminating(30)), remove: true},
-		{name: "terminating, after its grace period", pod: pod(terminating(0))},
+		{name: "terminating, after its grace period", pod: pod(terminating(0)), remove: true},
+		{name: "terminating, with a finalizer", pod: pod(annotated(Succeeded), reported(true, now), terminating(0), finalizer)},
 		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true},
 		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true},
 		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now))},
