@@ -153,8 +153,8 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	}
 }
 
-// delayDeletion waits for the deletion delay if the object of a record has a deletion timestamp, and
-// returns the record that is stored then.
+// delayDeletion waits for the deletion delay if the object of a record has a deletion timestamp, no
+// longer than the request lasts, and returns the record that is stored then.
 func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.Record, error) {
 	if s.delay == 0 {
 		return r, nil
