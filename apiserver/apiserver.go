@@ -82,7 +82,7 @@ type Options struct {
 	// 10.96.0.0/12.
 	ServiceNetwork netip.Prefix
 	// DeletionDelay is the time for which an object with a deletion timestamp is kept when it could be
-	// removed at once; see [store.Config].
+	// removed at once; see [store.Config]. It must be shorter than [RequestTimeout].
 	DeletionDelay time.Duration
 }
 
@@ -93,6 +93,8 @@ func (o *Options) complete() error {
 	}
 	o.ServiceNetwork = o.ServiceNetwork.Masked()
 	switch {
+	case o.DeletionDelay >= RequestTimeout:
+		return fmt.Errorf("the deletion delay of %s must be shorter than a request may take, %s", o.DeletionDelay, RequestTimeout)
 	case !o.ServiceNetwork.Addr().Is4():
 		return fmt.Errorf("the range of cluster IPs %s is not of IPv4", o.ServiceNetwork)
 	case o.ServiceNetwork.Bits() > 29:

@@ -92,7 +92,6 @@ func TestResourceQuotas(t *testing.T) {
 	})
 }
 
-// TestResourceQuotaScopes has a quota for pods without requests, and one of services and claims.
 // TestResourceQuotaIsStale deletes a pod before the cache has what admission has charged for it.
 func TestResourceQuotaIsStale(t *testing.T) {
 	var stale atomic.Pointer[corev1.ResourceQuota]
@@ -125,6 +124,7 @@ func TestResourceQuotaIsStale(t *testing.T) {
 	})
 }
 
+// TestResourceQuotaScopes has a quota for pods without requests, and one of services and claims.
 func TestResourceQuotaScopes(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ctx := e.Context()

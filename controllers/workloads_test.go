@@ -1,8 +1,12 @@
 package controllers_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +17,10 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
 )
 
 var web = client.ObjectKey{Namespace: "default", Name: "web"}
@@ -289,4 +296,34 @@ func TestUnknownController(t *testing.T) {
 	if err := controllers.AddAll(nil, controllers.Options{Without: []string{"podz"}}); err == nil {
 		t.Error("there was no error for an unknown name")
 	}
+}
+
+// interrupted is a storage in which the first deletion of a pod fails.
+type interrupted struct {
+	storage.Store
+	done *atomic.Bool
+}
+
+func (s interrupted) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
+	if strings.Contains(key, "/pods/") && s.done.CompareAndSwap(false, true) {
+		return nil, errors.New("interrupted")
+	}
+	return s.Store.Delete(ctx, key, revision)
+}
+
+// TestInterruptedDeletion deletes a pod, which is marked and then not removed.
+func TestInterruptedDeletion(t *testing.T) {
+	backend := interrupted{memory.New(memory.Options{}), new(atomic.Bool)}
+	withControlPlane(t, controlplane.Options{Storage: backend}, func(e env) {
+		pod := quotaPod("a", "")
+		e.create(pod)
+		e.waitIdle()
+		if err := e.Delete(e.Context(), pod, client.GracePeriodSeconds(0)); err == nil || !backend.done.Load() {
+			t.Errorf("the deletion was not interrupted: %v", err)
+		}
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+			t.Errorf("the pod is %+v, %v", pod.ObjectMeta, err)
+		}
+	})
 }

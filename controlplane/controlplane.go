@@ -62,7 +62,8 @@ type Options struct {
 	// DeletionDelay is for how long an object that is marked as being deleted is kept if it could be
 	// removed at once, such as a pod that is deleted without a grace period, or an object whose last
 	// finalizer has been removed. kube-apiserver with etcd takes some milliseconds for that, in which
-	// clients can observe the object; by default it is removed immediately.
+	// clients can observe the object; by default it is removed immediately. The delay ends with the
+	// request, and must be shorter than one may take, a minute.
 	DeletionDelay time.Duration
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo

@@ -239,7 +239,7 @@ func TestContextEndsWithWatches(t *testing.T) {
 			configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			var group sync.WaitGroup
 			var writes atomic.Int64
-			reached := make(chan struct{})
+			reached, reach := context.WithCancel(context.Background())
 			for i := range 8 {
 				group.Go(func() {
 					o := metav1.ListOptions{}
@@ -255,20 +255,21 @@ func TestContextEndsWithWatches(t *testing.T) {
 					}
 				})
 				group.Go(func() {
+					defer reach() // if a write fails
 					for n := 0; ; n++ {
 						cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c-%d-%d", i, n)}}
 						if _, err := configMaps.Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
 							return
 						}
 						if writes.Add(1) == int64(number*number) {
-							close(reached)
+							reach()
 						}
 					}
 				})
 			}
 			group.Go(func() {
 				if number > 0 {
-					<-reached
+					<-reached.Done()
 				}
 				cancel()
 				if err := plane.Stop(); err != nil {

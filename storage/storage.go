@@ -80,15 +80,15 @@ type Store interface {
 
 	// Put creates or replaces a record and returns it. With ErrConflict it returns the present
 	// record instead, or nil if there is none, so that the caller can try again. If the context has
-	// ended, nothing is written.
+	// ended or its deadline has passed, nothing is written.
 	//
 	// Possible errors: ErrConflict, ErrKey, ErrClosed, that of the context.
 	Put(ctx context.Context, w Write) (*Record, error)
 
 	// Delete removes the record under key if it is at the given revision, or at any revision if
 	// that is Any. It returns the record of the event: the last value with the revision of the
-	// deletion. With ErrConflict it returns the present record. If the context has ended, nothing is
-	// deleted.
+	// deletion. With ErrConflict it returns the present record. If the context has ended or its deadline
+	// has passed, nothing is deleted.
 	//
 	// Possible errors: ErrNotFound, ErrConflict, ErrClosed, that of the context.
 	Delete(ctx context.Context, key string, revision uint64) (*Record, error)

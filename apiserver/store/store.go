@@ -136,10 +136,11 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err := preconditions.Check(key, current); err != nil {
 			return err
 		}
+		ctx := deletionContext(ctx, current)
 		if err := validate(ctx, current); err != nil {
 			return err
 		}
-		deleted, err := s.backend.Delete(deletion(ctx, current), key, record.Revision)
+		deleted, err := s.backend.Delete(ctx, key, record.Revision)
 		switch {
 		case errors.Is(err, storage.ErrConflict):
 			record = deleted
@@ -172,12 +173,16 @@ func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return s.backend.Get(ctx, r.Key)
+	present, err := s.backend.Get(ctx, r.Key)
+	if err == nil && present.Created != r.Created {
+		return nil, storage.ErrNotFound // it is another object
+	}
+	return present, err
 }
 
-// deletion returns the context of the deletion of an object, nil for a corrupt one. The last step of a
-// deletion is taken even if the request has ended after the step before: nobody might take it again.
-func deletion(ctx context.Context, obj runtime.Object) context.Context {
+// deletionContext returns the context of the deletion of an object, nil for a corrupt one. The last step
+// of a deletion is taken even if the request has ended after the step before: nobody might take it again.
+func deletionContext(ctx context.Context, obj runtime.Object) context.Context {
 	m, err := meta.Accessor(obj)
 	if err == nil && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
 		return context.WithoutCancel(ctx)

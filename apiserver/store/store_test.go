@@ -169,7 +169,7 @@ func TestDeleteAfterRequest(t *testing.T) {
 			key := podKey(createPod(t, s, newPod(1)))
 			updatePod(t, s, key, tc.change)
 			ctx, cancel := context.WithCancel(t.Context())
-			validate := func(context.Context, runtime.Object) error { cancel(); return nil }
+			validate := func(ctx context.Context, _ runtime.Object) error { cancel(); return ctx.Err() }
 			err := s.Delete(ctx, key, &corev1.Pod{}, nil, validate, nil, apistorage.DeleteOptions{})
 			if tc.deletes && err != nil || !tc.deletes && !errors.Is(err, context.Canceled) {
 				t.Errorf("delete: %v", err)
@@ -178,6 +178,28 @@ func TestDeleteAfterRequest(t *testing.T) {
 				t.Errorf("then get: %v", err)
 			}
 		})
+	}
+}
+
+// pastDeadline is a context whose deadline has passed and whose timer has not run yet.
+type pastDeadline struct{ context.Context }
+
+func (pastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// TestWriteAfterDeadline: a write whose request has timed out gets the error of that.
+func TestWriteAfterDeadline(t *testing.T) {
+	s, _ := podStore(t, memory.Options{})
+	ctx := pastDeadline{t.Context()}
+	if err := s.Create(ctx, podKey(newPod(1)), newPod(1), &corev1.Pod{}, 0); !apierrors.IsTimeout(err) {
+		t.Errorf("create: %v", err)
+	}
+	key := podKey(createPod(t, s, newPod(2)))
+	err := s.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, nil, apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		obj.(*corev1.Pod).Labels = map[string]string{"by": "me"}
+		return obj, nil
+	}), nil)
+	if !apierrors.IsTimeout(err) {
+		t.Errorf("update: %v", err)
 	}
 }
 

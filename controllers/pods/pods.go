@@ -106,6 +106,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err == nil {
 			recordEvents(r.recorder, pod, killingEvents(pod))
 		}
+		if apierrors.IsConflict(err) {
+			err = nil // it is gone, and another one has its name
+		}
 	case s.status != nil:
 		events := statusEvents(pod, s.status)
 		if pod.DeletionTimestamp != nil {

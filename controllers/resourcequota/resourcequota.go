@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,7 +72,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	q := &corev1.ResourceQuota{}
 	// The cache may not have yet what admission has charged, and would agree with a count without it.
 	if err := r.live.Get(ctx, req.NamespacedName, q); err != nil {
-		r.quotas.remove(req.NamespacedName)
+		if apierrors.IsNotFound(err) {
+			r.quotas.remove(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	r.quotas.add(req.NamespacedName)

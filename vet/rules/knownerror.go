@@ -98,10 +98,13 @@ func (p *pass) unfiltered(e ast.Expr) ast.Expr {
 	return e
 }
 
-// wraps reports whether a call that is given an error returns one, unlike one that ignores some.
+// wraps reports whether a call that is given an error returns one, by its name, unlike one that ignores
+// some, or that writes the error to a status and returns that of the write.
 func wraps(call *ast.CallExpr) bool {
 	name := strings.ToLower(operator.CalleeName(call))
-	return !strings.Contains(name, "ignore") && !strings.Contains(name, "filter") && !strings.Contains(name, "notfound")
+	return strings.HasPrefix(name, "new") || slices.ContainsFunc(
+		[]string{"wrap", "errorf", "terminalerror", "join", "withmessage", "withstack", "annotate", "aggregate"},
+		func(part string) bool { return strings.Contains(name, part) })
 }
 
 // assignedBefore reports whether a statement of a block or case that stands before a position assigns a

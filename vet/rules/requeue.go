@@ -77,39 +77,49 @@ func afterConflict(within []ast.Node) bool {
 	})
 }
 
-// isInStatus reports whether a node is in an if statement about an error that the statement writes to a
-// condition or to a field, so that the status of the object says what has failed.
+// isInStatus reports whether a node is in an if statement about an error that has been written to a
+// condition or a status, so that the object says what has failed.
 func (p *pass) isInStatus(within []ast.Node) bool {
-	for i, n := range within[:len(within)-1] {
-		statement, ok := n.(*ast.IfStmt)
-		if ok && within[i+1] == statement.Body && slices.ContainsFunc(statement.Body.List, func(s ast.Stmt) bool {
-			return contains(statusOf(s), func(n ast.Node) bool {
+	for i, n := range within[:len(within)-2] {
+		around, ok := n.(*ast.IfStmt)
+		if !ok || within[i+1] != around.Body {
+			continue
+		}
+		says := func(n ast.Node) bool {
+			return contains(n, func(n ast.Node) bool {
 				e, _ := n.(ast.Expr)
 				v := p.Object(e)
-				return v != nil && p.isKnownBy(statement.Cond, v)
+				return v != nil && operator.IsError(v.Type()) && p.isKnownBy(around.Cond, v)
 			})
-		}) {
-			return true
+		}
+		for _, s := range around.Body.List {
+			if writesStatus(s, says) {
+				return true
+			}
+			if s == within[i+2] {
+				break
+			}
 		}
 	}
 	return false
 }
 
-// statusOf returns what a statement sets a condition or a field to, and an empty node for other
-// statements.
-func statusOf(statement ast.Stmt) ast.Node {
-	switch s := statement.(type) {
-	case *ast.ExprStmt:
-		name := operator.CalleeName(callOf(s))
-		if strings.HasPrefix(name, "Set") || strings.HasPrefix(name, "Mark") || strings.Contains(name, "Condition") {
-			return s
+// writesStatus reports whether a statement sets a condition or a field of a status to what a function
+// is true for.
+func writesStatus(statement ast.Stmt, is func(ast.Node) bool) bool {
+	isStatus := func(e ast.Expr) bool { return strings.Contains(strings.ToLower(types.ExprString(e)), "status") }
+	return contains(statement, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			name := strings.ToLower(operator.CalleeName(n))
+			method, ok := n.Fun.(*ast.SelectorExpr)
+			return (strings.Contains(name, "condition") || strings.HasPrefix(name, "mark") || ok && isStatus(method.X)) &&
+				slices.ContainsFunc(n.Args, func(argument ast.Expr) bool { return is(argument) })
+		case *ast.AssignStmt:
+			return isStatus(n.Lhs[0]) && is(n.Rhs[0])
 		}
-	case *ast.AssignStmt:
-		if _, ok := s.Lhs[0].(*ast.SelectorExpr); ok {
-			return s.Rhs[0]
-		}
-	}
-	return &ast.EmptyStmt{}
+		return false
+	})
 }
 
 // isBesideError reports whether what is in some nodes is returned together with an error.

@@ -1,53 +1,51 @@
 package httpserver
 
 import (
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 )
 
-// linger is how long an idle connection stays open while the server shuts down, for the client to read
-// that it is to go away.
+// linger is how long a connection stays open that is idle while the server shuts down, for the client to
+// read the last response, and that it is to go away.
 const linger = 50 * time.Millisecond
 
-// idleConnections are the connections of a server that serve no request. [http.Server.Shutdown] closes
-// those of HTTP/1 at once, but leaves those of HTTP/2 open for a second.
+// idleConnections closes the idle connections of a server that shuts down. [http.Server.Shutdown] closes
+// those of HTTP/1 itself, but leaves those of HTTP/2 open for a second.
 type idleConnections struct {
-	mu  sync.Mutex
-	all map[net.Conn]bool
+	mu      sync.Mutex
+	closing bool
+	timers  map[net.Conn]*time.Timer // nil before the shutdown
 }
 
-// observe returns the idle connections of a server that does not serve yet.
-func observe(server *http.Server) *idleConnections {
-	c := &idleConnections{all: map[net.Conn]bool{}}
-	next := server.ConnState
-	server.ConnState = func(conn net.Conn, state http.ConnState) {
-		c.set(conn, state == http.StateIdle)
-		if next != nil {
-			next(conn, state)
-		}
-	}
-	return c
-}
-
-func (c *idleConnections) set(conn net.Conn, idle bool) {
+// observe is the ConnState of the server.
+func (c *idleConnections) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if idle {
-		c.all[conn] = true
-	} else {
-		delete(c.all, conn)
+	if timer := c.timers[conn]; timer != nil {
+		timer.Stop()
+	}
+	switch {
+	case state != http.StateIdle:
+		delete(c.timers, conn)
+	case c.closing:
+		c.timers[conn] = closeLater(conn)
+	default:
+		c.timers[conn] = nil
 	}
 }
 
+// close closes the connections that are idle, and those that will be.
 func (c *idleConnections) close() {
 	c.mu.Lock()
-	idle := slices.Collect(maps.Keys(c.all))
-	c.mu.Unlock()
-	for _, conn := range idle {
-		_ = conn.Close()
+	defer c.mu.Unlock()
+	c.closing = true
+	for conn := range c.timers {
+		c.timers[conn] = closeLater(conn)
 	}
+}
+
+func closeLater(conn net.Conn) *time.Timer {
+	return time.AfterFunc(linger, func() { _ = conn.Close() })
 }

@@ -136,29 +136,47 @@ func conflict(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-func (s *status) SetCondition(name string, err error) {}
+type object struct{ status struct{ message string } }
 
-type status struct{ message string }
+func (o *object) SetCondition(name string, err error) error { return err }
+func (o *object) update() error                             { return nil }
 
-func shown(s *status, err error) (ctrl.Result, error) {
+func shown(o, other *object, transient bool, err error) (ctrl.Result, error) {
 	if err != nil {
 		err = fmt.Errorf("no: %w", err)
-		s.SetCondition("Synced", err)
+		_ = o.SetCondition("Synced", err)
 		return ctrl.Result{Requeue: true}, nil // the condition says what has failed
 	}
 	if err != nil {
-		s.message = err.Error()
-		return ctrl.Result{Requeue: true}, s.update()
+		o.status.message = err.Error()
+		return ctrl.Result{Requeue: true}, o.update()
 	}
 	if err != nil {
-		s.message = "failed"
-		return ctrl.Result{Requeue: true}, s.update() // want `Requeue: true is deprecated, and leaves the time`
+		if e := o.SetCondition("Synced", err); e != nil {
+			return ctrl.Result{}, e
+		}
+		return ctrl.Result{Requeue: true}, nil
+	}
+	if err != nil {
+		return ctrl.Result{Requeue: true}, o.SetCondition("Synced", err)
+	}
+	if err != nil {
+		if transient {
+			return ctrl.Result{Requeue: true}, nil // want `Requeue: true is deprecated, and leaves the time`
+		}
+		o.status.message = err.Error()
+	}
+	if err != nil {
+		o.status.message = "failed"
+		return ctrl.Result{Requeue: true}, o.update() // want `Requeue: true is deprecated, and leaves the time`
 	}
 	if err == nil {
-		s.SetCondition("Synced", err)
-		return ctrl.Result{Requeue: true}, s.update() // want `Requeue: true is deprecated, and leaves the time`
+		_ = o.SetCondition("Synced", err)
+		return ctrl.Result{Requeue: true}, o.update() // want `Requeue: true is deprecated, and leaves the time`
+	}
+	if other != nil {
+		o.status.message = other.status.message
+		return ctrl.Result{Requeue: true}, o.update() // want `Requeue: true is deprecated, and leaves the time`
 	}
 	return ctrl.Result{}, nil
 }
-
-func (s *status) update() error { return nil }
