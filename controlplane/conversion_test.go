@@ -107,7 +107,7 @@ func TestConversionWebhook(t *testing.T) {
 			{"another UID of the object", converting(func(u *unstructured.Unstructured) { u.SetUID("another") }, nil), `must have the same UID: `},
 			{"labels", converting(func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"converted": "yes"}) }, nil), ``},
 		} {
-			hooks.convert = tc.convert
+			hooks.converts(tc.convert)
 			got, err := in("v2").Get(ctx, "stored", metav1.GetOptions{})
 			switch {
 			case tc.want == "" && (err != nil || got.GetLabels()["converted"] != "yes"):

@@ -82,7 +82,7 @@ type webhookServer struct {
 	mu    sync.Mutex
 	serve map[string]webhookFunc
 	// convert answers conversion reviews, at the path /convert.
-	convert func(w http.ResponseWriter, r *http.Request, review *apiextensionsv1.ConversionReview)
+	convert conversionFunc
 }
 
 // webhookFunc answers a review, which it may change to be the answer itself.
@@ -132,16 +132,23 @@ func (s *webhookServer) handle(path string, f webhookFunc) admissionv1.WebhookCl
 	return admissionv1.WebhookClientConfig{URL: &url, CABundle: s.ca}
 }
 
+// converts sets what answers conversion reviews.
+func (s *webhookServer) converts(f conversionFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.convert = f
+}
+
 func (s *webhookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	f := s.serve[r.URL.Path]
+	f, convert := s.serve[r.URL.Path], s.convert
 	s.mu.Unlock()
 	review := &v1.AdmissionReview{}
 	body, err := io.ReadAll(r.Body) // to the end, so that the server notices when the client hangs up
 	if err == nil && r.URL.Path == "/convert" {
 		conversion := &apiextensionsv1.ConversionReview{}
 		if err = json.Unmarshal(body, conversion); err == nil {
-			s.convert(w, r, conversion)
+			convert(w, r, conversion)
 			return
 		}
 	}
