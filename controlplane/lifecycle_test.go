@@ -239,7 +239,8 @@ func TestContextEndsWithWatches(t *testing.T) {
 			configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			var group sync.WaitGroup
 			var writes atomic.Int64
-			reached, reach := context.WithCancel(context.Background())
+			reached := make(chan struct{})
+			reach := sync.OnceFunc(func() { close(reached) })
 			for i := range 8 {
 				group.Go(func() {
 					o := metav1.ListOptions{}
@@ -269,7 +270,7 @@ func TestContextEndsWithWatches(t *testing.T) {
 			}
 			group.Go(func() {
 				if number > 0 {
-					<-reached.Done()
+					<-reached
 				}
 				cancel()
 				if err := plane.Stop(); err != nil {
