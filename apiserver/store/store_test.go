@@ -181,6 +181,31 @@ func TestDeleteAfterRequest(t *testing.T) {
 	}
 }
 
+// TestDelayedDeletionOfAnother removes an object and creates another of its name while the deletion of the
+// first is delayed. The second is kept.
+func TestDelayedDeletionOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, backend := podStore(t, memory.Options{})
+		delayed := store.New(backend, store.Config{Codec: podCodec, Prefix: "/core/pods", DeletionDelay: time.Second,
+			New: func() runtime.Object { return &corev1.Pod{} }})
+		key := podKey(createPod(t, s, newPod(1)))
+		updatePod(t, s, key, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		deleted := make(chan error, 1)
+		go func() {
+			deleted <- delayed.Delete(t.Context(), key, &corev1.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{})
+		}()
+		synctest.Wait()
+		deletePod(t, s, key)
+		createPod(t, s, newPod(1))
+		if err := <-deleted; !apistorage.IsNotFound(err) {
+			t.Errorf("delete: %v; want not found", err)
+		}
+		if err := s.Get(t.Context(), key, apistorage.GetOptions{}, &corev1.Pod{}); err != nil {
+			t.Errorf("the other pod: %v", err)
+		}
+	})
+}
+
 // pastDeadline is a context whose deadline has passed and whose timer has not run yet.
 type pastDeadline struct{ context.Context }
 
