@@ -301,10 +301,10 @@ func TestUnknownController(t *testing.T) {
 // interrupted is a storage in which the first deletion of a pod fails.
 type interrupted struct {
 	storage.Store
-	done *atomic.Bool
+	done atomic.Bool
 }
 
-func (s interrupted) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
+func (s *interrupted) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
 	if strings.Contains(key, "/pods/") && s.done.CompareAndSwap(false, true) {
 		return nil, errors.New("interrupted")
 	}
@@ -313,7 +313,7 @@ func (s interrupted) Delete(ctx context.Context, key string, revision uint64) (*
 
 // TestInterruptedDeletion deletes a pod, which is marked and then not removed.
 func TestInterruptedDeletion(t *testing.T) {
-	backend := interrupted{memory.New(memory.Options{}), new(atomic.Bool)}
+	backend := &interrupted{Store: memory.New(memory.Options{})}
 	withControlPlane(t, controlplane.Options{Storage: backend}, func(e env) {
 		pod := quotaPod("a", "")
 		e.create(pod)

@@ -35,13 +35,13 @@ func podStore(t testing.TB, o memory.Options) (*store.Store, *memory.Store) {
 	return podStoreOn(backend), backend
 }
 
-func podStoreOn(backend storage.Store) *store.Store {
-	return store.New(backend, store.Config{
-		Codec:  podCodec,
-		Prefix: "/core/pods",
-		New:    func() runtime.Object { return &corev1.Pod{} },
-	})
+var podConfig = store.Config{
+	Codec:  podCodec,
+	Prefix: "/core/pods",
+	New:    func() runtime.Object { return &corev1.Pod{} },
 }
+
+func podStoreOn(backend storage.Store) *store.Store { return store.New(backend, podConfig) }
 
 func podKey(pod *corev1.Pod) string { return "/core/pods/" + pod.Namespace + "/" + pod.Name }
 

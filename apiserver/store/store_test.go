@@ -24,6 +24,7 @@ import (
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -186,8 +187,9 @@ func TestDeleteAfterRequest(t *testing.T) {
 func TestDelayedDeletionOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, backend := podStore(t, memory.Options{})
-		delayed := store.New(backend, store.Config{Codec: podCodec, Prefix: "/core/pods", DeletionDelay: time.Second,
-			New: func() runtime.Object { return &corev1.Pod{} }})
+		c := podConfig
+		c.DeletionDelay = time.Second
+		delayed := store.New(backend, c)
 		key := podKey(createPod(t, s, newPod(1)))
 		updatePod(t, s, key, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 		deleted := make(chan error, 1)
@@ -206,15 +208,10 @@ func TestDelayedDeletionOfAnother(t *testing.T) {
 	})
 }
 
-// pastDeadline is a context whose deadline has passed and whose timer has not run yet.
-type pastDeadline struct{ context.Context }
-
-func (pastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
-
 // TestWriteAfterDeadline: a write whose request has timed out gets the error of that.
 func TestWriteAfterDeadline(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
-	ctx := pastDeadline{t.Context()}
+	ctx := storagetest.PastDeadline{Context: t.Context()}
 	if err := s.Create(ctx, podKey(newPod(1)), newPod(1), &corev1.Pod{}, 0); !apierrors.IsTimeout(err) {
 		t.Errorf("create: %v", err)
 	}

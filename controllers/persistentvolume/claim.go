@@ -176,22 +176,26 @@ const (
 // claimOf returns the values of a volume in the index byClaim.
 func claimOf(o client.Object) []string {
 	if ref := o.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
-		return []string{ref.Namespace + "/" + ref.Name}
+		return []string{client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}.String()}
 	}
 	return []string{noClaim}
 }
 
+// volumesFor returns the volumes with a value in the index byClaim.
+func volumesFor(ctx context.Context, c client.Reader, value string) ([]corev1.PersistentVolume, error) {
+	volumes := &corev1.PersistentVolumeList{}
+	err := c.List(ctx, volumes, client.MatchingFields{byClaim: value})
+	return volumes.Items, err
+}
+
 // candidates returns the volumes that are for a claim, and those that are for none.
 func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.PersistentVolume, error) {
-	var found []corev1.PersistentVolume
-	for _, value := range []string{claim.Namespace + "/" + claim.Name, noClaim} {
-		volumes := &corev1.PersistentVolumeList{}
-		if err := r.client.List(ctx, volumes, client.MatchingFields{byClaim: value}); err != nil {
-			return nil, err
-		}
-		found = append(found, volumes.Items...)
+	reserved, err := volumesFor(ctx, r.client, client.ObjectKeyFromObject(claim).String())
+	if err != nil {
+		return nil, err
 	}
-	return found, nil
+	free, err := volumesFor(ctx, r.client, noClaim)
+	return append(reserved, free...), err
 }
 
 // assignDefaultClass gives the default class to a claim that was created when there was none, and does

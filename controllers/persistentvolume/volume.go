@@ -34,11 +34,11 @@ type volumeReconciler struct {
 // been deleted before it names the volume that it was given.
 func (r *volumeReconciler) ofClaim(ctx context.Context, obj client.Object) []reconcile.Request {
 	names := sets.New(obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName)
-	var volumes corev1.PersistentVolumeList
-	if err := r.client.List(ctx, &volumes, client.MatchingFields{byClaim: client.ObjectKeyFromObject(obj).String()}); err != nil {
+	volumes, err := volumesFor(ctx, r.client, client.ObjectKeyFromObject(obj).String())
+	if err != nil {
 		return nil
 	}
-	for _, v := range volumes.Items {
+	for _, v := range volumes {
 		names.Insert(v.Name)
 	}
 	var requests []reconcile.Request

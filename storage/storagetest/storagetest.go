@@ -168,7 +168,7 @@ func testEndedContext(t *testing.T, s storage.Store) {
 		want error
 	}{
 		{ended, context.Canceled},
-		{pastDeadline{ctx}, context.DeadlineExceeded},
+		{PastDeadline{ctx}, context.DeadlineExceeded},
 	} {
 		_, err := s.Put(tc.ctx, storage.Write{Key: "a", Value: []byte("2"), If: storage.Any})
 		wantErr(t, "Put", err, tc.want)
@@ -182,10 +182,11 @@ func testEndedContext(t *testing.T, s storage.Store) {
 	}
 }
 
-// pastDeadline is a context whose deadline has passed and whose timer has not run yet.
-type pastDeadline struct{ context.Context }
+// PastDeadline is a context whose deadline has passed and whose timer has not run yet.
+type PastDeadline struct{ context.Context }
 
-func (pastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
+// Deadline implements [context.Context].
+func (PastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
 
 // testConflict writes under conditions that do not hold, which must change nothing.
 func testConflict(t *testing.T, s storage.Store) {
