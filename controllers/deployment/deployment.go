@@ -72,7 +72,7 @@ func (r *reconciler) adopters(ctx context.Context, rs client.Object) []reconcile
 // deletion of a pod.
 func (r *reconciler) awaitingPodDeletion(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Selecting(ctx, r.client, &appsv1.DeploymentList{}, pod, func(d *appsv1.Deployment) *metav1.LabelSelector {
-		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		if !recreates(d) {
 			return nil
 		}
 		return d.Spec.Selector
@@ -119,7 +119,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // ReplicaSets that have not terminated.
 func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector,
 	sets []*appsv1.ReplicaSet) (bool, error) {
-	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+	if !recreates(d) {
 		return false, nil
 	}
 	_, old := findNewAndOld(d, sets)

@@ -35,9 +35,7 @@ var notCopiedAnnotations = []string{
 func findNewAndOld(d *appsv1.Deployment,
 	sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sets = slices.Clone(sets)
-	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(sets, compareAge)
 	for _, rs := range sets {
 		if newRS == nil && sameTemplate(&d.Spec.Template, &rs.Spec.Template) {
 			newRS = rs
@@ -46,6 +44,11 @@ func findNewAndOld(d *appsv1.Deployment,
 		}
 	}
 	return newRS, old
+}
+
+// compareAge orders ReplicaSets from the oldest to the newest.
+func compareAge(a, b *appsv1.ReplicaSet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
 // sameTemplate reports whether two templates are equal but for the label pod-template-hash.
@@ -151,8 +154,15 @@ func setReplicasAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
 
 // isScalingEvent reports whether the Deployment was scaled since the ReplicaSet was.
 func isScalingEvent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
-	annotated, err := strconv.Atoi(rs.Annotations[desiredReplicasAnnotation])
-	return err == nil && int32(annotated) != desired(d)
+	annotated, ok := annotatedReplicas(rs, desiredReplicasAnnotation)
+	return ok && annotated != desired(d)
+}
+
+// annotatedReplicas returns the number in an annotation of a ReplicaSet. ok is whether the annotation has
+// one that is not negative.
+func annotatedReplicas(rs *appsv1.ReplicaSet, key string) (n int32, ok bool) {
+	v, err := strconv.ParseUint(rs.Annotations[key], 10, 31)
+	return int32(v), err == nil
 }
 
 // revisionOf returns the revision of a Deployment or a ReplicaSet, or 0.

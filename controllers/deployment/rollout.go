@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,12 +35,13 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (st
 		setNewReplicaSetAnnotations(d, rs, nextRevision(s.oldRSs))
 		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
 	}
+	running := active(sets)
+	scaled := slices.ContainsFunc(running, func(rs *appsv1.ReplicaSet) bool { return isScalingEvent(d, rs) })
 	switch {
-	case d.Spec.Paused || slices.ContainsFunc(active(sets), func(rs *appsv1.ReplicaSet) bool {
-		return isScalingEvent(d, rs)
-	}):
-		s.scaleProportionally(sets)
-	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
+	// With the strategy Recreate, kube-controller-manager would never get past several active ReplicaSets.
+	case d.Spec.Paused || scaled && (len(running) == 1 || !recreates(d)):
+		s.scaleProportionally(running)
+	case recreates(d):
 		s.recreate(oldPods)
 	default:
 		s.rollingUpdate()
@@ -152,48 +154,87 @@ func (s *rollout) rollDown(total int32) {
 	}
 }
 
-// scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment:
-// in proportion to the replicas of the ReplicaSets, so that the progress of a rollout stays the
-// same.
-func (s *rollout) scaleProportionally(sets []*appsv1.ReplicaSet) {
-	running := active(sets)
+// scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment, so that
+// the progress of a rollout stays the same. running are the active ReplicaSets. It is the method scale of
+// kube-controller-manager's Deployment controller.
+func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 	if len(running) <= 1 {
 		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
 			s.scale(only, desired(s.d))
 		}
 		return
 	}
-	if s.newRS != nil && replicas(s.newRS) == desired(s.d) && available(s.newRS) == desired(s.d) {
-		for _, rs := range s.oldRSs {
+	if s.newRS != nil && saturated(s.d, s.newRS) {
+		for _, rs := range active(s.oldRSs) {
 			s.scale(rs, 0)
 		}
 		return
 	}
-	allowed := int32(0)
-	if desired(s.d) > 0 {
-		allowed = desired(s.d) + maxSurge(s.d)
+	if recreates(s.d) {
+		return
 	}
-	for rs, n := range proportions(running, allowed) {
+	for rs, n := range proportions(s.d, running) {
 		s.scale(rs, n)
 	}
 }
 
-// proportions divides a number of replicas among the ReplicaSets in proportion to what they have
-// now. The remainder goes to the largest, or to the newest of several.
-func proportions(sets []*appsv1.ReplicaSet, to int32) map[*appsv1.ReplicaSet]int32 {
-	sets = slices.Clone(sets)
-	slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int {
-		return cmp.Or(cmp.Compare(replicas(b), replicas(a)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
-	})
-	total := int64(sum(sets, replicas))
-	share := map[*appsv1.ReplicaSet]int32{}
-	remainder := to
-	for _, rs := range sets {
-		share[rs] = int32(int64(replicas(rs)) * int64(to) / total)
-		remainder -= share[rs]
+// saturated reports whether a ReplicaSet has all replicas that the Deployment should have, and they are
+// available.
+func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	annotated, ok := annotatedReplicas(rs, desiredReplicasAnnotation)
+	return ok && annotated == desired(d) && replicas(rs) == desired(d) && available(rs) == desired(d)
+}
+
+// proportions returns the replicas of the active ReplicaSets of a rollout after a change of the
+// Deployment's replicas. The replicas to be added or removed are divided in proportion, from the largest
+// ReplicaSet to the smallest. Of several with the same size, the newest is the first to grow, and the oldest
+// the first to shrink. The largest gets the remainder.
+func proportions(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[*appsv1.ReplicaSet]int32 {
+	allowed := int32(0)
+	if desired(d) > 0 {
+		allowed = desired(d) + maxSurge(d)
 	}
-	share[sets[0]] += remainder
-	return share
+	left := allowed - sum(sets, replicas)
+	grows := left > 0
+	sets = slices.Clone(sets)
+	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
+		byAge := compareAge(a, b)
+		if grows {
+			byAge = -byAge
+		}
+		return cmp.Or(cmp.Compare(replicas(b), replicas(a)), byAge)
+	})
+	size := map[*appsv1.ReplicaSet]int32{}
+	for _, rs := range sets {
+		n := int32(0)
+		switch {
+		case left > 0:
+			n = int32(min(share(d, rs), int64(left)))
+		case left < 0:
+			n = int32(max(share(d, rs), int64(left)))
+		}
+		size[rs] = replicas(rs) + n
+		left -= n
+	}
+	size[sets[0]] = max(0, size[sets[0]]+left)
+	return size
+}
+
+// share returns how many replicas a ReplicaSet has to gain so that its part in the Deployment's maximum
+// stays the same, rounded. It is negative if the ReplicaSet has to lose replicas.
+func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int64 {
+	if desired(d) == 0 {
+		return -int64(replicas(rs))
+	}
+	before, _ := annotatedReplicas(rs, maxReplicasAnnotation)
+	if before == 0 {
+		before = d.Status.Replicas // somebody has changed the annotation
+	}
+	if before == 0 {
+		return 0
+	}
+	now := float64(desired(d) + maxSurge(d))
+	return int64(math.Round(float64(replicas(rs))*now/float64(before))) - int64(replicas(rs))
 }
 
 // beyondHistoryLimit returns the old ReplicaSets beyond the revision history limit.
@@ -214,10 +255,15 @@ func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv
 
 // newReplicaSetReplicas returns the replicas with which the new ReplicaSet is created.
 func newReplicaSetReplicas(d *appsv1.Deployment, old []*appsv1.ReplicaSet) int32 {
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+	if recreates(d) {
 		return desired(d)
 	}
 	return max(0, min(desired(d), desired(d)+maxSurge(d)-sum(old, replicas)))
+}
+
+// recreates reports whether a Deployment deletes all old pods before it creates new ones.
+func recreates(d *appsv1.Deployment) bool {
+	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
 // desired returns the replicas that a Deployment should have.
@@ -225,7 +271,7 @@ func desired(d *appsv1.Deployment) int32 { return ptr.Deref(d.Spec.Replicas, 1) 
 
 // maxSurge returns how many pods there may be beyond the desired replicas.
 func maxSurge(d *appsv1.Deployment) int32 {
-	if r := d.Spec.Strategy.RollingUpdate; r != nil && d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+	if r := d.Spec.Strategy.RollingUpdate; r != nil && !recreates(d) {
 		return resolve(r.MaxSurge, desired(d), true)
 	}
 	return 0
@@ -235,7 +281,7 @@ func maxSurge(d *appsv1.Deployment) int32 {
 // rollout would ever make progress.
 func maxUnavailable(d *appsv1.Deployment) int32 {
 	r := d.Spec.Strategy.RollingUpdate
-	if r == nil || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || desired(d) == 0 {
+	if r == nil || recreates(d) || desired(d) == 0 {
 		return 0
 	}
 	n := resolve(r.MaxUnavailable, desired(d), false)

@@ -74,10 +74,9 @@ func setOf(image string, revision int, replicas, available int32, change ...func
 	return rs
 }
 
+// annotatedFor sets the annotations for a Deployment with these replicas.
 func annotatedFor(replicas int32) func(*appsv1.ReplicaSet) {
-	return func(rs *appsv1.ReplicaSet) {
-		rs.Annotations[desiredReplicasAnnotation] = strconv.Itoa(int(replicas))
-	}
+	return func(rs *appsv1.ReplicaSet) { setReplicasAnnotations(deploymentOf(replicas, ""), rs) }
 }
 
 // summary has the ReplicaSets of a step, each by its image and replicas.
@@ -160,6 +159,13 @@ func TestNextStep(t *testing.T) {
 		{name: "Recreate: waits for the deletion of the pods", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)}, oldPods: true},
 		{name: "Recreate: then up", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
 			want: summary{Create: "b 3"}},
+		{name: "Recreate: scaled", d: deploymentOf(6, "a", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3, annotatedFor(3))},
+			want: summary{Scale: map[string]int32{"a": 6}}},
+		{name: "Recreate: scaled in the rollout of another strategy", d: deploymentOf(6, "b", recreate),
+			sets: []*appsv1.ReplicaSet{setOf("a", 1, 2, 2, annotatedFor(3)), setOf("b", 2, 1, 1, annotatedFor(3))},
+			want: summary{Scale: map[string]int32{"a": 0}}},
+		{name: "Recreate: paused and scaled in the rollout of another strategy", d: deploymentOf(6, "b", recreate, paused),
+			sets: []*appsv1.ReplicaSet{setOf("a", 1, 2, 2, annotatedFor(3)), setOf("b", 2, 1, 1, annotatedFor(3))}},
 		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
 			sets: []*appsv1.ReplicaSet{setOf("c", 3, 0, 0), setOf("a", 1, 0, 0), setOf("b", 2, 0, 0), setOf("d", 4, 3, 3)},
 			want: summary{Delete: []string{"a", "b"}}},
