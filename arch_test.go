@@ -50,7 +50,7 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "storage"}},
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
-	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
+	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/kubeconfig"}},
 	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
 	{path: "cmd/flyball/internal/process", outside: []string{}},
@@ -87,7 +87,7 @@ certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
 client: cache/cacheapi client/apiutil internal/overlay internal/reflectutil internal/representation log
 client/apiutil:
-client/config:
+client/config: ../internal/kubeconfig
 client/fake: client client/apiutil client/fake/internal/converters client/interceptor internal/reflectutil ../apiserver/managedfields ../apiserver/schema
 client/fake/internal/converters:
 client/interceptor: client

@@ -28,6 +28,7 @@ import (
 	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
+	kubeconfigfile "flyball.dev/internal/kubeconfig"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -41,6 +42,11 @@ type Options struct {
 	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port
 	// is used. If it is empty, no socket is opened.
 	Listen string
+	// KubeconfigFile, if not empty, is the file that Start writes the kubeconfig of the administrator to
+	// when the server answers. The file has mode 0600. Its directory is created if necessary. Start fails,
+	// and changes nothing, if the file is the kubeconfig of a control plane that runs. It needs Listen. Stop
+	// leaves the file, for which client/config.GetConfig says that nobody answers.
+	KubeconfigFile string
 	// ServingCertificate is the certificate of the HTTPS server, by default one that the authority of
 	// this control plane signs. The kubeconfig then has the last certificate of its chain as the
 	// authority.
@@ -131,7 +137,8 @@ type ControlPlane struct {
 //	...
 //	err = mgr.Start(ctrl.SetupSignalHandler())
 //
-// Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read.
+// Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read; the
+// kubeconfig file is in use or cannot be written.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
 	if c.storage == nil {
@@ -139,7 +146,13 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 	err := ctx.Err()
 	if err == nil {
+		err = o.checkKubeconfigFile()
+	}
+	if err == nil {
 		err = c.start(o)
+	}
+	if err == nil && o.KubeconfigFile != "" {
+		err = kubeconfigfile.Write(o.KubeconfigFile, c.Kubeconfig())
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -213,6 +226,17 @@ func (c *ControlPlane) start(o Options) error {
 		err = c.controllers.start(c.Config(), o.Controllers)
 	}
 	return err
+}
+
+// checkKubeconfigFile returns an error if the kubeconfig could not be written, or must not.
+func (o *Options) checkKubeconfigFile() error {
+	if o.KubeconfigFile == "" {
+		return nil
+	}
+	if o.Listen == "" {
+		return errors.New("KubeconfigFile needs Listen: clients of the process alone have no kubeconfig")
+	}
+	return kubeconfigfile.CheckUnused(o.KubeconfigFile)
 }
 
 // run waits until ctx ends or the listener fails, and then shuts everything down.

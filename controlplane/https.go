@@ -18,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"flyball.dev/apiserver"
+	kubeconfigfile "flyball.dev/internal/kubeconfig"
 )
 
 const (
@@ -188,7 +189,9 @@ func kubeconfig(url string, ca *authority, root []byte) ([]byte, error) {
 	}
 	const name = "flyball"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: root}
+	cluster := &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: root}
+	kubeconfigfile.NewOrigin().Mark(cluster)
+	config.Clusters[name] = cluster
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.cert, ClientKeyData: admin.key}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "default"}
 	config.CurrentContext = name

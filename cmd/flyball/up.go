@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 
 // up returns the command "flyball up".
 func up() *cobra.Command {
-	var file string
 	var options controlplane.Options
 	var verbosity int
 	cmd := &cobra.Command{
@@ -28,7 +26,8 @@ func up() *cobra.Command {
 		Long: `Run a control plane in this process, in memory, over HTTPS with client certificates.
 
 It writes a kubeconfig for an administrator, prints one line when it is ready, and
-stops on Ctrl-C or SIGTERM, when all objects are lost.
+stops on Ctrl-C or SIGTERM, when all objects are lost. It does not replace the
+kubeconfig of a control plane that runs.
 
 The API server and the controllers log errors and warnings to standard error; -v logs
 more.`,
@@ -38,10 +37,10 @@ more.`,
 		Args: noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), file, options)
+			return runUp(cmd.Context(), cmd.OutOrStdout(), options)
 		},
 	}
-	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath,
+	cmd.Flags().StringVar(&options.KubeconfigFile, "kubeconfig", kubeconfig.DefaultPath,
 		"the file to write the administrator's kubeconfig to")
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
@@ -74,17 +73,14 @@ func setUpLogging(verbosity int) {
 }
 
 // runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, file string, options controlplane.Options) error {
+func runUp(ctx context.Context, out io.Writer, options controlplane.Options) error {
 	start := time.Now()
 	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := kubeconfig.Write(file, plane.Kubeconfig()); err != nil {
-		return errors.Join(err, plane.Stop())
-	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
-		time.Since(start).Milliseconds(), plane.URL(), file)
+		time.Since(start).Milliseconds(), plane.URL(), options.KubeconfigFile)
 	defer time.AfterFunc(startTime, releaseMemory).Stop()
 	<-plane.Done()
 	return plane.Err()

@@ -7,6 +7,9 @@
 //  3. the service account, if the program runs in a pod,
 //  4. ~/.kube/config.
 //
+// A kubeconfig of the control plane of flyball up, or of a program that carries one, is an error if that
+// control plane has ended. The API server of any other kubeconfig is not contacted.
+//
 // The configurations have no client-side rate limit, as servers have priority and fairness. To
 // limit the rate, set QPS.
 package config
@@ -20,6 +23,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/internal/kubeconfig"
 )
 
 // KubeconfigFlagName is the name of the flag that names a kubeconfig file.
@@ -109,7 +114,19 @@ func load(context string, inCluster func() (*rest.Config, error)) (*rest.Config,
 
 func fromFiles(rules *clientcmd.ClientConfigLoadingRules, context string) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	cfg, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	content, err := loaded.RawConfig()
+	if err == nil {
+		err = kubeconfig.CheckAnswers(content, context, cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cfg, nil
 }
 
 // GetConfigOrDie is GetConfig that prints an error to standard error and exits with status 1.

@@ -20,7 +20,9 @@ import (
 // release its lease.
 func (e *Example) runLocally(ctx context.Context, f flags, out io.Writer) (err error) {
 	began := time.Now()
-	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{Listen: "127.0.0.1:0"})
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{
+		Listen: "127.0.0.1:0", KubeconfigFile: kubeconfig.DefaultPath,
+	})
 	if err != nil {
 		return err
 	}
@@ -29,9 +31,6 @@ func (e *Example) runLocally(ctx context.Context, f flags, out io.Writer) (err e
 		time.Since(began).Milliseconds())
 	ctx, cancel := untilEnd(ctx, plane)
 	defer cancel()
-	if err := kubeconfig.Write(kubeconfig.DefaultPath, plane.Kubeconfig()); err != nil {
-		return err
-	}
 	w, err := NewWorld(ctx, e, plane.Config())
 	if err != nil {
 		return err

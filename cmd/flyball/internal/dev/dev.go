@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/kubeconfig"
 )
 
 // Options are the options of Run.
@@ -67,7 +65,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer cancel()
 	s := &session{Options: o, out: newOutput(out)}
 	s.out.closed = cancel
-	if err := checkUnused(o.Kubeconfig); err != nil {
+	if err := kubeconfig.CheckUnused(o.Kubeconfig); err != nil {
 		return err
 	}
 	if s.Main == "" {
@@ -95,29 +93,6 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	defer func() { err = errors.Join(err, s.plane.Stop()) }()
 	defer s.stopOperator()
 	return s.loop(ctx)
-}
-
-// checkUnused returns an error if a file is the kubeconfig of a control plane that runs: whoever uses it
-// would get another one instead.
-func checkUnused(file string) error {
-	content, err := clientcmd.LoadFromFile(file)
-	if err != nil {
-		return nil // there is none
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
-	if err != nil {
-		return nil // it is not complete
-	}
-	config.Timeout = 2 * time.Second
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil // it is not complete
-	}
-	if _, err := client.ServerVersion(); err == nil {
-		return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: stop it, or choose another file with --kubeconfig",
-			file, config.Host)
-	}
-	return nil
 }
 
 // isSource reports whether the operator depends on a file.

@@ -94,14 +94,14 @@ func TestKubeconfigInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(checkUnused(file), kubeconfig.Write(file, plane.Kubeconfig()))
+	err = errors.Join(kubeconfig.CheckUnused(file), kubeconfig.Write(file, plane.Kubeconfig()))
 	if err == nil {
 		err = Run(t.Context(), io.Discard, Options{Kubeconfig: file, Main: "."})
 	}
 	if want := "the control plane of the kubeconfig " + file + " runs already, at " + plane.URL(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want %q", err, want)
 	}
-	if err := errors.Join(plane.Stop(), checkUnused(file)); err != nil {
+	if err := errors.Join(plane.Stop(), kubeconfig.CheckUnused(file)); err != nil {
 		t.Errorf("the control plane has ended: %v", err)
 	}
 }

@@ -30,17 +30,14 @@ func (s *session) startPlane() error {
 	s.token = rand.Text()
 	var err error
 	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
-		Listen: s.Listen,
+		Listen: s.Listen, KubeconfigFile: s.Kubeconfig,
 		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
 		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
 	})
 	if err != nil {
 		return err
 	}
-	err = kubeconfig.Write(s.Kubeconfig, s.plane.Kubeconfig())
-	if err == nil {
-		s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
-	}
+	s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
 	if err == nil {
 		if !s.AsAdmin {
 			s.installer.rbac = s.RBAC

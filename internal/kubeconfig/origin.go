@@ -1,0 +1,125 @@
+package kubeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// extension is the name of the extension of a cluster in a kubeconfig that holds its Origin.
+const extension = "flyball.dev/control-plane"
+
+// probeTimeout limits how long a control plane may take to answer. A busy one that takes longer counts as
+// running.
+const probeTimeout = 2 * time.Second
+
+// Origin says which process wrote a kubeconfig for its own control plane. The control plane ends with the
+// process.
+type Origin struct {
+	Program   string    `json:"program"`
+	Directory string    `json:"directory"`
+	PID       int       `json:"pid"`
+	Started   time.Time `json:"started"`
+}
+
+// NewOrigin returns the Origin of this process.
+func NewOrigin() Origin {
+	directory, _ := os.Getwd() // "" says nothing
+	return Origin{Program: filepath.Base(os.Args[0]), Directory: directory, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second)}
+}
+
+// Mark adds the Origin to a cluster.
+func (o Origin) Mark(cluster *clientcmdapi.Cluster) {
+	raw, _ := json.Marshal(o) // strings, a number and a time of this century
+	cluster.Extensions = map[string]runtime.Object{extension: &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}}
+}
+
+// originOf returns the Origin of a cluster, and whether it has one.
+func originOf(cluster *clientcmdapi.Cluster) (o Origin, ok bool) {
+	if cluster == nil {
+		return o, false
+	}
+	unknown, ok := cluster.Extensions[extension].(*runtime.Unknown)
+	return o, ok && json.Unmarshal(unknown.Raw, &o) == nil
+}
+
+// CheckUnused returns an error if a file is the kubeconfig of a control plane that runs. Whoever uses the
+// file would get another control plane if it were replaced.
+func CheckUnused(file string) error {
+	content, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return nil // there is no kubeconfig
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
+	if err != nil {
+		return nil // it is not complete
+	}
+	if err := probe(config); err != nil && !os.IsTimeout(err) {
+		return nil
+	}
+	return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: stop it, or choose another file with --kubeconfig",
+		file, config.Host)
+}
+
+// CheckAnswers returns an error if config is the configuration of a context of a kubeconfig that the control
+// plane of a process has written, and that control plane has ended. The context "" is the current one. A
+// kubeconfig of any other origin is not probed.
+func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config) error {
+	if name == "" {
+		name = content.CurrentContext
+	}
+	current := content.Contexts[name]
+	if current == nil {
+		return nil
+	}
+	cluster := content.Clusters[current.Cluster]
+	origin, ok := originOf(cluster)
+	if !ok {
+		return nil
+	}
+	err := probe(config)
+	if err == nil || os.IsTimeout(err) {
+		return nil
+	}
+	return fmt.Errorf("nobody answers at %s: the control plane of the kubeconfig %s was started by %s, "+
+		"and has ended; start it again, or do without that kubeconfig (unset KUBECONFIG): %w",
+		config.Host, cluster.LocationOfOrigin, origin, err)
+}
+
+// String describes the process in a few words.
+func (o Origin) String() string {
+	return fmt.Sprintf("%s in %s at %s (PID %d)", o.Program, o.Directory, o.Started.Format(time.RFC3339), o.PID)
+}
+
+// probe returns an error if no API server answers, or one that has another certificate authority or does
+// not know the user.
+func probe(config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = probeTimeout
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	response, err := client.Get(base.JoinPath("version").String())
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the API server answers %s", response.Status)
+	}
+	return nil
+}
