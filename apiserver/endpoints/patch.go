@@ -34,7 +34,7 @@ func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object
 	case types.StrategicMergePatchType:
 		change, err = w.mergePatch(true)
 	case types.ApplyYAMLPatchType:
-		change, err = w.apply()
+		change, err = w.apply(ctx)
 	default:
 		err = errUnusual
 	}
@@ -69,7 +69,7 @@ func (w *write) mergePatch(strategic bool) (func(old object) (object, error), er
 
 // apply returns the change by an apply. YAML that is not JSON is not usual, nor are numbers that JSON
 // decoders do not agree about, nor kubectl, which keeps a copy of the configuration.
-func (w *write) apply() (func(old object) (object, error), error) {
+func (w *write) apply(ctx context.Context) (func(old object) (object, error), error) {
 	var config map[string]any
 	if w.parameters.fieldManager == "" || w.parameters.fieldManager == "kubectl" || bytes.ContainsAny(w.body, "\t\\") {
 		return nil, errUnusual
@@ -86,7 +86,7 @@ func (w *write) apply() (func(old object) (object, error), error) {
 		Subresource: w.resource.Scope.Subresource}
 	force := w.parameters.force != nil && *w.parameters.force
 	return func(old object) (object, error) {
-		merged, ok := w.resource.ManagedFields.Apply(old, config, one, force)
+		merged, ok := w.resource.ManagedFields.Apply(ctx, old, config, one, force)
 		if !ok {
 			return nil, errUnusual
 		}

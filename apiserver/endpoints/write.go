@@ -87,12 +87,12 @@ func (w writer) serve(status int, usual func(context.Context, *write) (runtime.O
 		scope := w.resource.Scope
 		gv := scope.Kind.GroupVersion()
 		switch {
+		case err != nil && r.Context().Err() != nil: // whatever has failed for it
+			err = errors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", r.Context().Err()), 0)
+			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
 		case stderrors.Is(err, errUnusual):
 			upstream(rw, r)
 		case err != nil:
-			if ended := r.Context().Err(); ended != nil { // whatever has failed for it
-				err = errors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", ended), 0)
-			}
 			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
 		default:
 			responsewriters.WriteObjectNegotiated(scope.Serializer, scope, gv, rw, r, status, result, false)

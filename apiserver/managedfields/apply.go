@@ -1,6 +1,7 @@
 package managedfields
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -19,7 +20,7 @@ import (
 // into it. configured are the fields of the configuration. It returns false if others own some of
 // them with other values, unless force is true; if the manager has left out fields that it applied
 // before; and for all that [Updater.Update] leaves to the field manager.
-func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Write, force bool) bool {
+func (u *updates) apply(ctx context.Context, live, obj metav1.Object, configured *fieldpath.Set, w Write, force bool) bool {
 	list := entriesOf(live)
 	entries := list.entries
 	sets, ok := u.sets(entries)
@@ -27,7 +28,7 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 		return false
 	}
 	difference, err := u.compare(live, obj)
-	if err != nil || !difference.Removed.Empty() {
+	if err != nil || ctx.Err() != nil || !difference.Removed.Empty() {
 		return false
 	}
 	changed := !difference.IsSame()
@@ -81,7 +82,7 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 }
 
 // Apply implements [Updater].
-func (u *typedUpdater) Apply(live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
+func (u *typedUpdater) Apply(ctx context.Context, live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
 	root := u.root()
 	if root == nil || !appliesTo(live, config) {
 		return nil, false
@@ -106,7 +107,7 @@ func (u *typedUpdater) Apply(live metav1.Object, config map[string]any, w Write,
 		return nil, false
 	}
 	configured, err := configuration.ToFieldSet()
-	if err != nil {
+	if err != nil || ctx.Err() != nil {
 		return nil, false
 	}
 	v := reflect.ValueOf(live)
@@ -114,7 +115,7 @@ func (u *typedUpdater) Apply(live metav1.Object, config map[string]any, w Write,
 		return nil, false
 	}
 	obj := copyOf(live)
-	if !root.merge(reflect.ValueOf(obj).Elem(), fields) || !u.apply(live, obj, configured, w, force) {
+	if !root.merge(ctx, reflect.ValueOf(obj).Elem(), fields) || !u.apply(ctx, live, obj, configured, w, force) {
 		return nil, false
 	}
 	return obj, true
@@ -149,8 +150,9 @@ func ownMetadata(metadata any) map[string]any {
 
 // merge merges a configuration into a value. It returns false for what it cannot merge as
 // structured-merge-diff does: nulls, values that are empty or not in the form in which they are
-// encoded again, and list elements that are new beside others or in another order.
-func (m *mergeType) merge(x reflect.Value, config any) bool {
+// encoded again, and list elements that are new beside others or in another order. It returns false
+// as well if ctx ends.
+func (m *mergeType) merge(ctx context.Context, x reflect.Value, config any) bool {
 	if m.granularity == atomic {
 		return setExactly(x, config)
 	}
@@ -164,17 +166,17 @@ func (m *mergeType) merge(x reflect.Value, config any) bool {
 	case map[string]any:
 		switch m.granularity {
 		case granularStruct:
-			return m.mergeFields(x, config)
+			return m.mergeFields(ctx, x, config)
 		case granularMap:
-			return m.mergeEntries(x, config)
+			return m.mergeEntries(ctx, x, config)
 		}
 	case []any:
-		return (m.granularity == listSet || m.granularity == listMap) && m.mergeElements(x, config)
+		return (m.granularity == listSet || m.granularity == listMap) && m.mergeElements(ctx, x, config)
 	}
 	return false
 }
 
-func (m *mergeType) mergeFields(x reflect.Value, config map[string]any) bool {
+func (m *mergeType) mergeFields(ctx context.Context, x reflect.Value, config map[string]any) bool {
 	for name, value := range config {
 		i, ok := slices.BinarySearchFunc(m.fields, name, func(f *structField, name string) int {
 			switch {
@@ -190,14 +192,14 @@ func (m *mergeType) mergeFields(x reflect.Value, config map[string]any) bool {
 		}
 		field := m.fields[i]
 		v := field.GetFrom(x)
-		if !v.CanSet() || !field.typ.merge(v, value) || field.CanOmit(v) {
+		if !v.CanSet() || !field.typ.merge(ctx, v, value) || field.CanOmit(v) {
 			return false
 		}
 	}
 	return true
 }
 
-func (m *mergeType) mergeEntries(x reflect.Value, config map[string]any) bool {
+func (m *mergeType) mergeEntries(ctx context.Context, x reflect.Value, config map[string]any) bool {
 	if len(config) == 0 || x.Type().Key().Kind() != reflect.String {
 		return false
 	}
@@ -210,7 +212,7 @@ func (m *mergeType) mergeEntries(x reflect.Value, config map[string]any) bool {
 		if old := x.MapIndex(key); old.IsValid() {
 			element.Set(old)
 		}
-		if !m.element.merge(element, value) {
+		if !m.element.merge(ctx, element, value) {
 			return false
 		}
 		x.SetMapIndex(key, element)
@@ -218,47 +220,35 @@ func (m *mergeType) mergeEntries(x reflect.Value, config map[string]any) bool {
 	return true
 }
 
-func (m *mergeType) mergeElements(x reflect.Value, config []any) bool {
+// mergeElements merges the elements of a configuration, which are in the order of the list, in one pass.
+func (m *mergeType) mergeElements(ctx context.Context, x reflect.Value, config []any) bool {
 	if len(config) == 0 {
 		return false
 	}
 	if x.Len() == 0 {
 		x.Set(reflect.MakeSlice(x.Type(), len(config), len(config)))
 		for i, value := range config {
-			if !m.element.merge(x.Index(i), value) {
+			if !m.element.merge(ctx, x.Index(i), value) {
 				return false
 			}
 		}
 		return true
 	}
-	next := 0
+	var w writer
+	if _, distinct := w.order(m, x); !distinct || w.failed {
+		return false
+	}
+	i := 0
 	for _, value := range config {
-		i := m.find(x, value)
-		if i < next {
+		for i < x.Len() && ctx.Err() == nil && !m.matches(x.Index(i), value) {
+			i++
+		}
+		if i == x.Len() || ctx.Err() != nil || m.granularity == listMap && !m.element.merge(ctx, x.Index(i), value) {
 			return false
 		}
-		next = i + 1
-		if m.granularity == listMap && !m.element.merge(x.Index(i), value) {
-			return false
-		}
+		i++
 	}
 	return true
-}
-
-// find returns the index of the one element of a list that has the key of an element of a
-// configuration, or -1.
-func (m *mergeType) find(list reflect.Value, config any) int {
-	found := -1
-	for i := range list.Len() {
-		if !m.matches(list.Index(i), config) {
-			continue
-		}
-		if found >= 0 {
-			return -1
-		}
-		found = i
-	}
-	return found
 }
 
 func (m *mergeType) matches(element reflect.Value, config any) bool {
@@ -323,7 +313,7 @@ func setExactly(x reflect.Value, config any) bool {
 }
 
 // Apply implements [Updater].
-func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
+func (c *unstructuredUpdater) Apply(ctx context.Context, live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
 	u, ok := live.(*unstructured.Unstructured)
 	if !ok || !appliesTo(live, config) {
 		return nil, false
@@ -333,11 +323,11 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 		return nil, false
 	}
 	configured, err := configuration.ToFieldSet()
-	if err != nil {
+	if err != nil || ctx.Err() != nil {
 		return nil, false
 	}
 	obj, ok := c.merged(u, config, configuration)
-	if !ok || !c.apply(live, obj, configured, w, force) {
+	if !ok || ctx.Err() != nil || !c.apply(ctx, live, obj, configured, w, force) {
 		return nil, false
 	}
 	return obj, true

@@ -1,6 +1,7 @@
 package managedfields
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -87,4 +88,61 @@ func BenchmarkUpdate(b *testing.B) {
 			return err == nil
 		})
 	}
+}
+
+// BenchmarkApply measures an apply to a Pod with many environment variables, which changes one of
+// them, with the updaters and with upstream's field manager. Time per variable should not grow.
+func BenchmarkApply(b *testing.B) {
+	types := schema.TypeConverter(scheme.Scheme)
+	updater, custom, manager := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil), ForUnstructured(types, podKind, nil), fieldManagerOf(b, podKind, fieldpath.NewSet())
+	for _, variables := range []int{10, 1000, 10_000} {
+		live, config := appliedPod(b, variables)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, apply := range map[string]func() bool{
+			"updater": func() bool { _, ok := updater.Apply(b.Context(), live, config, byApplier, true); return ok },
+			"unstructured updater": func() bool {
+				_, ok := custom.Apply(b.Context(), &unstructured.Unstructured{Object: content}, config, byApplier, true)
+				return ok
+			},
+			"field manager": func() bool {
+				_, err := manager.Apply(live.DeepCopy(), &unstructured.Unstructured{Object: config}, byApplier.Manager, true)
+				return err == nil
+			},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", variables, name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if !apply() {
+						b.Fatal("not applied")
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(variables), "ns/variable")
+			})
+		}
+	}
+}
+
+var byApplier = Write{Manager: "applier", Operation: metav1.ManagedFieldsOperationApply}
+
+// appliedPod returns a Pod whose container has environment variables that byApplier has applied, and
+// the configuration with another value for the first one.
+func appliedPod(t testing.TB, variables int) (live *corev1.Pod, config map[string]any) {
+	t.Helper()
+	pod := simplePod()
+	env := make([]any, variables)
+	for i := range env {
+		env[i] = map[string]any{"name": fmt.Sprint("V", i), "value": fmt.Sprint(i)}
+	}
+	config = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": pod.Name, "namespace": pod.Namespace},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": pod.Spec.Containers[0].Name, "env": env}}}}
+	pod.UID = "1"
+	stored, err := fieldManagerOf(t, podKind, fieldpath.NewSet()).Apply(pod, &unstructured.Unstructured{Object: runtime.DeepCopyJSON(config)}, byApplier.Manager, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env[0].(map[string]any)["value"] = "changed"
+	return stored.(*corev1.Pod), config
 }

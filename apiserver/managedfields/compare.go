@@ -19,9 +19,6 @@ type comparer struct {
 	out    *typed.Comparison
 }
 
-// maxElements bounds the lists whose elements are compared with each other.
-const maxElements = 64
-
 // compareValues compares two structs. It returns false if it does not support their difference.
 func compareValues(m *mergeType, old, now reflect.Value) (*typed.Comparison, bool) {
 	c := comparer{path: make(fieldpath.Path, 0, 8), out: &typed.Comparison{
@@ -146,8 +143,7 @@ func (c *comparer) whole(set *fieldpath.Set, m *mergeType, v reflect.Value) {
 			part(m.element, fieldName(it.Key()), it.Value())
 		}
 	default:
-		c.unique(m, v)
-		for i := range v.Len() {
+		for _, i := range c.ordered(m, v) {
 			part(m.element, c.elementOf(m, v.Index(i)), v.Index(i))
 		}
 	}
@@ -170,50 +166,42 @@ func (c *comparer) entries(m *mergeType, old, now reflect.Value) {
 	}
 }
 
+// elements compares two lists in the order of their keys.
 func (c *comparer) elements(m *mergeType, old, now reflect.Value) {
-	c.unique(m, old)
-	c.unique(m, now)
-	for i := 0; i < old.Len() && !c.failed; i++ {
-		x := old.Index(i)
-		if j := c.indexOf(m, now, x, i); j >= 0 {
-			c.member(m.element, c.elementOf(m, x), x, now.Index(j), true, true)
-		} else {
-			c.member(m.element, c.elementOf(m, x), x, reflect.Value{}, true, false)
+	before, after := c.ordered(m, old), c.ordered(m, now)
+	for !c.failed && (len(before) > 0 || len(after) > 0) {
+		order := -1
+		switch {
+		case len(before) == 0:
+			order = 1
+		case len(after) > 0:
+			order = c.writer.compare(m, old.Index(before[0]), now.Index(after[0]))
 		}
-	}
-	for j := 0; j < now.Len() && !c.failed; j++ {
-		if y := now.Index(j); c.indexOf(m, old, y, j) < 0 {
-			c.member(m.element, c.elementOf(m, y), reflect.Value{}, y, false, true)
+		var x, y reflect.Value
+		if order <= 0 {
+			x, before = old.Index(before[0]), before[1:]
 		}
+		if order >= 0 {
+			y, after = now.Index(after[0]), after[1:]
+		}
+		either := x
+		if order > 0 {
+			either = y
+		}
+		c.member(m.element, c.elementOf(m, either), x, y, order <= 0, order >= 0)
 	}
 }
 
-// unique fails for a list that is long, has two elements of the same key, or has pointers.
-func (c *comparer) unique(m *mergeType, list reflect.Value) {
-	if list.Len() > maxElements || list.Type().Elem().Kind() == reflect.Pointer {
+// ordered returns the indexes of the elements of a list in the order of their keys. It fails for a
+// list that has two elements of the same key, or pointers.
+func (c *comparer) ordered(m *mergeType, list reflect.Value) []int {
+	if list.Type().Elem().Kind() == reflect.Pointer {
 		c.failed = true
+		return nil
 	}
-	for i := 1; i < list.Len() && !c.failed; i++ {
-		for j := range i {
-			if c.writer.compare(m, list.Index(i), list.Index(j)) == 0 {
-				c.failed = true
-			}
-		}
-	}
-}
-
-// indexOf returns the index of the element of a list that has the key of x, or -1. It tries hint
-// first.
-func (c *comparer) indexOf(m *mergeType, list, x reflect.Value, hint int) int {
-	if hint < list.Len() && c.writer.compare(m, list.Index(hint), x) == 0 {
-		return hint
-	}
-	for i := range list.Len() {
-		if c.writer.compare(m, list.Index(i), x) == 0 {
-			return i
-		}
-	}
-	return -1
+	order, distinct := c.order(m, list)
+	c.failed = c.failed || !distinct
+	return order
 }
 
 // elementOf returns the path element of an element of a list.

@@ -15,6 +15,7 @@
 package managedfields
 
 import (
+	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,10 +41,11 @@ type Updater interface {
 
 	// Apply returns a copy of a live object with the fields of a configuration, which is JSON with
 	// integers, and with the managed fields that a server-side apply of it leaves. The object has
-	// not been defaulted, and an unstructured one shares parts with both. With force, w's manager takes the fields that others own with other values.
-	// It returns false for what the field manager must do: among others for conflicts, and if the
-	// manager applied fields before that are not in this configuration.
-	Apply(live metav1.Object, config map[string]any, w Write, force bool) (obj metav1.Object, ok bool)
+	// not been defaulted, and an unstructured one shares parts with both. With force, w's manager takes
+	// the fields that others own with other values. It returns false for what the field manager must do:
+	// among others for conflicts, and if the manager applied fields before that are not in this
+	// configuration. It also returns false if ctx ends, which it then does soon.
+	Apply(ctx context.Context, live metav1.Object, config map[string]any, w Write, force bool) (obj metav1.Object, ok bool)
 }
 
 // copyOf returns a deep copy of an object.

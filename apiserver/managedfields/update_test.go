@@ -164,7 +164,7 @@ func (h *history) apply() bool {
 	metadata["name"] = h.stored.(metav1.Object).GetName()
 	force := h.words.Intn(3) > 0
 	old := h.stored.DeepCopyObject()
-	mine, supported := h.updater.Apply(old.(metav1.Object), runtime.DeepCopyJSON(config),
+	mine, supported := h.updater.Apply(h.t.Context(), old.(metav1.Object), runtime.DeepCopyJSON(config),
 		Write{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}, force)
 	if !reflect.DeepEqual(old, h.stored) {
 		h.t.Fatal("the old object was changed")

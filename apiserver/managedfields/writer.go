@@ -138,16 +138,10 @@ func (w *writer) elements(m *mergeType, v reflect.Value) {
 	if v.Len() == 0 {
 		return
 	}
-	order := make([]int, v.Len())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return w.compare(m, v.Index(i), v.Index(j)) })
-	for n, i := range order {
+	order, distinct := w.order(m, v)
+	w.failed = w.failed || !distinct
+	for _, i := range order {
 		x := v.Index(i)
-		if n > 0 && w.compare(m, v.Index(order[n-1]), x) == 0 {
-			w.failed = true // duplicate
-		}
 		w.comma()
 		if m.granularity == listSet {
 			w.out = append(w.out, `"v:`...)
@@ -168,6 +162,23 @@ func (w *writer) elements(m *mergeType, v reflect.Value) {
 	}
 }
 
+// order returns the indexes of the elements of a list in the order of their keys, and whether no two
+// elements have the same key.
+func (w *writer) order(m *mergeType, list reflect.Value) (order []int, distinct bool) {
+	order = make([]int, list.Len())
+	for i := range order {
+		order[i] = i
+	}
+	compare := func(i, j int) int { return w.compare(m, list.Index(i), list.Index(j)) }
+	slices.SortFunc(order, compare)
+	distinct = true
+	for n := 1; n < len(order); n++ {
+		distinct = distinct && compare(order[n-1], order[n]) != 0
+	}
+	return order, distinct
+}
+
+// compare compares the keys of two elements of a list.
 func (w *writer) compare(m *mergeType, a, b reflect.Value) int {
 	if m.granularity == listSet {
 		return compareScalars(a, b)

@@ -223,25 +223,22 @@ func (w *warner) containers(list []corev1.Container, name string) {
 		c := &list[i]
 		w.fractions(c.Resources.Limits, name, i, "resources", "limits")
 		w.fractions(c.Resources.Requests, name, i, "resources", "requests")
-		for j := 1; j < len(c.Env); j++ {
-			if hides(c.Env[:j], &c.Env[j]) {
-				w.add(fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", c.Env[j].Name),
+		defined := make(map[string]bool, len(c.Env))
+		for j := range c.Env {
+			v := &c.Env[j]
+			if defined[v.Name] && hides(v) {
+				w.add(fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", v.Name),
 					"spec", name, i, "env", j)
 			}
+			defined[v.Name] = true
 		}
 	}
 }
 
 // hides reports whether a variable replaces an earlier one whose value it does not extend.
-func hides(earlier []corev1.EnvVar, v *corev1.EnvVar) bool {
-	for i := range earlier {
-		if earlier[i].Name != v.Name {
-			continue
-		}
-		reference := "$(" + v.Name + ")"
-		return v.ValueFrom != nil || v.Value == reference || !strings.Contains(v.Value, reference)
-	}
-	return false
+func hides(v *corev1.EnvVar) bool {
+	reference := "$(" + v.Name + ")"
+	return v.ValueFrom != nil || v.Value == reference || !strings.Contains(v.Value, reference)
 }
 
 // definedPort is a port of a container, with its position in the pod.
