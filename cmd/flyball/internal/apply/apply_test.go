@@ -164,8 +164,31 @@ func TestDeleteTimesOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, found, err := c.Delete(ctx, documents(t, m)[0])
-		if !found || err == nil || !strings.Contains(err.Error(), "configmaps/a is being deleted, but still there") {
+		if !found || err == nil || !strings.Contains(err.Error(), "configmaps/a is being deleted, but still there") ||
+			!strings.Contains(err.Error(), "ConfigMap default/a: example.com/x (added by flyball)") {
 			t.Errorf("%v, %v", found, err)
+		}
+	})
+}
+
+// TestDeleteDefinitionTimesOut: a definition waits for its objects, so the error names their finalizers and
+// who has added them.
+func TestDeleteDefinitionTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		m := widgets + "---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: free}\n" +
+			"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: held, finalizers: [example.com/cleanup]}\n"
+		if _, err := applyAll(t, c, Options{FieldManager: "shop-manager"}, m); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err := c.Delete(ctx, documents(t, widgets)[0])
+		if want := "Widget default/held: example.com/cleanup (added by shop-manager)\n"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q in it", err, want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "free") || strings.Contains(err.Error(), "customresourcecleanup")) {
+			t.Errorf("error is %v, which names what does not hold anything back", err)
 		}
 	})
 }

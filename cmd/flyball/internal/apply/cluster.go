@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -121,7 +122,8 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 	return outcome, nil
 }
 
-// Delete deletes the object of a document, and waits until it is gone. It reports whether it was there.
+// Delete deletes the object of a document, and waits until it is gone. It reports whether it was there. The error
+// of an object that is still there when ctx ends names the finalizers that hold it back.
 func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found bool, err error) {
 	objects, name, err := c.resource(d)
 	if err != nil {
@@ -137,6 +139,9 @@ func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found b
 	}
 	err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 	if err != nil && !apierrors.IsNotFound(err) {
+		if waiting := c.waitingFor(ctx, d); waiting != nil {
+			err = fmt.Errorf("%w; %w", err, waiting)
+		}
 		return name, true, d.errorf("%s is being deleted, but still there: %w", name, err)
 	}
 	return name, true, nil
