@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// kubeconfig writes a kubeconfig with a context for each of the hosts; the first
+// writeKubeconfig writes a kubeconfig with a context for each of the hosts; the first
 // one is the current.
-func kubeconfigText(t *testing.T, path string, hosts ...string) string {
+func writeKubeconfig(t *testing.T, path string, hosts ...string) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Config\ncurrent-context: %s\n", hosts[0])
@@ -67,15 +67,15 @@ func TestPrecedence(t *testing.T) {
 			defer func() { kubeconfigFlags = before }()
 			RegisterFlags(fs)
 			if tt.flag {
-				if err := fs.Parse([]string{"-kubeconfig", kubeconfigText(t, filepath.Join(dir, "flag"), "flag", "other")}); err != nil {
+				if err := fs.Parse([]string{"-kubeconfig", writeKubeconfig(t, filepath.Join(dir, "flag"), "flag", "other")}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if tt.env {
-				t.Setenv("KUBECONFIG", kubeconfigText(t, filepath.Join(dir, "env"), "env"))
+				t.Setenv("KUBECONFIG", writeKubeconfig(t, filepath.Join(dir, "env"), "env"))
 			}
 			if tt.home {
-				kubeconfigText(t, clientcmd.RecommendedHomeFile, "home")
+				writeKubeconfig(t, clientcmd.RecommendedHomeFile, "home")
 			}
 			cfg, err := load(tt.context, tt.pod)
 			if tt.err != "" {
@@ -92,7 +92,7 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestNoRateLimit(t *testing.T) {
-	t.Setenv("KUBECONFIG", kubeconfigText(t, filepath.Join(t.TempDir(), "config"), "server"))
+	t.Setenv("KUBECONFIG", writeKubeconfig(t, filepath.Join(t.TempDir(), "config"), "server"))
 	cfg, err := GetConfig()
 	if err != nil || cfg.QPS != -1 {
 		t.Errorf("got %v, %v", cfg, err)
