@@ -162,10 +162,24 @@ func (o *KindOptions) resource(project *projectfile.Project, own bool) (*project
 		if err := validate(r); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%s is neither a kind of this project nor of Kubernetes: create its type with --resource, "+
-			"or say where it is with --external-api-path and --external-api-domain", gvk(r))
+		return nil, fmt.Errorf("%s is neither a kind of this project nor of Kubernetes: create its type first, with flyball create api, "+
+			"or say where it is with --external-api-path and --external-api-domain%s", gvk(r), kindsOf(project))
 	}
 	return r, validate(r)
+}
+
+// kindsOf names the kinds of a project, to follow an error about one that is not among them.
+func kindsOf(project *projectfile.Project) string {
+	var kinds []string
+	for _, r := range project.Resources {
+		if r.API != nil {
+			kinds = append(kinds, gvk(r))
+		}
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	return "; the project has " + list(kinds)
 }
 
 // goFolders are the names of folders that the go command treats specially.
@@ -293,6 +307,7 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 	if err := markStorageVersion(p, d.Project, r, others); err != nil {
 		return err
 	}
+	d.Sample = sampleName(r, others)
 	sample := strings.ToLower(fmt.Sprintf("%s_%s_%s.yaml", r.Group, r.Version, r.Kind))
 	sample = strings.TrimPrefix(sample, "_")
 	if err := p.render("config/samples/"+sample, "config/samples/sample.yaml.tmpl", d, force); err != nil {
@@ -323,6 +338,16 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", alias(r), r.Path)),
 		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
 	)
+}
+
+// sampleName returns the name of the sample of a kind, which has the version if the kind has others: they are the
+// same objects to the API server.
+func sampleName(r *projectfile.Resource, others []*projectfile.Resource) string {
+	name := strings.ToLower(r.Kind)
+	if slices.ContainsFunc(others, func(o *projectfile.Resource) bool { return o.API != nil && o.Version != r.Version }) {
+		name += "-" + r.Version
+	}
+	return name + "-sample"
 }
 
 // markStorageVersion marks the first version of a kind as the one that is stored, when there comes

@@ -63,6 +63,10 @@ func Init(ctx context.Context, folder string, o InitOptions) (*Changes, error) {
 		return nil, err
 	}
 	changes := p.changes()
+	if _, folder, _ := source(o.FlyballPath); folder != "" {
+		changes.note("go.mod replaces %s by %s, a folder of this machine: docs/start.md there says what a colleague and CI need.",
+			flyballModule, folder)
+	}
 	err = p.commit(func() error {
 		if o.SkipFetch {
 			return nil

@@ -25,6 +25,8 @@ type data struct {
 	Hub, Spoke *projectfile.Resource
 	// Root leads from the folder of the file to that of the project.
 	Root string
+	// Sample is the name of the sample of a kind.
+	Sample string
 	// GoVersion is the Go release of the project.
 	GoVersion string
 	License   string

@@ -208,8 +208,12 @@ func TestInitKeeps(t *testing.T) {
 	write(t, folder, "go.mod", "module example.com/mine // kept\n\ngo 1.22\n\nrequire k8s.io/api v0.99.0\n")
 	o := initOptions()
 	o.Repo = ""
-	if _, err := Init(t.Context(), folder, o); err != nil {
+	changes, err := Init(t.Context(), folder, o)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(changes.Notes, func(n string) bool { return strings.HasPrefix(n, "go.mod replaces flyball.dev by "+ownFolder()) }) {
+		t.Errorf("the notes %q do not have the folder by which flyball.dev is replaced", changes.Notes)
 	}
 	for path, content := range files {
 		if got := read(t, folder, path); got != content {
@@ -505,7 +509,9 @@ func TestCreateWebhookBadInput(t *testing.T) {
 		want    string
 	}{
 		{"nothing", WebhookOptions{KindOptions: kind("Order")}, "at least one of --defaulting"},
-		{"no such kind", WebhookOptions{KindOptions: kind("Item"), Defaulting: true}, "is neither a kind of this project"},
+		{"no such kind", WebhookOptions{KindOptions: kind("Item"), Defaulting: true},
+			"create its type first, with flyball create api, or say where it is with --external-api-path and --external-api-domain; " +
+				"the project has shop.example.com/v1 Order"},
 		{"a spoke without conversion", WebhookOptions{KindOptions: kind("Order"), Defaulting: true, Spoke: []string{"v2"}}, "--spoke needs --conversion"},
 		{"conversion without a spoke", WebhookOptions{KindOptions: kind("Order"), Conversion: true}, "the project has no other version of"},
 		{"no such spoke", WebhookOptions{KindOptions: kind("Order"), Conversion: true, Spoke: []string{"v2"}}, "--spoke v2: the project has no other version beside"},
@@ -618,6 +624,11 @@ func TestSecondVersion(t *testing.T) {
 	const marker = "// +kubebuilder:storageversion"
 	if !strings.Contains(read(t, folder, "api/v1/order_types.go"), marker) || strings.Contains(read(t, folder, "api/v2/order_types.go"), marker) {
 		t.Error("not the first version, or both, are stored")
+	}
+	for path, name := range map[string]string{"shop_v1_order": "order-sample", "shop_v2_order": "order-v2-sample"} {
+		if sample := read(t, folder, "config/samples/"+path+".yaml"); !strings.Contains(sample, "name: "+name+"\n") {
+			t.Errorf("the sample %s is not %s:\n%s", path, name, sample)
+		}
 	}
 	yes := true
 	o.Version, o.Controller = "v3", &yes
