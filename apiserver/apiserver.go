@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -62,6 +63,10 @@ type Options struct {
 	AuthorizationMode string
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
+	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, beside those
+	// of the server itself. old is nil on create. It must be safe for concurrent use, and change
+	// neither object.
+	Warnings func(obj, old runtime.Object) []string
 	// ReadyChecks are the checks of /readyz besides those of the server itself.
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
@@ -200,6 +205,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard)
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:    s.access,
 		Guards:        guards,
+		Warnings:      o.Warnings,
 		More: map[schema.GroupResource]map[string]rest.Storage{
 			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
 		},

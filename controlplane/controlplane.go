@@ -205,6 +205,7 @@ func (c *ControlPlane) start(o Options) error {
 			return err
 		}
 		options.ReadyChecks = c.controllers.readyChecks()
+		options.Warnings = o.Controllers.Warnings
 	}
 	if c.server, err = apiserver.New(options); err != nil {
 		return err

@@ -40,6 +40,8 @@ type Options struct {
 	// Guards return an error if the user of a request may not write an object of a resource,
 	// because of what it contains. On create, old is nil or an empty object.
 	Guards map[schema.GroupResource]func(ctx context.Context, obj, old runtime.Object) error
+	// Warnings, if not nil, returns further warnings for a write of an object; old is nil on create.
+	Warnings func(obj, old runtime.Object) []string
 	// More are further subresources, by resource and name.
 	More map[schema.GroupResource]map[string]rest.Storage
 	// MaxRequestBodyBytes bounds a request's body.
@@ -78,7 +80,7 @@ func (k Of[T]) install(i *installer) error {
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
 	main := &strategy[T]{
 		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
-		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(),
+		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(), more: i.Warnings,
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {
@@ -182,18 +184,6 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 var patchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
 	string(types.ApplyYAMLPatchType),
-}
-
-// warnings returns the warnings for a write of an object.
-func (k *Of[T]) warnings(obj, old T) []string {
-	var all []string
-	if k.Unenforced != "" {
-		all = append(all, fmt.Sprintf("this server stores %s but does not enforce them: %s", k.Plural, k.Unenforced))
-	}
-	if k.Warnings != nil {
-		all = append(all, k.Warnings(obj, old)...)
-	}
-	return all
 }
 
 // kindOf returns the kind of a registered Go type.

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,8 +29,9 @@ type strategy[T Object] struct {
 	kind    *Of[T]
 	layout  layout
 	reset   map[fieldpath.APIVersion]*fieldpath.Set
-	version schema.GroupVersion   // of kind.Type
-	aliases []schema.GroupVersion // of kind.AlsoServed
+	version schema.GroupVersion                    // of kind.Type
+	aliases []schema.GroupVersion                  // of kind.AlsoServed
+	more    func(obj, old runtime.Object) []string // further warnings, or nil
 }
 
 var _ rest.RESTCreateUpdateStrategy = (*strategy[Object])(nil)
@@ -164,11 +166,26 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 
 func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
 	var none T
-	return s.kind.warnings(obj.(T), none)
+	return s.warnings(obj.(T), none, nil)
 }
 
 func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
-	return s.kind.warnings(obj.(T), old.(T))
+	return s.warnings(obj.(T), old.(T), old)
+}
+
+// warnings returns the warnings for a write of an object. was is old, or nil on create.
+func (s *strategy[T]) warnings(obj, old T, was runtime.Object) []string {
+	var all []string
+	if k := s.kind; k.Unenforced != "" {
+		all = append(all, fmt.Sprintf("this server stores %s but does not enforce them: %s", k.Plural, k.Unenforced))
+	}
+	if s.kind.Warnings != nil {
+		all = append(all, s.kind.Warnings(obj, old)...)
+	}
+	if s.more != nil {
+		all = append(all, s.more(obj, was)...)
+	}
+	return all
 }
 
 // CheckGracefulDelete sets the grace period of a deletion if the kind has one. A period of zero
