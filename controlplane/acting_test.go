@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/controllers"
@@ -113,8 +112,8 @@ func TestEveryKindIsActedOn(t *testing.T) {
 			t.Errorf("%s: is served, and the table does not say what acts on it", resource)
 		}
 	}
-	cfg, seen := plane.Config(), &warningList{}
-	cfg.WarningHandlerWithContext = seen
+	cfg, seen := plane.Config(), &warnings{}
+	cfg.WarningHandler = seen
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -142,15 +141,15 @@ func TestEveryKindIsActedOn(t *testing.T) {
 			t.Errorf("%s: %v", resource, err)
 			continue
 		}
-		if warnings := seen.take(); len(warnings) != 1 || !strings.Contains(warnings[0], " "+gvr.Resource+" ") && !strings.Contains(warnings[0], " "+gvr.Resource+":") {
-			t.Errorf("create %s: the warnings are %q", resource, warnings)
+		if all := seen.take(); len(all) != 1 || !strings.Contains(all[0], " "+gvr.Resource+" ") && !strings.Contains(all[0], " "+gvr.Resource+":") {
+			t.Errorf("create %s: the warnings are %q", resource, all)
 		}
 		created.SetLabels(map[string]string{"a": "b"})
 		if _, err := objects.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("%s: %v", resource, err)
 		}
-		if warnings := seen.take(); len(warnings) != 1 {
-			t.Errorf("update %s: the warnings are %q", resource, warnings)
+		if all := seen.take(); len(all) != 1 {
+			t.Errorf("update %s: the warnings are %q", resource, all)
 		}
 	}
 }
@@ -186,29 +185,6 @@ func inertObject(t *testing.T, resource string) *unstructured.Unstructured {
 	}
 	object.SetName("inert")
 	return object
-}
-
-// warningList collects warnings.
-type warningList struct {
-	mu   sync.Mutex
-	list []string
-}
-
-var _ rest.WarningHandlerWithContext = (*warningList)(nil)
-
-func (w *warningList) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.list = append(w.list, text)
-}
-
-// take returns the warnings since the last call.
-func (w *warningList) take() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := w.list
-	w.list = nil
-	return list
 }
 
 // watchedPaths is a storage that records the paths that are watched.
@@ -283,8 +259,8 @@ func TestUnenforcedFields(t *testing.T) {
 			planes[without] = start(t, controlplane.Options{Controllers: controllers.Options{Without: tc.without}})
 		}
 		t.Run(name, func(t *testing.T) {
-			cfg, seen := planes[without].Config(), &warningList{}
-			cfg.WarningHandlerWithContext = seen
+			cfg, seen := planes[without].Config(), &warnings{}
+			cfg.WarningHandler = seen
 			if tc.path == "" {
 				tc.path = "/api/v1/namespaces/default/pods"
 			}

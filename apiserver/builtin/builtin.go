@@ -4,6 +4,8 @@ package builtin
 import (
 	"net/netip"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/admissionregistration"
 	"flyball.dev/apiserver/kinds/apiregistration"
@@ -29,6 +31,8 @@ import (
 type Options struct {
 	// ServiceNetwork is the range of cluster IPs, of IPv4, by default [core.DefaultServiceNetwork].
 	ServiceNetwork netip.Prefix
+	// Authorizer is asked whether a user may connect to a pod.
+	Authorizer authorizer.UnconditionalAuthorizer
 }
 
 // All returns the descriptions of all built-in kinds but those that are computed. Each call returns new ones,
@@ -39,7 +43,7 @@ func All(o Options) []kinds.Kind {
 	}
 	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked()}
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder, o.Authorizer), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
 		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),

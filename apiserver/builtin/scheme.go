@@ -73,6 +73,7 @@ func newScheme() *runtime.Scheme {
 		storagev1.AddToScheme,
 		storagemigrationv1.AddToScheme,
 		core.ConvertEvents,
+		core.ConvertQueries,
 		autoscaling.Convert,
 	} {
 		utilruntime.Must(add(scheme))

@@ -69,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				h.serializer, gvr.GroupVersion(), w, r)
 			return
 		}
-		if served == nil || !scopeMatches(served, info) {
+		if served == nil || !scopeMatches(served, info) || len(info.Parts) > 3 && !hasPath(served) {
 			h.notFound.ServeHTTP(w, r)
 			return
 		}
@@ -77,8 +77,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if served.Warning != "" {
 		warning.AddWarning(r.Context(), "", served.Warning)
 	}
-	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
-	if handle == nil || r.Method == http.MethodHead || !namespaceMatches(served, info) || !nameMatches(served, info) {
+	handle := h.verbsOf(snapshot, served)[verbOf(r, info, served)]
+	if handle == nil || !methodMatches(served, r.Method) || !namespaceMatches(served, info) || !nameMatches(served, info) {
 		responsewriters.ErrorNegotiated(methodNotAllowed(served, gvr.GroupResource(), info.Verb),
 			h.serializer, gvr.GroupVersion(), w, r)
 		return
@@ -90,7 +90,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	monitored(w, r, info, func(w http.ResponseWriter) {
-		if hasBody(info.Verb) {
+		if hasBody(info.Verb) && !isConnection(served) {
 			if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
 				responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
 				return
@@ -119,11 +119,10 @@ func hasBody(verb string) bool {
 }
 
 // scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped
-// resource has no namespace, one of a single namespaced object has, and no path goes below a
-// subresource. A path of namespaced custom resources without a namespace exists for lists and
+// resource has no namespace, and one of a single namespaced object has. A path of namespaced custom resources without a namespace exists for lists and
 // watches only, while that of built-in resources does not support other methods.
 func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
-	if len(info.Parts) > 3 || r.OpenAPI != nil && !namespaceMatches(r, info) {
+	if r.OpenAPI != nil && !namespaceMatches(r, info) {
 		return false
 	}
 	if r.ListKind == "" && info.Subresource == "" && (pathName(info) != "" || r.Namespaced && info.Namespace == "") {
@@ -162,8 +161,12 @@ func pathName(info *request.RequestInfo) string {
 	return ""
 }
 
-// verbOf returns the verb of the request, [forcedWatch] for the older watch paths.
-func verbOf(r *http.Request, info *request.RequestInfo) string {
+// verbOf returns the verb of the request's handler: [connect] for a connection, [forcedWatch] for the
+// older watch paths, and that of the request for all others.
+func verbOf(r *http.Request, info *request.RequestInfo, served *resource.Resource) string {
+	if isConnection(served) {
+		return connect
+	}
 	if info.Verb == "watch" && !strings.Contains(r.URL.RawQuery, "watch=") {
 		return forcedWatch
 	}

@@ -17,8 +17,18 @@ func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo
 	}
 	response := &monitoredResponse{ResponseWriter: w, status: http.StatusOK}
 	serve(response)
-	metrics.MonitorRequest(r, strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion, info.Resource, info.Subresource,
+	metrics.MonitorRequest(r, monitoredVerb(info), info.APIGroup, info.APIVersion, info.Resource, info.Subresource,
 		scopeOf(info), metrics.APIServerComponent, false, "", response.status, response.size, time.Since(start))
+}
+
+// monitoredVerb returns the verb of a request in the metrics, in which logs and all connections have the
+// same.
+func monitoredVerb(info *request.RequestInfo) string {
+	switch info.Subresource {
+	case "attach", "exec", "log", "portforward", "proxy":
+		return "CONNECT"
+	}
+	return strings.ToUpper(info.Verb)
 }
 
 // scopeOf returns whether a request is for one object, for those of a namespace, or for all, in the

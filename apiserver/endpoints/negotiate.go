@@ -21,6 +21,9 @@ const anyType = "*/*"
 // handlers negotiate, except for storage with media types of its own. Custom resources and their
 // subresources do not pass that router.
 func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, verb string) error {
+	if isConnection(served) {
+		return nil
+	}
 	if verb == "patch" && !anyOf(r.Header.Get("Content-Type"), served.PatchTypes) {
 		return unacceptable(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
@@ -32,8 +35,7 @@ func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, ve
 	if accept == "" || anyOf(accept, produced) {
 		return nil
 	}
-	switch served.Storage.(type) {
-	case rest.StorageMetadata, rest.Connecter:
+	if _, ok := served.Storage.(rest.StorageMetadata); ok {
 		return nil
 	}
 	return unacceptable(http.StatusNotAcceptable,

@@ -29,7 +29,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	maps.Copy(v, readingVerbs(r))
 	served := r.ServedVerbs()
 	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
-		return verb != forcedWatch && !slices.Contains(served, verb)
+		return verb != forcedWatch && verb != connect && !slices.Contains(served, verb)
 	})
 	return v
 }
@@ -94,6 +94,9 @@ func writingVerbs(r *resource.Resource, admit admission.Interface) verbs {
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
 		each("delete", func() http.HandlerFunc { return handlers.DeleteResource(storage, true, r.Scope, admit) })
+	}
+	if storage, ok := r.Storage.(rest.Connecter); ok {
+		each(connect, func() http.HandlerFunc { return handlers.ConnectResource(storage, r.Scope, admit, "", true) })
 	}
 	if storage, ok := r.Storage.(rest.CollectionDeleter); ok {
 		each("deletecollection", func() http.HandlerFunc { return handlers.DeleteCollection(storage, true, r.Scope, admit) })

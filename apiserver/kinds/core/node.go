@@ -39,6 +39,7 @@ func Nodes() kinds.Kind {
 		Columns:        nodeColumns,
 		Row:            nodeRow,
 		Bare:           true,
+		More:           nodeProxy,
 		Fields: func(n *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
 		},

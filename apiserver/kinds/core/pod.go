@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -20,8 +21,9 @@ import (
 	"flyball.dev/internal/equality"
 )
 
-// Pods describes pods, whose evictions ask the budgets. It sets up the binder.
-func Pods(budgets *Budgets, binder *Binder) kinds.Kind {
+// Pods describes pods, whose evictions ask the budgets, and connections to them the authorizer. It sets
+// up the binder.
+func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -41,7 +43,7 @@ func Pods(budgets *Budgets, binder *Binder) kinds.Kind {
 		Columns:        podColumns,
 		Row:            podRow,
 		Fields:         podFields,
-		More:           podSubresources(budgets, binder),
+		More:           podSubresources(budgets, binder, access),
 		Parts:          podParts,
 	}
 }

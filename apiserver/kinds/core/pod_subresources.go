@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -32,10 +33,12 @@ func Bindings(binder *Binder) kinds.Kind {
 	}
 }
 
-func podSubresources(budgets *Budgets, binder *Binder) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+func podSubresources(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 		binder.binding = &bindingREST{s}
-		return map[string]rest.Storage{"binding": binder.binding, "eviction": &evictionREST{s, budgets}}
+		all := podConnections(s, access)
+		all["binding"], all["eviction"] = binder.binding, &evictionREST{s, budgets}
+		return all
 	}
 }
 

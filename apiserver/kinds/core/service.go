@@ -47,6 +47,7 @@ func Services(addresses *Addresses) kinds.Kind {
 			return []any{string(s.Spec.Type), columns.OrNone(s.Spec.ClusterIP), externalCell(s),
 				portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
 		},
+		More: serviceProxy,
 		Fields: func(s *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 		},

@@ -1,0 +1,38 @@
+package endpoints
+
+import (
+	"net/http"
+	"slices"
+
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// connect is the verb of the handler of a connection, which has all methods.
+const connect = "connect"
+
+// isConnection reports whether requests for a resource are connections, of which it reads the bodies.
+func isConnection(r *resource.Resource) bool {
+	_, ok := r.Storage.(rest.Connecter)
+	return ok
+}
+
+// hasPath reports whether a subresource has paths below it.
+func hasPath(r *resource.Resource) bool {
+	c, ok := r.Storage.(rest.Connecter)
+	if !ok {
+		return false
+	}
+	_, path, _ := c.NewConnectOptions()
+	return path
+}
+
+// methodMatches reports whether a resource has a method, beside its verb: only some connections have
+// HEAD, which has the verb of GET.
+func methodMatches(r *resource.Resource, method string) bool {
+	if c, ok := r.Storage.(rest.Connecter); ok {
+		return slices.Contains(c.ConnectMethods(), method)
+	}
+	return method != http.MethodHead
+}
