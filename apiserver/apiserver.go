@@ -67,6 +67,9 @@ type Options struct {
 	// of the server itself. old is nil on create. It must be safe for concurrent use, and change
 	// neither object.
 	Warnings func(obj, old runtime.Object) []string
+	// Simulated, if not nil, reports whether nothing runs in a pod. A webhook or an extension API server
+	// is never called at the address of such a pod.
+	Simulated func(*corev1.Pod) bool
 	// ReadyChecks are the checks of /readyz besides those of the server itself.
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
@@ -142,7 +145,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook)}
 	s.objects = &objects{server: s}
-	services := webhook.Services{Storage: s.objects.Storage}
+	services := webhook.Services{Storage: s.objects.Storage, Simulated: o.Simulated}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	guards, err := s.setUpAuthorization()
 	if err == nil {

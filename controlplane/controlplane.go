@@ -28,6 +28,7 @@ import (
 	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
+	"flyball.dev/controllers/pods"
 	kubeconfigfile "flyball.dev/internal/kubeconfig"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -205,7 +206,7 @@ func (c *ControlPlane) start(o Options) error {
 			return err
 		}
 		options.ReadyChecks = c.controllers.readyChecks()
-		options.Warnings = o.Controllers.Warnings
+		options.Warnings, options.Simulated = o.Controllers.Warnings, pods.Simulated
 	}
 	if c.server, err = apiserver.New(options); err != nil {
 		return err

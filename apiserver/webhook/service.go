@@ -30,17 +30,19 @@ const LoopbackPort = "flyball.dev/loopback-port"
 type Services struct {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage func(schema.GroupVersionResource) rest.Storage
+	// Simulated, if not nil, reports whether nothing runs in a pod, so that its address leads nowhere.
+	Simulated func(*corev1.Pod) bool
 }
 
 // ResolveEndpoint returns the address of a service at one of its ports:
 //
 //   - with the annotation [LoopbackPort], that port on 127.0.0.1;
 //   - of type ExternalName, that name, at any port;
-//   - or else a ready endpoint of its EndpointSlices. There is no network with cluster IPs here, so
-//     this does what kube-proxy would do.
+//   - or else a ready endpoint of its EndpointSlices that is not of a simulated pod. There is no network
+//     with cluster IPs here, so this does what kube-proxy would do.
 //
 // The URL has the scheme https. Possible errors: the service does not exist, has no such port or no
-// endpoint, or its annotation is invalid.
+// endpoint but those of simulated pods, or its annotation is invalid.
 func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	service, err := s.Get(namespace, name)
 	if err != nil {
@@ -78,22 +80,47 @@ func (s Services) endpoint(namespace, name, port string) (string, error) {
 		return "", err
 	}
 	var ready []string
+	simulated := false
 	for _, slice := range endpointSlices {
 		for _, p := range slice.Ports {
 			if p.Name == nil || *p.Name != port || p.Port == nil {
 				continue
 			}
 			for _, e := range slice.Endpoints {
-				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				switch {
+				case e.Conditions.Ready != nil && !*e.Conditions.Ready:
+				case s.isSimulated(namespace, e.TargetRef):
+					simulated = true
+				default:
 					ready = append(ready, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
 				}
 			}
 		}
 	}
-	if len(ready) == 0 {
+	switch {
+	case len(ready) > 0:
+	case simulated:
+		return "", errors.NewServiceUnavailable(fmt.Sprintf("the pods of service %q listen on no port: this control plane runs "+
+			"no containers; a process on this machine can serve it, by the annotation %s of the service or by its type ExternalName, "+
+			"as docs/webhooks.md#services explains", name, LoopbackPort))
+	default:
 		return "", errors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", name))
 	}
 	return ready[rand.IntN(len(ready))], nil
+}
+
+// isSimulated reports whether an endpoint is that of a pod in which nothing runs, or that is gone.
+func (s Services) isSimulated(namespace string, target *corev1.ObjectReference) bool {
+	if s.Simulated == nil || target == nil || target.Kind != "Pod" {
+		return false
+	}
+	gvr := corev1.SchemeGroupVersion.WithResource("pods")
+	storage, ok := s.Storage(gvr).(rest.Getter)
+	if !ok {
+		return false
+	}
+	pod, err := storage.Get(scope(gvr, namespace), target.Name, &metav1.GetOptions{})
+	return errors.IsNotFound(err) || err == nil && s.Simulated(pod.(*corev1.Pod))
 }
 
 // EndpointSlices returns the endpoints of a service, which must not be changed.

@@ -81,6 +81,9 @@ func isResponsible(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
 
+// Simulated reports whether a pod is on the node, so that none of its containers runs.
+func Simulated(pod *corev1.Pod) bool { return pod.Spec.NodeName == NodeName }
+
 // step is the next change of a pod.
 type step struct {
 	remove bool              // delete the pod without a grace period
