@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
 )
 
 // TestDisruptionBudgets evicts pods of a Deployment with a budget.
@@ -65,6 +68,38 @@ func TestDisruptionBudgets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDisruptionsOfUnknownScale: the status of a budget does not change with each error that keeps it from
+// being computed.
+func TestDisruptionsOfUnknownScale(t *testing.T) {
+	failures := 0
+	failing := interceptor.Funcs{SubResourceGet: func(context.Context, client.Client, string, client.Object, client.Object,
+		...client.SubResourceGetOption) error {
+		failures++
+		return fmt.Errorf("failure %d", failures)
+	}}
+	withController(t, disruption.AddToManager, func(env) interceptor.Funcs { return failing }, func(e env) {
+		p := podOn("", "default", "p")
+		p.Labels = map[string]string{"app": "web"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s", UID: "s", Controller: new(true)}}
+		revisions := e.countRevisions()
+		defer revisions.stop()
+		e.create(p, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: p.Labels}, MaxUnavailable: new(intstr.FromInt32(1))}})
+		revisions.wait(time.Minute)
+		if n, kinds := revisions.in("default"); n > 30 {
+			t.Errorf("%d revisions: %s", n, kinds)
+		}
+		b := &policyv1.PodDisruptionBudget{}
+		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "b"}, b))
+		if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c == nil || c.Reason != policyv1.SyncFailedReason || c.Message != "failure 1" {
+			t.Errorf("condition %+v", c)
+		}
+		if failures < 5 {
+			t.Errorf("it was tried %d times", failures)
+		}
+	})
 }
 
 // evictable returns the names of the pods that are not being deleted.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -186,12 +187,10 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 	case err == nil:
 		r.recordScaling(d, rs, 0)
 		return nil
-	case !apierrors.IsAlreadyExists(err):
-		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			r.recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError",
-				"Failed to create new replica set %q: %v", rs.Name, err)
-		}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return err
+	case !apierrors.IsAlreadyExists(err):
+		return errors.Join(err, r.reportFailure(ctx, d, fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)))
 	}
 	existing := &appsv1.ReplicaSet{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(rs), existing); err != nil {
@@ -204,6 +203,23 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 	n := ptr.Deref(d.Status.CollisionCount, 0) + 1
 	d.Status.CollisionCount = &n
 	return cmp.Or(r.client.Status().Update(ctx, d), errCollision)
+}
+
+// reportFailure records that the new ReplicaSet could not be created, in an event and the condition
+// Progressing.
+func (r *reconciler) reportFailure(ctx context.Context, d *appsv1.Deployment, message string) error {
+	const reason = "ReplicaSetCreateError"
+	r.recorder.Event(d, corev1.EventTypeWarning, reason, message)
+	if !hasDeadline(d) {
+		return nil
+	}
+	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.Now()}
+	c.set(appsv1.DeploymentProgressing, corev1.ConditionFalse, reason, message)
+	if equality.Semantic.DeepEqual(c.list, d.Status.Conditions) {
+		return nil
+	}
+	d.Status.Conditions = c.list
+	return client.IgnoreNotFound(r.client.Status().Update(ctx, d))
 }
 
 // syncStatus updates the status, and the revision in the annotations, if they have changed, and

@@ -63,9 +63,10 @@ func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.Depl
 	} else {
 		c.remove(appsv1.DeploymentProgressing)
 	}
-	c.remove(appsv1.DeploymentReplicaFailure)
 	if f := failure(d, sets); f != nil {
 		c.set(appsv1.DeploymentReplicaFailure, f.Status, f.Reason, f.Message)
+	} else {
+		c.remove(appsv1.DeploymentReplicaFailure)
 	}
 	return c.list
 }
@@ -87,10 +88,9 @@ func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s
 		name = fmt.Sprintf("ReplicaSet %q", newRS.Name)
 	}
 	switch {
+	case d.Spec.Paused && was != nil && was.Reason == "ProgressDeadlineExceeded":
 	case d.Spec.Paused:
-		if was == nil || was.Reason != "DeploymentPaused" {
-			c.set(kind, corev1.ConditionUnknown, "DeploymentPaused", "Deployment is paused")
-		}
+		c.set(kind, corev1.ConditionUnknown, "DeploymentPaused", "Deployment is paused")
 	case was != nil && was.Reason == "DeploymentPaused":
 		c.set(kind, corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
 	case created:
@@ -117,9 +117,10 @@ func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.Deployment
 	return nil
 }
 
-// set sets a condition, unless it has that status, reason and message already.
+// set sets a condition, unless it has that status and reason already. A message may be another one each
+// time, and is kept with them, as by kube-controller-manager's SetDeploymentCondition.
 func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
-	if was := c.get(kind); was != nil && was.Status == status && was.Reason == reason && was.Message == message {
+	if was := c.get(kind); was != nil && was.Status == status && was.Reason == reason {
 		return
 	}
 	c.update(kind, status, reason, message)
@@ -154,7 +155,7 @@ func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet
 	}
 	for _, rs := range old {
 		for i := range rs.Status.Conditions {
-			if c := &rs.Status.Conditions[i]; c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+			if c := &rs.Status.Conditions[i]; c.Type == appsv1.ReplicaSetReplicaFailure {
 				return c
 			}
 		}

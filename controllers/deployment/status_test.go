@@ -42,6 +42,8 @@ func TestConditions(t *testing.T) {
 			want: [2]string{"False MinimumReplicasUnavailable", ""}},
 		{name: "paused", change: paused, was: progressing("True", "ReplicaSetUpdated", time.Hour), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4)},
 			want: [2]string{"True MinimumReplicasAvailable", "Unknown DeploymentPaused"}},
+		{name: "paused after the deadline", change: paused, was: progressing("False", "ProgressDeadlineExceeded", time.Minute), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
+			want: [2]string{"False MinimumReplicasUnavailable", "False ProgressDeadlineExceeded"}},
 		{name: "resumed", was: progressing("Unknown", "DeploymentPaused", time.Hour), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 2)},
 			want: [2]string{"False MinimumReplicasUnavailable", "Unknown DeploymentResumed"}},
 	} {

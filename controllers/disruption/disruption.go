@@ -4,6 +4,7 @@ package disruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,16 +75,29 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	before := b.Status.DeepCopy()
 	after, failed := r.setStatus(ctx, b, time.Now())
 	if failed != nil {
-		b.Status.DisruptionsAllowed = 0
-		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
-			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason,
-			Message: failed.Error(), ObservedGeneration: b.Status.ObservedGeneration,
-		})
+		fail(&b.Status, failed)
+	}
+	if errors.Is(failed, errNoController) {
+		failed = nil // an event of the controller or of a pod causes the next reconcile
 	}
 	if equality.Semantic.DeepEqual(*before, b.Status) {
-		return reconcile.Result{RequeueAfter: after}, nil
+		return reconcile.Result{RequeueAfter: after}, failed
 	}
-	return reconcile.Result{RequeueAfter: after}, client.IgnoreNotFound(r.client.Status().Update(ctx, b))
+	return reconcile.Result{RequeueAfter: after}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, b)))
+}
+
+// fail sets the status of a budget that cannot be computed. The message of the first failure stays, since the
+// next failures may each have another one.
+func fail(s *policyv1.PodDisruptionBudgetStatus, err error) {
+	s.DisruptionsAllowed = 0
+	was := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
+	if was != nil && was.Reason == policyv1.SyncFailedReason {
+		return
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason,
+		Message: err.Error(), ObservedGeneration: s.ObservedGeneration,
+	})
 }
 
 // setStatus computes the status of a budget. It returns when a pod will no longer count as
@@ -184,6 +198,9 @@ func (r *reconciler) expectedPods(ctx context.Context, b *policyv1.PodDisruption
 	return expected, int32(n), err
 }
 
+// errNoController is the error for a pod with a controller that does not exist or cannot be scaled.
+var errNoController = errors.New("found no controllers")
+
 // scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do
 // not count.
 func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (int32, error) {
@@ -203,7 +220,7 @@ func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudge
 			return 0, err
 		}
 		if uid == "" {
-			return 0, fmt.Errorf("found no controllers for pod %q", p.Name)
+			return 0, fmt.Errorf("%w for pod %q", errNoController, p.Name)
 		}
 		scales[uid] = n
 	}

@@ -20,8 +20,10 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
 )
@@ -37,10 +39,17 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
-		For(&corev1.Namespace{}).
+		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: deletionProgressed})).
 		WatchesRawSource(source.Func(r.waiting.start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
+}
+
+// deletionProgressed reports whether the deletion of a namespace has begun, or somebody has removed a
+// finalizer. Its conditions have the errors of the last attempt, after which the next one has to wait.
+func deletionProgressed(e event.UpdateEvent) bool {
+	old, ns := e.ObjectOld.(*corev1.Namespace), e.ObjectNew.(*corev1.Namespace)
+	return !old.DeletionTimestamp.Equal(ns.DeletionTimestamp) || !slices.Equal(old.Spec.Finalizers, ns.Spec.Finalizers)
 }
 
 // reconciler reconciles namespaces.

@@ -94,28 +94,20 @@ type failure struct {
 	err    error
 }
 
-// conditions sets or removes the condition ReplicaFailure.
+// conditions adds or removes the condition ReplicaFailure. One that is there is kept, since the error of each
+// attempt has another name of a pod; kube-controller-manager's calculateStatus does the same.
 func conditions(old []appsv1.ReplicaSetCondition, t *failure, now time.Time) []appsv1.ReplicaSetCondition {
-	var list []appsv1.ReplicaSetCondition
-	var was *appsv1.ReplicaSetCondition
-	for i := range old {
-		if old[i].Type == appsv1.ReplicaSetReplicaFailure {
-			was = &old[i]
-		} else {
-			list = append(list, old[i])
-		}
+	isFailure := func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure }
+	switch failed := slices.ContainsFunc(old, isFailure); {
+	case t == nil && failed:
+		return slices.DeleteFunc(slices.Clone(old), isFailure)
+	case t != nil && !failed:
+		return append(slices.Clone(old), appsv1.ReplicaSetCondition{
+			Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue,
+			Reason: t.reason, Message: t.err.Error(), LastTransitionTime: metav1.NewTime(now),
+		})
 	}
-	if t == nil {
-		return list
-	}
-	c := appsv1.ReplicaSetCondition{
-		Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue,
-		Reason: t.reason, Message: t.err.Error(), LastTransitionTime: metav1.NewTime(now),
-	}
-	if was != nil && was.Status == c.Status {
-		c.LastTransitionTime = was.LastTransitionTime
-	}
-	return append(list, c)
+	return old
 }
 
 // newPod returns a pod of a ReplicaSet. The server generates its name.

@@ -107,6 +107,11 @@ func TestStatus(t *testing.T) {
 		t.Errorf("conditions %v", c)
 	}
 	rs.Status = status
+	for _, reason := range []string{"FailedCreate", "FailedDelete"} {
+		if again, _ := statusOf(rs, nil, &failure{reason, errors.New("still no room for another pod")}, now.Add(time.Hour)); !cmp.Equal(status, again) {
+			t.Errorf("after another failure %s", cmp.Diff(status, again))
+		}
+	}
 	if status, _ = statusOf(rs, nil, nil, now); len(status.Conditions) != 0 {
 		t.Errorf("the failure stays: %v", status.Conditions)
 	}
