@@ -65,7 +65,7 @@ var may = []struct {
 	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},
 	{path: "internal/selfsigned", outside: []string{}},
-	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
+	{path: "internal/apiserverflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
 
 // ctrlImports has a row for each package of ctrl, with the packages of this module that it may

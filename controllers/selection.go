@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -65,4 +66,17 @@ func Unselected(list string) (without []string, err error) {
 		choice, mentioned := selected[name]
 		return choice || !mentioned && everything
 	}), nil
+}
+
+// UnselectedByVariable returns the result of [Unselected] for the list in the environment variable
+// [Variable], or for the default if that is not set or empty.
+func UnselectedByVariable(otherwise string) (without []string, err error) {
+	list := os.Getenv(Variable)
+	if list == "" {
+		return Unselected(otherwise)
+	}
+	if without, err = Unselected(list); err != nil {
+		return nil, fmt.Errorf("%s: %w", Variable, err)
+	}
+	return without, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,10 +13,6 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/apiserverflags"
 )
-
-// deletionDelay is the time that kube-apiserver takes to remove an object, with an etcd that does
-// not sync to disk: 5 to 6 ms on an idle machine.
-const deletionDelay = 5 * time.Millisecond
 
 // kubeAPIServer returns the command of the stand-in for kube-apiserver.
 func kubeAPIServer() *cobra.Command {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -12,10 +10,6 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/apiserverflags"
 )
-
-// alwaysEnabled are admission plugins that a control plane disables unless their controllers run.
-// kube-apiserver does not know which controllers run.
-var alwaysEnabled = []string{"ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition"}
 
 // serverOptions returns the options of the control plane for flags of kube-apiserver, and the
 // controllers of $FLYBALL_CONTROLLERS, by default none.
@@ -33,11 +27,9 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 	if err != nil {
 		return controlplane.Options{}, err
 	}
-	o.DeletionDelay = deletionDelay
-	o.Admission.Enable = append(o.Admission.Enable, alwaysEnabled...)
-	selected := cmp.Or(os.Getenv(controllers.Variable), controllers.None)
-	if o.Controllers.Without, err = controllers.Unselected(selected); err != nil {
-		return controlplane.Options{}, fmt.Errorf("%s: %w", controllers.Variable, err)
+	apiserverflags.AsProgram(&o)
+	if o.Controllers.Without, err = controllers.UnselectedByVariable(controllers.None); err != nil {
+		return controlplane.Options{}, err
 	}
 	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return o, nil

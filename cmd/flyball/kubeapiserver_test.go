@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -72,7 +73,7 @@ func TestServerOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.Listen != "127.0.0.1:6443" || o.AuthorizationMode != "AlwaysAllow" || !o.WithoutControllers || o.WithoutAnonymous ||
-		o.DeletionDelay != deletionDelay || o.ServiceNetwork != netip.MustParsePrefix("10.0.0.0/24") || o.MaxRequestsInFlight != 400 ||
+		o.DeletionDelay != 5*time.Millisecond || o.ServiceNetwork != netip.MustParsePrefix("10.0.0.0/24") || o.MaxRequestsInFlight != 400 ||
 		o.ServiceAccounts.Issuers[0] != "https://127.0.0.1:6443/" || len(o.ServiceAccounts.Keys) != 1 || o.AdvertiseAddress.IsValid() ||
 		!slices.Contains(o.Admission.Enable, "StorageObjectInUseProtection") || !slices.Equal(o.Admission.Disable, []string{"ServiceAccount"}) {
 		t.Errorf("the usual flags: %+v", o)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2/textlogger"
 
-	"flyball.dev/controllers"
 	plane "flyball.dev/controlplane"
 )
 
@@ -97,14 +96,15 @@ type APIServer struct {
 	Out io.Writer
 	Err io.Writer
 
-	args        *Arguments
-	without     []string // controllers
-	inMemory    bool
-	dialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
-	plane       atomic.Pointer[plane.ControlPlane] // nil if it is not started
-	tempDir     string                             // CertDir, if it is to be removed
-	ownPort     bool                               // the port was not set before Start
-	ownURL      bool
+	args          *Arguments
+	selected      string // Environment.Controllers
+	deletionDelay time.Duration
+	inMemory      bool
+	dialWebhook   func(ctx context.Context, network, address string) (net.Conn, error)
+	plane         atomic.Pointer[plane.ControlPlane] // nil if it is not started
+	tempDir       string                             // CertDir, if it is to be removed
+	ownPort       bool                               // the port was not set before Start
+	ownURL        bool
 }
 
 // Configure returns the flags, to be changed before Start.
@@ -182,8 +182,9 @@ func (s *APIServer) options() (plane.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Controllers.Without = s.without
-	o.WithoutControllers = len(s.without) == len(controllers.Names())
+	if err := s.setBehaviour(&o); err != nil {
+		return o, err
+	}
 	o.DialWebhook = s.dialWebhook
 	output := io.Discard
 	if s.Err != nil {

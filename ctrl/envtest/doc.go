@@ -12,8 +12,9 @@
 // nevertheless, which kubectl and other programs reach with Environment.KubeConfig.
 //
 // What controller-runtime's package does with programs is done here as far as it applies: [APIServer]
-// takes the flags of kube-apiserver; the paths and versions of binaries have no effect. The fields Workloads, WithoutControllers and InMemory,
-// the method Reset, and what else is marked as Flyball's own, have no counterpart there.
+// takes the flags of kube-apiserver; the paths and versions of binaries have no effect. The fields
+// Controllers, DeletionDelay and InMemory, the method Reset, and what else is marked as Flyball's
+// own, have no counterpart there.
 //
 // # Environment variables
 //

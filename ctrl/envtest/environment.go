@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"flyball.dev/controllers"
 	"flyball.dev/ctrl/client/config"
 	logf "flyball.dev/ctrl/log"
 )
@@ -93,16 +92,18 @@ type Environment struct {
 	// APIServer.Err, by default standard error. Otherwise they log nothing.
 	AttachControlPlaneOutput bool
 
-	// Workloads runs all controllers of the control plane, so that Deployments get Pods, and these
-	// become ready. By default only the garbage collector and the namespace controller run; then owned
-	// objects are collected and namespaces end, as in a cluster, and unlike in controller-runtime's
-	// environments. The variable FLYBALL_CONTROLLERS, if it is set, decides instead. This field is
-	// Flyball's own.
-	Workloads bool
+	// Controllers selects the controllers that run beside the API server, in the syntax of
+	// kube-controller-manager's flag --controllers: "*" for all, so that Deployments get Pods and these
+	// become ready, or "none". By default it is "garbage-collector,namespace": owned objects are
+	// collected and namespaces end, as in a cluster, and unlike in controller-runtime's environments. The
+	// variable FLYBALL_CONTROLLERS, if it is set, decides instead. This field is Flyball's own.
+	Controllers string
 
-	// WithoutControllers runs no controllers, as in controller-runtime's environments. It is the same as
-	// FLYBALL_CONTROLLERS=none. This field is Flyball's own.
-	WithoutControllers bool
+	// DeletionDelay is how long a deletion takes if nothing else delays it: for so long the object, with
+	// its deletion timestamp, can be observed. By default it is gone at once; with kube-apiserver and
+	// etcd that takes 5 ms or more. A negative value means no delay, also where module compat has made
+	// 5 ms the default. This field is Flyball's own.
+	DeletionDelay time.Duration
 
 	// InMemory opens no socket and writes no file, also for webhooks, so that everything can run in a
 	// testing/synctest bubble: the environment is started and stopped in it. Config is then for
@@ -218,32 +219,8 @@ func (te *Environment) configure() (err error) {
 		server.Err = os.Stderr
 	}
 	te.ControlPlane.KubectlPath = cmp.Or(te.ControlPlane.KubectlPath, findKubectl(te.BinaryAssetsDirectory))
-	if server.without, err = te.withoutControllers(); err != nil {
-		return err
-	}
-	server.inMemory = te.InMemory
+	server.selected, server.deletionDelay, server.inMemory = te.Controllers, te.DeletionDelay, te.InMemory
 	return nil
-}
-
-// basic are the controllers that run by default.
-const basic = "garbage-collector,namespace"
-
-// withoutControllers returns the names of the controllers that do not run.
-func (te *Environment) withoutControllers() ([]string, error) {
-	selected := basic
-	switch value := os.Getenv(controllers.Variable); {
-	case value != "":
-		selected = value
-	case te.WithoutControllers:
-		selected = controllers.None
-	case te.Workloads:
-		selected = "*"
-	}
-	without, err := controllers.Unselected(selected)
-	if err != nil {
-		return nil, fmt.Errorf("correct the environment variable %s: %w", controllers.Variable, err)
-	}
-	return without, nil
 }
 
 // Stop stops the control plane and removes the files of the webhooks' certificates. Nothing of the

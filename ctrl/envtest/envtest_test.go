@@ -309,7 +309,7 @@ func TestControllers(t *testing.T) {
 	})
 	t.Run("none", func(t *testing.T) {
 		t.Setenv("FLYBALL_CONTROLLERS", "none")
-		c := start(t, &envtest.Environment{Workloads: true})
+		c := start(t, &envtest.Environment{Controllers: "*"})
 		create(t, c, namespace())
 		remove(t, c, namespace())
 		n := namespace()
@@ -325,7 +325,7 @@ func TestControllers(t *testing.T) {
 		}
 	})
 	t.Run("workloads", func(t *testing.T) {
-		c := start(t, &envtest.Environment{Workloads: true})
+		c := start(t, &envtest.Environment{Controllers: "*"})
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a:1"}}},

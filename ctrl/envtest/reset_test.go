@@ -148,7 +148,7 @@ func mutate(ctx context.Context, c client.Client, r *rand.Rand, n int) {
 }
 
 func environment() *envtest.Environment {
-	return &envtest.Environment{WithoutControllers: true, CRDs: []*crdV1{widgets(), definition("Gadget", "gadgets")}}
+	return &envtest.Environment{Controllers: "none", CRDs: []*crdV1{widgets(), definition("Gadget", "gadgets")}}
 }
 
 // Whatever was written, Reset brings back the state after Start, of discovery, objects and

@@ -42,10 +42,13 @@ func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.body, forma
 // file returns the content of the file.
 func (w *writer) file() ([]byte, error) {
 	for _, name := range w.Scope().Names() {
-		if o := w.Scope().Lookup(name); o.Exported() && !setsAlias(name) {
+		if o := w.Scope().Lookup(name); o.Exported() && !forCompat(w.Path(), name) {
 			w.printf("\n// %s is [flyball.%s].\n", name, name)
 			w.object(o)
 		}
+	}
+	if function, ok := atInit[w.Path()]; ok {
+		w.printf("\nfunc init() { flyball.%s() }\n", function)
 	}
 	if w.err != nil {
 		return nil, w.err

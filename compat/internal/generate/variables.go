@@ -14,7 +14,13 @@ var readByRuntime = map[string]string{
 	ownModule + "/webhook.DefaultPort":               "AliasDefaultPort",
 }
 
-// setsAlias reports whether a function is one of those.
-func setsAlias(name string) bool {
-	return slices.Contains(slices.Collect(maps.Values(readByRuntime)), name)
+// atInit has, by package, the function that a package here calls at initialization, so that the
+// defaults are those of controller-runtime where those of Flyball differ.
+var atInit = map[string]string{
+	ownModule + "/envtest": "DefaultToPrograms",
+}
+
+// forCompat reports whether a function is there for this module, which does not forward it.
+func forCompat(path, name string) bool {
+	return atInit[path] == name || slices.Contains(slices.Collect(maps.Values(readByRuntime)), name)
 }

@@ -100,3 +100,5 @@ func WaitForWebhooks(config *rest.Config, mutatingWebhooks []*v12.MutatingWebhoo
 
 // WebhookInstallOptions is [flyball.WebhookInstallOptions].
 type WebhookInstallOptions = flyball.WebhookInstallOptions
+
+func init() { flyball.DefaultToPrograms() }

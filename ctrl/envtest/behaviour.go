@@ -1,0 +1,42 @@
+package envtest
+
+import (
+	"cmp"
+	"fmt"
+	"sync/atomic"
+
+	"flyball.dev/controllers"
+	plane "flyball.dev/controlplane"
+	"flyball.dev/internal/apiserverflags"
+)
+
+// basic are the controllers that run by default.
+const basic = "garbage-collector,namespace"
+
+// asPrograms is set by DefaultToPrograms.
+var asPrograms atomic.Bool
+
+// DefaultToPrograms makes environments of this process behave, by default, as kube-apiserver and etcd do
+// when nothing else runs: no controllers, deletions that take 5 ms, and the admission plugins that
+// add finalizers and taints for controllers to remove. Suites that were written for
+// controller-runtime's environments expect that. It is for module compat, which calls it at
+// initialization.
+func DefaultToPrograms() { asPrograms.Store(true) }
+
+// setBehaviour sets the options that no flag sets: the controllers, and what depends on them.
+func (s *APIServer) setBehaviour(o *plane.Options) (err error) {
+	selected := basic
+	if asPrograms.Load() {
+		apiserverflags.AsProgram(o)
+		selected = controllers.None
+	}
+	if s.deletionDelay != 0 {
+		o.DeletionDelay = max(s.deletionDelay, 0)
+	}
+	o.Controllers.Without, err = controllers.UnselectedByVariable(cmp.Or(s.selected, selected))
+	if err != nil {
+		return fmt.Errorf("unable to select controllers: %w", err)
+	}
+	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
+	return nil
+}
