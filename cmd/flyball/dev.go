@@ -28,10 +28,16 @@ changed CRDs, webhook configurations and roles are installed, the old operator i
 the new one is started. If something fails, such as the build, it is shown, and the old operator
 runs on. What took how long is shown too, up to the first requests of the new operator.
 
+What is generated, and with which options, is what the project does itself: by its PROJECT file, its
+Makefile or go:generate lines. If that cannot be told, no file is changed that git tracks.
+
+The CRDs, webhook configurations and roles are those that kustomize builds of config/default, which is
+what make deploy deploys, and those that are generated and not in it yet; --manifests names others.
+
 The operator is the main package ./cmd, this folder, or the only one below ./cmd. It gets the
-kubeconfig in $KUBECONFIG, and acts as the service account to which config/rbac binds the role in
-role.yaml, with all roles and bindings there. What they do not allow is shown with the marker that is
-missing. --as-admin lets the operator do everything.
+kubeconfig in $KUBECONFIG, and acts as the service account to which a binding gives the role in
+role.yaml, or a role to the Deployment, with all roles and bindings. What they do not allow is shown
+with the marker that is missing. --as-admin lets the operator do everything.
 
 Webhooks are called at 127.0.0.1, with a certificate that the operator finds in the default folder of
 webhook servers (below $TMPDIR, which is set).
@@ -61,9 +67,8 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 	flags.StringArrayVar(&o.Generate, "generate", nil,
 		"an option for generating, as of flyball generate, such as crd:maxDescLen=0; may be repeated")
 	flags.BoolVar(&o.GenerateNothing, "no-generate", false, "generate nothing")
-	flags.StringVar(&o.CRDs, "crds", "config/crd/bases", "the folder of the CRDs to install")
-	flags.StringVar(&o.Webhooks, "webhooks", "config/webhook", "the folder of the webhook configurations to install")
-	flags.StringVar(&o.RBAC, "rbac", "config/rbac", "the folder of the operator's service account, roles and bindings")
+	flags.StringArrayVar(&o.Manifests, "manifests", nil, "a folder of manifests to install, as kustomize builds it if it has a "+
+		"kustomization; may be repeated (default config/default, or else config/rbac, and what is generated)")
 	flags.BoolVar(&o.AsAdmin, "as-admin", false, "run the operator as an administrator, who may do everything")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")

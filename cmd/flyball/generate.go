@@ -32,13 +32,17 @@ custom resources (crd), roles (rbac), webhook configurations (webhook) and apply
 (applyconfiguration).
 
 The options are those of controller-gen, and so is the output: generators with their options, paths,
-and where to write. Without a generator it does what the Makefile of a Kubebuilder project does:
+and where to write. Without a generator it does what the project does itself: by the lines in its
+PROJECT file (plugins: flyball.dev/v1: generate:), or by the commands controller-gen and flyball
+generate in its Makefile, for the targets manifests and generate, and in go:generate lines. The
+Makefile is read, and not run. A project of flyball init has
 
   rbac:roleName=manager-role crd webhook object:headerFile=hack/boilerplate.go.txt applyconfiguration
   paths=./... output:crd:artifacts:config=config/crd/bases
 
 (the header if the file is there; apply configurations for packages that have the marker
-+kubebuilder:ac:generate=true).
++kubebuilder:ac:generate=true). Where the options cannot be told, these are taken, but if a file
+would change that git tracks, nothing is written.
 
 Files are written if all generators have succeeded, and then all or none; those that are up to date
 are not touched. An error has the file and the line, and nothing is written.`,

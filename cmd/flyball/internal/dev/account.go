@@ -3,10 +3,12 @@ package dev
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	"flyball.dev/ctrl/client"
 )
@@ -24,8 +26,8 @@ func (a account) String() string { return a.namespace + "/" + a.name }
 const roleFile = "role.yaml"
 
 // accountOf returns the service account to which bindings give the roles that are generated from
-// markers, or nil if none does.
-func accountOf(sources []source) *account {
+// markers, or else that of the workloads, if there is one and bindings give it a role, or nil.
+func accountOf(sources []source, workloads []account) *account {
 	var generated []rbacv1.RoleRef
 	for _, s := range sources {
 		if filepath.Base(s.file) == roleFile {
@@ -43,6 +45,38 @@ func accountOf(sources []source) *account {
 				return &account{subject.Namespace, subject.Name}
 			}
 		}
+	}
+	slices.SortFunc(workloads, func(a, b account) int { return strings.Compare(a.String(), b.String()) })
+	if workloads = slices.Compact(workloads); len(workloads) != 1 {
+		return nil
+	}
+	for _, s := range sources {
+		_, subjects := binding(s.object)
+		if slices.ContainsFunc(subjects, func(subject rbacv1.Subject) bool {
+			return subject.Kind == rbacv1.ServiceAccountKind && account{subject.Namespace, subject.Name} == workloads[0]
+		}) {
+			return &workloads[0]
+		}
+	}
+	return nil
+}
+
+// workloadAccount returns the service account of the pods of a workload, or nil for other objects.
+func workloadAccount(d document) *account {
+	var workload struct {
+		Kind     string
+		Metadata struct{ Namespace string }
+		Spec     struct {
+			Template struct {
+				Spec struct{ ServiceAccountName string }
+			}
+		}
+	}
+	if yaml.Unmarshal(d.content, &workload) != nil || !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, workload.Kind) {
+		return nil
+	}
+	if name := workload.Spec.Template.Spec.ServiceAccountName; name != "" {
+		return &account{workload.Metadata.Namespace, name}
 	}
 	return nil
 }

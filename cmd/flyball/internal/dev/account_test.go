@@ -28,7 +28,6 @@ var rbac = map[string]string{
 		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leases}\n" +
 		"subjects: [{kind: ServiceAccount, name: manager, namespace: system}]\n",
 	"service_account.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: manager, namespace: system}\n",
-	"kustomization.yaml":   "resources: [role.yaml]\n",
 }
 
 // TestRoles: the operator may do what its roles say, also after they have changed, and an administrator
@@ -53,10 +52,11 @@ func TestRoles(t *testing.T) {
 	for name, content := range rbac {
 		write(name, content)
 	}
-	in, err := newInstaller(plane.Config(), "", "")
+	in, err := newInstaller(plane.Config(), &reader{folders: []string{folder}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	in.asAdmin = true
 	install := func(want ...string) {
 		t.Helper()
 		if changes, err := in.install(t.Context()); err != nil || !slices.Equal(changes, want) {
@@ -92,7 +92,7 @@ func TestRoles(t *testing.T) {
 	if !allowed("delete", "", "secrets", "") {
 		t.Error("an administrator may not delete secrets")
 	}
-	in.rbac = folder
+	in.asAdmin = false
 	install("the operator acts as the service account system/manager, with the roles in " + folder)
 	for request, want := range map[[4]string]bool{
 		{"list", "", "configmaps", ""}:                             true,
@@ -115,8 +115,13 @@ func TestRoles(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, "role_binding.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	install("the operator acts as an administrator: no binding in " + folder + " gives the role in role.yaml to a service account")
+	install("the operator acts as an administrator: no binding in " + folder + " gives the role in role.yaml, or a role, to the service account of a Deployment")
 	if !allowed("delete", "", "secrets", "") {
 		t.Error("without a binding, the operator is no administrator")
 	}
+
+	// A Deployment has an account too.
+	write("deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: manager, namespace: system}\n"+
+		"spec: {template: {spec: {serviceAccountName: manager}}}\n")
+	install("the operator acts as the service account system/manager, with the roles in " + folder)
 }

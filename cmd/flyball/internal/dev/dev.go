@@ -29,9 +29,10 @@ type Options struct {
 	// code generation, GenerateNothing is true.
 	Generate        []string
 	GenerateNothing bool
-	// CRDs, Webhooks and RBAC are the folders with the manifests to install.
-	CRDs, Webhooks, RBAC string
-	// AsAdmin runs the operator as an administrator, and not as its service account in RBAC.
+	// Manifests are the folders with the manifests to install: kustomizations, or folders of files. By
+	// default they are what the project deploys, with the manifests that are generated.
+	Manifests []string
+	// AsAdmin runs the operator as an administrator, and not as its service account.
 	AsAdmin bool
 	// WebhookPort is the port of 127.0.0.1 at which the operator serves its webhooks.
 	WebhookPort int
@@ -50,12 +51,15 @@ type session struct {
 	plane     *controlplane.ControlPlane
 	dir       string // a temporary folder
 	token     string // of the operator
+	manifests *reader
 	installer *installer
 	requests  *requests
 	operator  *operator
 	watcher   *watch.Watcher
 	embedded  embedded
 	generated *generate.Result // the last one that has succeeded
+
+	notGenerated string // the last line about why nothing is generated
 }
 
 // Run runs the operator of the project in the current folder until ctx ends or the control plane
@@ -75,14 +79,16 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 			return err
 		}
 	}
-	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.IsProject(".") {
+	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.Configured() {
 		s.GenerateNothing = true
-		s.out.say("nothing is generated: this folder has no PROJECT, api, apis, internal/controller or internal/webhook")
+		s.out.say("nothing is generated: this folder has no PROJECT, api, apis, internal/controller or internal/webhook, " +
+			"and nothing runs controller-gen in its Makefile")
 	}
 	if s.dir, err = os.MkdirTemp("", "flyball-dev-*"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	s.manifests = &reader{folders: o.Manifests, generated: generate.Manifests(o.Generate), scratch: s.dir}
 	if s.watcher, err = watch.New(".", s.isSource); err != nil {
 		return fmt.Errorf("cannot watch the files: %w", err)
 	}
@@ -100,15 +106,7 @@ func (s *session) isSource(path string) bool {
 	if generate.IsSource(path) || filepath.Base(path) == projectfile.Name {
 		return true
 	}
-	if s.embedded.contains(path) {
-		return true
-	}
-	for _, dir := range []string{s.CRDs, s.Webhooks, s.RBAC} {
-		if abs, err := filepath.Abs(dir); err == nil && filepath.Dir(path) == abs && filepath.Ext(path) == ".yaml" {
-			return true
-		}
-	}
-	return false
+	return s.embedded.contains(path) || s.manifests.dependsOn(path)
 }
 
 // loop runs the operator, and again after each change.

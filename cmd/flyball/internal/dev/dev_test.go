@@ -89,6 +89,12 @@ subjects:
 - {kind: ServiceAccount, name: controller-manager, namespace: system}
 -- config/rbac/kustomization.yaml --
 resources: [service_account.yaml, role.yaml, role_binding.yaml]
+-- config/crd/kustomization.yaml --
+resources: [bases/example.com_widgets.yaml]
+-- config/default/kustomization.yaml --
+namespace: p-system
+namePrefix: p-
+resources: [../crd, ../rbac]
 -- cmd/testdata/greeting --
 hello
 -- cmd/main.go --
@@ -253,7 +259,7 @@ func TestDev(t *testing.T) {
 	done := make(chan error, 1)
 	port := freePort(t)
 	go func() {
-		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", RBAC: "config/rbac", WebhookPort: port, Args: []string{strconv.Itoa(port)},
+		done <- Run(ctx, write, Options{WebhookPort: port, Args: []string{strconv.Itoa(port)},
 			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Grace: time.Minute})
 		_ = write.Close()
 	}()
@@ -269,7 +275,7 @@ func TestDev(t *testing.T) {
 	w.until("created api/v1/zz_generated.deepcopy.go")
 	w.until("created config/crd/bases/example.com_widgets.yaml")
 	w.until("created config/rbac/role.yaml")
-	w.until("the operator acts as the service account system/controller-manager, with the roles in config/rbac")
+	w.until("the operator acts as the service account p-system/p-controller-manager, with the roles in config/default")
 	w.until("CustomResourceDefinition widgets.example.com created")
 	w.until("operator | hello")
 	first := w.pids()
@@ -288,7 +294,7 @@ func TestDev(t *testing.T) {
 		"// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update")
 	w.edit(main, "type reconciler", "// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update\n\ntype reconciler")
 	w.until("updated config/rbac/role.yaml")
-	w.until("ClusterRole manager-role updated")
+	w.until("ClusterRole p-manager-role updated")
 	w.pids()
 	w.gone(first)
 	w.untilVersion(c, "v1")

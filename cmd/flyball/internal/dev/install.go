@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,20 +32,19 @@ import (
 type installer struct {
 	client      client.Client
 	definitions dynamic.ResourceInterface
-	crds        string                          // the folder of the CRDs
-	webhooks    string                          // the folder of the webhook configurations
-	rbac        string                          // the folder of the roles, or empty
-	account     *account                        // of the operator, or nil for an administrator
-	accountLine string                          // the last one about the account
-	address     string                          // of the operator's webhook server
-	ca          []byte                          // what its certificate is verified with
-	done        map[string]installed            // by kind and name
-	convert     map[schema.GroupKind]bool       // the kinds with conversion webhooks
-	scheme      map[string]func() client.Object // the kinds that are installed
+	manifests   *reader
+	asAdmin     bool                                     // whether the operator is an administrator in any case
+	account     *account                                 // of the operator, or nil for an administrator
+	lines       []string                                 // about the manifests, the last time
+	address     string                                   // of the operator's webhook server
+	ca          []byte                                   // what its certificate is verified with
+	done        map[string]installed                     // by kind, namespace and name
+	convert     map[schema.GroupKind]bool                // the kinds with conversion webhooks
+	scheme      map[metav1.TypeMeta]func() client.Object // the kinds that are installed
 }
 
 // newInstaller returns an installer with a client of an administrator.
-func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
+func newInstaller(cfg *rest.Config, manifests *reader) (*installer, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
 		corev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
@@ -60,15 +59,18 @@ func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
 		return nil, err
 	}
 	definitions := d.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	return &installer{client: c, definitions: definitions, crds: crds, webhooks: webhooks, done: map[string]installed{}, scheme: map[string]func() client.Object{
-		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
-		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
-		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
-		"ServiceAccount":                 func() client.Object { return &corev1.ServiceAccount{} },
-		"Role":                           func() client.Object { return &rbacv1.Role{} },
-		"RoleBinding":                    func() client.Object { return &rbacv1.RoleBinding{} },
-		"ClusterRole":                    func() client.Object { return &rbacv1.ClusterRole{} },
-		"ClusterRoleBinding":             func() client.Object { return &rbacv1.ClusterRoleBinding{} },
+	kind := func(group schema.GroupVersion, kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: group.String(), Kind: kind}
+	}
+	return &installer{client: c, definitions: definitions, manifests: manifests, done: map[string]installed{}, scheme: map[metav1.TypeMeta]func() client.Object{
+		kind(apiextensionsv1.SchemeGroupVersion, "CustomResourceDefinition"):   func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+		kind(admissionv1.SchemeGroupVersion, "MutatingWebhookConfiguration"):   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+		kind(admissionv1.SchemeGroupVersion, "ValidatingWebhookConfiguration"): func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+		kind(corev1.SchemeGroupVersion, "ServiceAccount"):                      func() client.Object { return &corev1.ServiceAccount{} },
+		kind(rbacv1.SchemeGroupVersion, "Role"):                                func() client.Object { return &rbacv1.Role{} },
+		kind(rbacv1.SchemeGroupVersion, "RoleBinding"):                         func() client.Object { return &rbacv1.RoleBinding{} },
+		kind(rbacv1.SchemeGroupVersion, "ClusterRole"):                         func() client.Object { return &rbacv1.ClusterRole{} },
+		kind(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"):                  func() client.Object { return &rbacv1.ClusterRoleBinding{} },
 	}}, nil
 }
 
@@ -87,19 +89,21 @@ type source struct {
 // install installs what has changed since the last time, and returns what it was, a line each. The
 // error of an object that the API server rejects has its file. Then others may be installed.
 func (in *installer) install(ctx context.Context) (changes []string, err error) {
-	sources, err := in.read()
-	if err != nil {
-		return nil, err
+	sources, lines, err := in.read()
+	for _, line := range lines {
+		if !slices.Contains(in.lines, line) {
+			changes = append(changes, line)
+		}
 	}
-	roles, changes, err := in.readRoles()
+	in.lines = lines
 	if err != nil {
-		return nil, err
+		return changes, err
 	}
-	sources = append(sources, roles...)
 	var errs []error
 	for _, s := range sources {
 		kind := s.object.GetObjectKind().GroupVersionKind().Kind
-		key := kind + " " + s.object.GetName()
+		name := kind + " " + s.object.GetName()
+		key := kind + " " + client.ObjectKeyFromObject(s.object).String()
 		content, err := json.Marshal(s.object)
 		if err != nil {
 			return changes, err
@@ -117,8 +121,8 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 			continue
 		}
 		in.done[key] = installed{content, s.object}
-		if filepath.Dir(s.file) != in.rbac || what == "updated" { // all roles together are a line
-			changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		if !isRole(s) || what == "updated" { // all roles together are a line
+			changes = append(changes, fmt.Sprintf("%s %s", name, what))
 		}
 		if crd, ok := s.object.(*apiextensionsv1.CustomResourceDefinition); ok && what == "updated" {
 			changes = append(changes, in.invalidObjects(ctx, crd)...)

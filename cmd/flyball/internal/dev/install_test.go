@@ -48,7 +48,7 @@ func TestInstallAsksTheAPIServer(t *testing.T) {
 		}
 	}()
 	dir := t.TempDir()
-	in, err := newInstaller(plane.Config(), dir, dir+"/none")
+	in, err := newInstaller(plane.Config(), &reader{folders: []string{dir}})
 	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "widgets.yaml"), []byte(definition), 0o666)); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestLeasesOfTheOperatorAreReleased(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	in, err := newInstaller(plane.Config(), "", "")
+	in, err := newInstaller(plane.Config(), &reader{})
 	if err != nil {
 		t.Fatal(err)
 	}

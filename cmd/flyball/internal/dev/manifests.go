@@ -1,120 +1,103 @@
 package dev
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/ctrl/client"
 )
 
-// read reads the definitions and the webhook configurations.
-func (in *installer) read() ([]source, error) {
-	var err error
+// read reads the objects that are installed, and returns lines about where they are from, and about the
+// account of the operator. If that is not known, the operator is an administrator, and there are no roles.
+func (in *installer) read() (all []source, lines []string, err error) {
 	if in.convert, err = conversionKinds("."); err != nil {
-		return nil, err
-	}
-	var all []source
-	for _, dir := range []string{in.crds, in.webhooks} {
-		sources, err := in.readFolder(dir)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, sources...)
-	}
-	return all, nil
-}
-
-// readRoles reads the service account of the operator with its roles and bindings, and returns a line
-// if it is another one than before. If no service account is bound to the generated role, there are
-// none, and the operator is an administrator.
-func (in *installer) readRoles() (roles []source, changes []string, err error) {
-	if in.rbac == "" {
-		return nil, nil, nil
-	}
-	if roles, err = in.readFolder(in.rbac); err != nil {
 		return nil, nil, err
 	}
-	in.account = accountOf(roles)
-	line := ""
+	documents, line, err := in.manifests.read()
+	if line != "" {
+		lines = append(lines, line)
+	}
+	if err != nil {
+		return nil, lines, err
+	}
+	var workloads []account
+	for _, d := range documents {
+		s, err := in.decode(d)
+		if err == nil && s != nil {
+			err = in.connect(s.object)
+		}
+		if err != nil {
+			return nil, lines, fmt.Errorf("%s: %w", d.file, err)
+		}
+		if s != nil {
+			all = append(all, *s)
+		} else if a := workloadAccount(d); a != nil {
+			workloads = append(workloads, *a)
+		}
+	}
+	if in.account = nil; !in.asAdmin {
+		in.account = accountOf(all, workloads)
+	}
 	switch {
 	case in.account != nil:
-		line = fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.rbac)
-	case len(roles) > 0:
-		line = fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s to a service account", in.rbac, roleFile)
+		lines = append(lines, fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.manifests.source()))
+		setNamespaces(all, in.account.namespace)
+		return all, lines, nil
+	case !in.asAdmin && slices.ContainsFunc(all, isRole):
+		lines = append(lines, fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s, or a role, "+
+			"to the service account of a Deployment", in.manifests.source(), roleFile))
 	}
-	if line != in.accountLine && line != "" {
-		changes = append(changes, line)
-	}
-	in.accountLine = line
-	if in.account == nil {
-		return nil, changes, nil
-	}
-	return roles, changes, nil
+	return slices.DeleteFunc(all, isRole), lines, nil
 }
 
-// readFolder reads the manifests in a folder.
-func (in *installer) readFolder(dir string) (all []source, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return nil, err
+// isRole reports whether an object says what accounts may do, or is an account.
+func isRole(s source) bool {
+	switch s.object.(type) {
+	case *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
+		return true
 	}
-	for _, file := range files {
-		sources, err := in.readFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, sources...)
-	}
-	return all, nil
+	return false
 }
 
-// readFile reads the objects of a manifest that are installed.
-func (in *installer) readFile(file string) (all []source, err error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
+// setNamespaces puts the objects that must be in a namespace, and are in none, into one, as the
+// kustomization does that deploys them.
+func setNamespaces(all []source, namespace string) {
+	for _, s := range all {
+		switch s.object.(type) {
+		case *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding:
+			if s.object.GetNamespace() == "" {
+				s.object.SetNamespace(namespace)
+			}
+		}
+	}
+}
+
+// decode returns the object of a document, or nil if it is of a kind that is not installed.
+func (in *installer) decode(d document) (*source, error) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(d.content, &kind); err != nil {
 		return nil, err
 	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var kind struct {
-			Kind string `json:"kind"`
-		}
-		if err := yaml.Unmarshal(document, &kind); err != nil {
-			return nil, err
-		}
-		newObject := in.scheme[kind.Kind]
-		if newObject == nil {
-			continue
-		}
-		obj := newObject()
-		if err := yaml.UnmarshalStrict(document, obj); err != nil {
-			return nil, err
-		}
-		if err := in.connect(obj); err != nil {
-			return nil, err
-		}
-		all = append(all, source{file, obj})
+	newObject := in.scheme[kind]
+	if newObject == nil {
+		return nil, nil
 	}
+	obj := newObject()
+	if err := yaml.UnmarshalStrict(d.content, obj); err != nil {
+		return nil, err
+	}
+	return &source{d.file, obj}, nil
 }
 
 // connect makes the API server call the webhooks of an object where the operator serves them.

@@ -37,11 +37,9 @@ func (s *session) startPlane() error {
 	if err != nil {
 		return err
 	}
-	s.installer, err = newInstaller(s.plane.Config(), s.CRDs, s.Webhooks)
+	s.installer, err = newInstaller(s.plane.Config(), s.manifests)
 	if err == nil {
-		if !s.AsAdmin {
-			s.installer.rbac = s.RBAC
-		}
+		s.installer.asAdmin = s.AsAdmin
 		err = s.makeCertificate()
 	}
 	if err != nil {

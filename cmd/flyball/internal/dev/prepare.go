@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,14 @@ func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 		return nil, nil
 	}
 	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
+	var unknown *generate.UnknownOptionsError
+	if errors.As(err, &unknown) { // the project has its own way, and what is there may be up to date
+		if line := err.Error(); line != s.notGenerated {
+			s.notGenerated = line
+			s.out.fail("%s", line)
+		}
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // State is what became of a file.
@@ -53,10 +54,20 @@ func compare(path string, content []byte) (File, error) {
 		return file, err
 	}
 	file.old, file.mode, file.State = old, info.Mode().Perm(), Unchanged
-	if !sameText(old, content) {
+	if !sameGenerated(old, content) {
 		file.State, file.Line = Updated, firstDifference(old, content)
 	}
 	return file, nil
+}
+
+// versionLine is the line of a definition with the version of the generator.
+var versionLine = regexp.MustCompile(`(?m)^    ` + regexp.QuoteMeta(versionAnnotation) + `: .*\n`)
+
+// sameGenerated reports whether a file has some content but for the version of the generator, which
+// alone is no reason to change a file that another release has written.
+func sameGenerated(file, content []byte) bool {
+	file = bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n"))
+	return sameText(versionLine.ReplaceAll(file, nil), versionLine.ReplaceAll(content, nil))
 }
 
 // sameText reports whether a file has some content, or has it with the line endings of Windows, as

@@ -294,7 +294,7 @@ func TestCompleteAddsWhatIsMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
+		if diff := cmp.Diff([][]string{test.want}, got.runs); diff != "" {
 			t.Errorf("complete(%q) (-want +got):\n%s", test.args, diff)
 		}
 	}

@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
@@ -64,34 +65,48 @@ func optionsRegistry() (*markers.Registry, error) {
 	return registry, errors.Join(append(errs, genall.RegisterOptionsMarkers(registry))...)
 }
 
-// complete returns the options to run with: those that are given, and where they name no
-// generator, those of the project in the current folder.
-func complete(options []string) ([]string, error) {
-	var hasGenerator, hasPaths, hasOutput bool
+// complete returns the runs for some options: one with these if they name a generator, and otherwise
+// those of the project in the current folder, with the paths and outputs of the options.
+func complete(options []string) (commands, error) {
 	for _, option := range options {
 		if option == "" || option == "+" {
-			return nil, errors.New("an option is empty")
+			return commands{}, errors.New("an option is empty")
 		}
-		name := optionName(option)
-		_, isGenerator := generators[name]
-		hasGenerator = hasGenerator || isGenerator
-		hasPaths = hasPaths || name == "paths"
-		hasOutput = hasOutput || name == "output"
 	}
-	if hasGenerator {
-		return options, nil
+	if slices.ContainsFunc(options, isGenerator) {
+		return commands{runs: [][]string{options}}, nil
 	}
-	defaults, err := projectGenerators(".")
+	c, err := projectCommands()
 	if err != nil {
-		return nil, err
+		return commands{}, err
 	}
-	if !hasPaths {
-		defaults = append(defaults, "paths=./...")
+	if len(c.runs) == 0 {
+		if c.doubt == "" {
+			c.doubt = "neither the Makefile nor a go:generate line runs controller-gen or flyball generate"
+		}
+		if c.runs, err = defaultRuns(); err != nil {
+			return commands{}, err
+		}
 	}
-	if !hasOutput {
-		defaults = append(defaults, "output:crd:artifacts:config=config/crd/bases")
+	for i, run := range c.runs {
+		c.runs[i] = override(run, options)
 	}
-	return append(defaults, options...), nil
+	return c, nil
+}
+
+// override returns the options of a run, with the paths and the outputs of others in place of its own.
+func override(run, options []string) []string {
+	names := map[string]bool{}
+	for _, option := range options {
+		names[optionName(option)] = true
+	}
+	var result []string
+	for _, option := range run {
+		if !names[optionName(option)] {
+			result = append(result, option)
+		}
+	}
+	return append(result, options...)
 }
 
 // optionName returns the first part of the name of an option.

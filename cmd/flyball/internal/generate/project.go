@@ -14,24 +14,50 @@ import (
 // boilerplate is where Kubebuilder keeps the header of generated Go files.
 const boilerplate = "hack/boilerplate.go.txt"
 
-// projectGenerators returns the generators, with their options, that the Makefile of a project
-// in Kubebuilder's layout runs, and the one for apply configurations, which does something only in
-// packages with the marker +kubebuilder:ac:generate=true.
-func projectGenerators(dir string) ([]string, error) {
-	if !IsProject(dir) {
-		return nil, notProject(dir)
+// defaultRuns returns the run, with its options, of the Makefile that Kubebuilder makes for a new project,
+// and the generator for apply configurations, which does something only in packages with the marker
+// +kubebuilder:ac:generate=true.
+func defaultRuns() ([][]string, error) {
+	if !isProject(".") {
+		return nil, notProject(".")
 	}
 	header := ""
-	if _, err := os.Stat(filepath.Join(dir, boilerplate)); err == nil {
+	if _, err := os.Stat(boilerplate); err == nil {
 		header = ":headerFile=" + boilerplate
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return []string{"rbac:roleName=manager-role", "crd", "webhook", "object" + header, "applyconfiguration" + header}, nil
+	return [][]string{{"rbac:roleName=manager-role", "crd", "webhook", "object" + header, "applyconfiguration" + header,
+		"paths=./...", "output:crd:artifacts:config=config/crd/bases"}}, nil
 }
 
-// IsProject reports whether a folder has Kubebuilder's layout.
-func IsProject(dir string) bool {
+// Manifests returns patterns of the files with definitions and webhook configurations that are generated with
+// some options, as of [Options], in the current folder. If it cannot be told what to generate, they are
+// where Kubebuilder has them.
+func Manifests(options []string) (patterns []string) {
+	c, err := complete(options)
+	if err != nil {
+		return []string{"config/crd/bases/*.yaml", "config/webhook/manifests*.yaml"}
+	}
+	for _, run := range c.runs {
+		for name, files := range map[string]string{"crd": "*.yaml", "webhook": "manifests*.yaml"} {
+			if folder := outputFolder(run, name); folder != "" && !slices.Contains(patterns, folder+"/"+files) {
+				patterns = append(patterns, folder+"/"+files)
+			}
+		}
+	}
+	slices.Sort(patterns) // CRDs first
+	return patterns
+}
+
+// Configured reports whether it can be told what to generate in the current folder.
+func Configured() bool {
+	_, err := complete(nil)
+	return err == nil
+}
+
+// isProject reports whether a folder has Kubebuilder's layout.
+func isProject(dir string) bool {
 	for _, name := range []string{projectfile.Name, "api", "apis", "internal/controller", "controllers", "internal/webhook"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true

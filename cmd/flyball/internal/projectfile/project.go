@@ -123,6 +123,20 @@ func (p *Project) Runtime() string {
 	return RuntimeControllerRuntime
 }
 
+// Generate returns the lines of options that the project's settings have for generating, one for each
+// run of the generators.
+func (p *Project) Generate() (lines []string) {
+	if settings, ok := p.Plugins[plugin].(map[string]any); ok {
+		list, _ := settings["generate"].([]any)
+		for _, item := range list {
+			if line, ok := item.(string); ok {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
 // Find returns the resource of a kind in a version, or nil.
 func (p *Project) Find(group, domain, version, kind string) *Resource {
 	for _, r := range p.Resources {

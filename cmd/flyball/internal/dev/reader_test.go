@@ -1,0 +1,157 @@
+package dev
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/cmd/flyball/internal/testproject"
+)
+
+// kustomized is a project in Kubebuilder's layout, with patches of both kinds.
+const kustomized = `
+-- config/default/kustomization.yaml --
+namespace: shop-system
+namePrefix: shop-
+resources: [../crd, ../rbac, ../manager]
+-- config/crd/kustomization.yaml --
+resources: [bases/widgets.yaml]
+patches:
+- path: patches/short.yaml
+  target: {kind: CustomResourceDefinition}
+-- config/crd/patches/short.yaml --
+- op: add
+  path: /spec/names/shortNames
+  value: [wdg]
+-- config/crd/bases/widgets.yaml --` + definition + `
+-- config/crd/bases/gadgets.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+-- config/rbac/kustomization.yaml --
+resources: [leader_election_role.yaml, service_account.yaml, binding.yaml]
+-- config/rbac/leader_election_role.yaml --
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: leader-election-role}
+-- config/rbac/service_account.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: controller-manager, namespace: system}
+-- config/rbac/binding.yaml --
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: leader-election}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader-election-role}
+subjects:
+- {kind: ServiceAccount, name: controller-manager, namespace: system}
+-- config/manager/kustomization.yaml --
+resources: [manager.yaml]
+-- config/manager/manager.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller-manager, namespace: system}
+spec: {template: {spec: {serviceAccountName: controller-manager}}}
+-- config/samples/kustomization.yaml --
+resources: [widget.yaml]
+`
+
+var generatedFiles = []string{"config/crd/bases/*.yaml", "config/webhook/manifests*.yaml"}
+
+// Manifests are read as kustomize builds them, with those that are generated and not part of that yet.
+func TestReadManifests(t *testing.T) {
+	testproject.Extract(t, kustomized)
+	r := &reader{generated: generatedFiles, scratch: t.TempDir()}
+	in, err := newInstaller(&rest.Config{}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (all map[string]source, lines []string) {
+		t.Helper()
+		sources, lines, err := in.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = map[string]source{}
+		for _, s := range sources {
+			name := s.object.GetObjectKind().GroupVersionKind().Kind + " " + s.object.GetNamespace() + "/" + s.object.GetName()
+			if _, ok := all[name]; ok {
+				t.Errorf("%s was read twice", name)
+			}
+			all[name] = s
+		}
+		return all, lines
+	}
+	all, lines := read()
+	for name, file := range map[string]string{
+		"CustomResourceDefinition /widgets.example.com":      "config/crd/bases/widgets.yaml",
+		"CustomResourceDefinition /gadgets.example.com":      "config/crd/bases/gadgets.yaml",
+		"Role shop-system/shop-leader-election-role":         "config/rbac/leader_election_role.yaml",
+		"RoleBinding shop-system/shop-leader-election":       "config/rbac/binding.yaml",
+		"ServiceAccount shop-system/shop-controller-manager": "config/rbac/service_account.yaml",
+	} {
+		if s, ok := all[name]; !ok || s.file != file || len(s.object.GetAnnotations()) > 0 {
+			t.Errorf("%s is from %q with annotations %v", name, s.file, all[name].object)
+		}
+	}
+	if want := []string{"the operator acts as the service account shop-system/shop-controller-manager, with the roles in config/default"}; len(all) != 5 || !slices.Equal(lines, want) {
+		t.Errorf("%d objects with the lines %q", len(all), lines)
+	}
+	if crd, ok := all["CustomResourceDefinition /widgets.example.com"].object.(*apiextensionsv1.CustomResourceDefinition); !ok ||
+		!slices.Equal(crd.Spec.Names.ShortNames, []string{"wdg"}) {
+		t.Error("the patch has no effect")
+	}
+	for path, want := range map[string]bool{
+		"config/crd/patches/short.yaml": true, "config/default/kustomization.yaml": true, "config/crd/bases/new.yaml": true,
+		"config/samples/kustomization.yaml": false, "README.md": false,
+	} {
+		if abs, err := filepath.Abs(path); err != nil || r.dependsOn(abs) != want {
+			t.Errorf("dependsOn(%s) is %t, %v", path, !want, err)
+		}
+	}
+
+	// Without one of its parts, as in a project without kinds, it cannot be built.
+	if err := os.RemoveAll("config/crd"); err != nil {
+		t.Fatal(err)
+	}
+	all, lines = read()
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "kustomize build config/default: ") || !strings.Contains(lines[0], "installed one by one") {
+		t.Errorf("the lines are %q", lines)
+	}
+	if len(all) != 0 || !strings.Contains(lines[1], "as an administrator: no binding in config/rbac") {
+		t.Errorf("%d objects with the lines %q", len(all), lines) // the Deployment is in config/manager
+	}
+	abs, err := filepath.Abs("config/crd/kustomization.yaml")
+	if err != nil || !r.dependsOn(abs) {
+		t.Errorf("what is missing does not matter: %v", err)
+	}
+}
+
+// A role without a namespace is put where the operator is, also without a kustomization.
+func TestNamespaceOfRoles(t *testing.T) {
+	testproject.Extract(t, strings.ReplaceAll(kustomized, "kustomization.yaml --", "unused.yaml --"))
+	if err := os.Rename("config/manager/manager.yaml", "config/rbac/manager.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove("config/rbac/unused.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	in, err := newInstaller(&rest.Config{}, &reader{generated: generatedFiles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, lines, err := in.read()
+	if err != nil || len(all) != 5 || len(lines) != 1 {
+		t.Fatalf("%d objects with the lines %q, %v", len(all), lines, err)
+	}
+	for _, s := range all {
+		if got := s.object.GetNamespace(); isRole(s) && got != "system" {
+			t.Errorf("%s is in the namespace %q", s.file, got)
+		}
+	}
+}

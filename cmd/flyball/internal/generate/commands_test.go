@@ -1,0 +1,187 @@
+package generate
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flyball.dev/cmd/flyball/internal/testproject"
+)
+
+// The options are those of the commands in the Makefile, in go:generate lines, or in PROJECT.
+func TestProjectCommands(t *testing.T) {
+	year := "$(shell date +%Y)"
+	kubebuilder := `
+LOCALBIN ?= $(shell pwd)/bin
+YEAR ?= ` + year + `
+CONTROLLER_GEN ?= $(LOCALBIN)/controller-gen
+.PHONY: manifests
+manifests: controller-gen ## Generate manifests.
+	"$(CONTROLLER_GEN)" rbac:roleName=manager-role crd webhook paths="./..." output:crd:artifacts:config=config/crd/bases
+.PHONY: generate
+generate: controller-gen
+	"$(CONTROLLER_GEN)" object:headerFile="hack/boilerplate.go.txt" paths="./..."
+.PHONY: controller-gen
+controller-gen: $(CONTROLLER_GEN)
+$(CONTROLLER_GEN): $(LOCALBIN)
+	test -s $(LOCALBIN)/controller-gen && $(LOCALBIN)/controller-gen --version | grep -q $(VERSION) || \
+	GOBIN=$(LOCALBIN) go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(VERSION)
+`
+	standard := [][]string{{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
+		"output:crd:artifacts:config=config/crd/bases", "object:headerFile=hack/boilerplate.go.txt"}}
+	defaults := [][]string{{"rbac:roleName=manager-role", "crd", "webhook", "object", "applyconfiguration", "paths=./...",
+		"output:crd:artifacts:config=config/crd/bases"}}
+	for _, tt := range []struct {
+		name, archive string
+		want          [][]string
+		doubt         string
+	}{
+		{name: "the Makefile of Kubebuilder", archive: "-- Makefile --" + kubebuilder, want: standard},
+		{
+			name: "several runs, continued lines, variables, included files",
+			archive: "-- Makefile --\ninclude deps.mk\nmanifests: tool\n\t@$(CONTROLLER_GEN) \\\n\t\trbac:roleName=$(ROLE) \\\n\t\tcrd:$(EMBED) " +
+				"output:crd:artifacts:config=config/components/crd/bases \\\n\t\tpaths=\"{./api/..., ./pkg/...}\"\n" +
+				"\tcp -f ./config/components/crd/bases/a.yaml charts/\n" +
+				"generate:\n\tset -e; ${CONTROLLER_GEN} object paths=./api/... && echo done\nunused:\n\t$(CONTROLLER_GEN) crd paths=./other\n" +
+				"-- deps.mk --\nROLE := manager-role\nEMBED = generateEmbeddedObjectMeta=true\nCONTROLLER_GEN = go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0\n",
+			want: [][]string{
+				{"rbac:roleName=manager-role", "crd:generateEmbeddedObjectMeta=true", "output:crd:artifacts:config=config/components/crd/bases",
+					"paths={./api/..., ./pkg/...}"},
+				{"object", "paths=./api/..."},
+			},
+		},
+		{
+			name:    "other targets",
+			archive: "-- Makefile --\ncodegen:\n\tcontroller-gen object crd:maxDescLen=0 paths=./apis/... output:dir=out\n",
+			want:    [][]string{{"object", "crd:maxDescLen=0", "paths=./apis/...", "output:dir=out"}},
+		},
+		{
+			name:    "go:generate",
+			archive: "-- apis/gen.go --\npackage apis\n\n//go:generate go tool controller-gen object:headerFile=\"../hack/h.txt\" crd paths=./v1;./v2 output:crd:dir=../config/crd\n//go:generate stringer\n",
+			want:    [][]string{{"object:headerFile=./hack/h.txt", "crd", "paths={./apis/v1,./apis/v2}", "output:crd:dir=./config/crd"}},
+		},
+		{
+			name:    "PROJECT",
+			archive: "-- PROJECT --\nversion: \"3\"\nplugins: {flyball.dev/v1: {generate: [\"crd:maxDescLen=0 paths='./api/...'\"]}}\n-- Makefile --" + kubebuilder,
+			want:    [][]string{{"crd:maxDescLen=0", "paths=./api/..."}},
+		},
+		{name: "a project of flyball init", archive: "-- PROJECT --\nversion: \"3\"\nplugins: {flyball.dev/v1: {runtime: flyball}}\n", want: defaults},
+		{
+			name:    "the Makefile of flyball init",
+			archive: "-- api/a.go --\n-- Makefile --\nFLYBALL ?= go tool flyball\nmanifests:\n\t$(FLYBALL) generate\ngenerate:\n\t$(FLYBALL) generate\n",
+			want:    defaults,
+		},
+		{
+			name: "options in a conditional", archive: "-- api/a.go --\n-- Makefile --\nifeq ($(X),)\nOPTIONS = crd:maxDescLen=0\nendif\nmanifests:\n\tcontroller-gen $(OPTIONS) paths=./...\n",
+			want: defaults, doubt: `the Makefile has the option "…", which only make and the shell can tell`,
+		},
+		{
+			name: "a loop", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tfor d in a b; do controller-gen crd paths=./$$d; done\n",
+			want: defaults, doubt: `the Makefile has the option "paths=./…d", which only make and the shell can tell`,
+		},
+		{
+			name: "another folder", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcd api && controller-gen crd paths=./...\n",
+			want: defaults, doubt: "the Makefile runs controller-gen in another folder",
+		},
+		{
+			name: "changed afterwards",
+			archive: "-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./... output:crd:artifacts:config=config/crd\n" +
+				"\tyq -i 'del(.metadata.annotations)' ./config/crd/a.yaml\n",
+			want:  [][]string{{"crd", "paths=./...", "output:crd:artifacts:config=config/crd"}},
+			doubt: "the Makefile changes ./config/crd/a.yaml by yq after it is generated",
+		},
+		{
+			name: "a script", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\t./hack/update.sh\n",
+			want: defaults, doubt: "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			testproject.Extract(t, tt.archive)
+			got, err := complete(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got.runs); diff != "" {
+				t.Errorf("the runs (-want +got):\n%s", diff)
+			}
+			if got.doubt != tt.doubt {
+				t.Errorf("the doubt is %q, want %q", got.doubt, tt.doubt)
+			}
+		})
+	}
+}
+
+// What git tracks is not overwritten unless it can be told how it was generated.
+func TestTrackedFilesAreKept(t *testing.T) {
+	const archive = `
+-- api/v1/types.go --
+// +kubebuilder:object:generate=true
+// +groupName=example.com
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// +kubebuilder:object:root=true
+
+// Widget is a widget.
+type Widget struct {
+	metav1.TypeMeta   ` + "`json:\",inline\"`" + `
+	metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
+	Labelled metav1.ObjectMeta ` + "`json:\"labelled\"`" + `
+}
+-- config/crd/bases/example.com_widgets.yaml --
+written by other means
+-- Makefile --
+manifests:
+	./hack/update.sh
+`
+	const name = "config/crd/bases/example.com_widgets.yaml"
+	testproject.New(t, archive)
+	git(t, "init", "-q")
+	git(t, "add", "config")
+	before := testproject.Files(t)
+	for _, check := range []bool{false, true} {
+		_, err := Run(t.Context(), Options{Tags: DefaultTags, Check: check})
+		var unknown *UnknownOptionsError
+		if !errors.As(err, &unknown) || !strings.HasPrefix(err.Error(), "nothing is written: "+name+" would change, which git tracks, and") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if diff := cmp.Diff(before, testproject.Files(t)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+
+	// The Makefile tells.
+	makefile := "manifests:\n\tcontroller-gen crd:generateEmbeddedObjectMeta=true paths=./... output:crd:dir=config/crd/bases\n"
+	if err := os.WriteFile("Makefile", []byte(makefile), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run(t, Options{})
+	content := testproject.Files(t)[name]
+	if !strings.Contains(content, "annotations:\n                additionalProperties:") {
+		t.Errorf("the definition is without embedded metadata:\n%s", content)
+	}
+	if files := testproject.Files(t); files["api/v1/zz_generated.deepcopy.go"] != "" {
+		t.Error("deep copies were generated, which the Makefile does not")
+	}
+
+	// The version of the generator alone changes nothing.
+	other := strings.Replace(content, versionAnnotation+": "+toolsVersion(), versionAnnotation+": v0.1.0", 1)
+	if err := os.WriteFile(name, []byte(other), 0o666); err != nil || other == content {
+		t.Fatal(err, "the definition has no version")
+	}
+	if result := run(t, Options{}); len(result.Changed()) != 0 || !result.AllCurrent([]string{result.Files[0].path}) {
+		t.Errorf("changed: %v", result.Changed())
+	}
+}
+
+func git(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+		t.Fatalf("git %s: %v\n%s", args, err, out)
+	}
+}
