@@ -32,6 +32,8 @@ var (
 	ErrNotFound = errors.New("storage: key not found")
 	// ErrConflict means that the record is not at the revision that the write requires.
 	ErrConflict = errors.New("storage: revision conflict")
+	// ErrCondition means that another record is not at the revision that the write requires of it.
+	ErrCondition = errors.New("storage: the condition on another record does not hold")
 	// ErrCompacted means that the revision is older than the history that the store keeps.
 	ErrCompacted = errors.New("storage: revision is compacted")
 	// ErrFuture means that the store has not reached the revision yet.
@@ -49,7 +51,7 @@ var (
 // First is the revision of an empty store.
 const First uint64 = 1
 
-// Values of [Write.If] and of Delete's revision that are not the revision of a record.
+// Values of [Write.If], [Condition.If] and of Delete's revision that are not the revision of a record.
 const (
 	// Absent requires that there is no record under the key.
 	Absent uint64 = 0
@@ -79,10 +81,11 @@ type Store interface {
 	Range(ctx context.Context, q Query) (Page, error)
 
 	// Put creates or replaces a record and returns it. With ErrConflict it returns the present
-	// record instead, or nil if there is none, so that the caller can try again. If the context has
-	// ended or its deadline has passed, nothing is written.
+	// record instead, or nil if there is none, so that the caller can try again. It returns ErrCondition
+	// only if the record itself is at the required revision. If the context has ended or its deadline
+	// has passed, nothing is written.
 	//
-	// Possible errors: ErrConflict, ErrKey, ErrClosed, that of the context.
+	// Possible errors: ErrConflict, ErrCondition, ErrKey, ErrClosed, that of the context.
 	Put(ctx context.Context, w Write) (*Record, error)
 
 	// Delete removes the record under key if it is at the given revision, or at any revision if
@@ -139,6 +142,9 @@ type Write struct {
 	Value []byte
 	// If is the revision at which the record must be: Absent to create, Any for no condition.
 	If uint64
+	// Require are conditions on other records. All hold at the revision of the write: nothing is
+	// written in between.
+	Require []Condition
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
 	// BeforeCommit, if not nil, is called with the new record, which has its revision, before it is
@@ -146,6 +152,13 @@ type Write struct {
 	// decoded.
 	// BeforeCommit must neither block nor use the store. It is not called if the write fails.
 	BeforeCommit func(*Record)
+}
+
+// Condition is what a write requires of another record, as a compare of etcd's transactions does.
+type Condition struct {
+	Key string
+	// If is the revision at which the record must be: Absent for none, Any for no condition.
+	If uint64
 }
 
 // Watcher returns the writes to one path, each once, in the order of their revisions. It reads from

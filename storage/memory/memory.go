@@ -110,9 +110,14 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 		return nil, err
 	}
 	old := s.tree.root.get(w.Key)
-	if w.If != storage.Any && w.If != revisionOf(old) {
+	if !isAt(old, w.If) {
 		s.wake(old)
 		return old, storage.ErrConflict
+	}
+	for _, c := range w.Require {
+		if !isAt(s.tree.root.get(c.Key), c.If) {
+			return nil, storage.ErrCondition
+		}
 	}
 	record.Revision = s.revision + 1
 	record.Created = record.Revision
@@ -140,7 +145,7 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*stora
 	if old == nil {
 		return nil, storage.ErrNotFound
 	}
-	if revision != storage.Any && revision != old.Revision {
+	if !isAt(old, revision) {
 		s.wake(old)
 		return old, storage.ErrConflict
 	}
@@ -220,9 +225,13 @@ func (s *Store) commit(event *storage.Event) {
 	s.publish(event.Record)
 }
 
-func revisionOf(r *storage.Record) uint64 {
-	if r == nil {
-		return storage.Absent
+// isAt reports whether a record, nil for none, is at the revision that a write requires.
+func isAt(r *storage.Record, required uint64) bool {
+	switch {
+	case required == storage.Any:
+		return true
+	case r == nil:
+		return required == storage.Absent
 	}
-	return r.Revision
+	return required == r.Revision
 }

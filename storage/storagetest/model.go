@@ -44,10 +44,27 @@ func (m *model) get(key string) *storage.Record {
 	return nil
 }
 
-func (m *model) put(key, value string, expect uint64) error {
+// is reports whether a record is at a revision; nil is the absence of one.
+func is(r *storage.Record, expect uint64) bool {
+	switch {
+	case expect == storage.Any:
+		return true
+	case r == nil:
+		return expect == storage.Absent
+	default:
+		return expect == r.Revision
+	}
+}
+
+func (m *model) put(key, value string, expect uint64, require []storage.Condition) error {
 	old := m.get(key)
-	if expect != storage.Any && (old == nil && expect != storage.Absent || old != nil && expect != old.Revision) {
+	if !is(old, expect) {
 		return storage.ErrConflict
+	}
+	for _, c := range require {
+		if !is(m.get(c.Key), c.If) {
+			return storage.ErrCondition
+		}
 	}
 	r := storage.NewRecord(key, []byte(value))
 	r.Revision, r.Created = m.revision()+1, m.revision()+1
@@ -64,7 +81,7 @@ func (m *model) delete(key string, expect uint64) error {
 	switch {
 	case old == nil:
 		return storage.ErrNotFound
-	case expect != storage.Any && expect != old.Revision:
+	case !is(old, expect):
 		return storage.ErrConflict
 	}
 	r := old.Copy()
@@ -170,6 +187,16 @@ func (p *replay) condition(key string) uint64 {
 	return storage.Absent
 }
 
+// conditions returns the conditions of a write on other records: most often none.
+func (p *replay) conditions() []storage.Condition {
+	var all []storage.Condition
+	for range max(p.choose(6)-3, 0) {
+		key := someKeys[p.choose(len(someKeys))]
+		all = append(all, storage.Condition{Key: key, If: p.condition(key)})
+	}
+	return all
+}
+
 func (p *replay) step() {
 	key := someKeys[p.choose(len(someKeys))]
 	switch p.choose(16) {
@@ -198,8 +225,14 @@ func (p *replay) step() {
 
 func (p *replay) put(key string) {
 	value, expect := fmt.Sprint(p.choose(10)), p.condition(key)
-	r, err := p.store.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: expect})
-	p.compare("Put", err, p.model.put(key, value, expect))
+	require := p.conditions()
+	r, err := p.store.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: expect, Require: require})
+	want := p.model.put(key, value, expect, require)
+	p.compare("Put", err, want)
+	if want == storage.ErrCondition {
+		p.compareRecord("Put", r, nil)
+		return
+	}
 	p.compareRecord("Put", r, p.model.get(key))
 }
 

@@ -26,6 +26,8 @@ func Run(t *testing.T, open Open) {
 		{"Empty", testEmpty},
 		{"Write", testWrite},
 		{"Conflict", testConflict},
+		{"Condition", testCondition},
+		{"ConcurrentConditions", testConcurrentConditions},
 		{"EndedContext", testEndedContext},
 		{"Keys", testKeys},
 		{"BeforeCommit", testBeforeCommit},
