@@ -161,7 +161,8 @@ func New(o Options) (*Server, error) {
 	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
 	o.Authentication.Audiences = s.tokens.Audiences()
 	s.users = authn.New(o.Authentication)
-	if err := s.addBuiltInResources(guards); err != nil {
+	require := s.requirement()
+	if err := s.addBuiltInResources(guards, require); err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
 	if s.custom, err = crd.New(crd.Options{
@@ -172,6 +173,7 @@ func New(o Options) (*Server, error) {
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
 		DeletionDelay:         o.DeletionDelay,
+		Require:               require,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
@@ -199,12 +201,14 @@ func New(o Options) (*Server, error) {
 }
 
 // addBuiltInResources adds the resources of the built-in kinds to the catalog.
-func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard) error {
+func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard, require store.Requirement) error {
 	o := &s.options
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:        builtin.Scheme(),
-		Codecs:        builtin.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec, o.DeletionDelay),
+		Scheme: builtin.Scheme(),
+		Codecs: builtin.Codecs(),
+		Storage: store.RESTOptions(store.Options{
+			Storage: o.Storage, Codec: builtin.StorageCodec, DeletionDelay: o.DeletionDelay, Require: require,
+		}),
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:    s.access,
 		Guards:        guards,

@@ -149,10 +149,6 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	if !ok {
 		return false, errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}
-	options, err := store.RESTOptions(s.options.Storage, builtin.StorageCodec, 0).GetRESTOptions(gvr.GroupResource(), nil)
-	if err != nil {
-		return false, err
-	}
 	ctx := request.WithNamespace(own(), obj.GetNamespace())
 	strategy := r.Storage.(interface {
 		GetCreateStrategy() rest.RESTCreateStrategy
@@ -166,7 +162,7 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	rest.FillObjectMetaSystemFields(obj)
 	strategy.PrepareForCreate(ctx, obj)
 	strategy.Canonicalize(obj)
-	data, err := runtime.Encode(options.StorageConfig.Codec, obj)
+	data, err := runtime.Encode(builtin.StorageCodec(gvr.GroupResource()), obj)
 	if err != nil {
 		return false, err
 	}

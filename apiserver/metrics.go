@@ -13,7 +13,6 @@ import (
 	storagemetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
@@ -50,8 +49,7 @@ func (g *gauges) measure(ctx context.Context) {
 	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	options := store.RESTOptions(g.server.options.Storage, builtin.StorageCodec, 0)
-	counted, paths := map[schema.GroupResource]bool{}, map[string]bool{}
+	counted := map[schema.GroupResource]bool{}
 	for _, group := range g.server.catalog.Snapshot().Groups {
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {
@@ -59,11 +57,9 @@ func (g *gauges) measure(ctx context.Context) {
 				if _, lists := r.Storage.(rest.Lister); !lists || counted[gr] {
 					continue
 				}
-				if o, err := options.GetRESTOptions(gr, nil); err == nil && !paths[o.ResourcePrefix] {
-					counted[gr], paths[o.ResourcePrefix] = true, true
-					page, err := g.server.options.Storage.Range(ctx, storage.Query{Path: "/" + o.ResourcePrefix + "/", Limit: 1})
-					storagemetrics.UpdateStoreStats(gr, upstream.Stats{ObjectCount: int64(len(page.Records) + page.Remaining)}, err)
-				}
+				counted[gr] = true
+				page, err := g.server.options.Storage.Range(ctx, storage.Query{Path: store.Path(gr), Limit: 1})
+				storagemetrics.UpdateStoreStats(gr, upstream.Stats{ObjectCount: int64(len(page.Records) + page.Remaining)}, err)
 			}
 		}
 	}

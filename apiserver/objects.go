@@ -8,7 +8,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
-	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
@@ -60,11 +59,7 @@ func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
 
 // Changed implements [admission.Objects].
 func (o *objects) Changed(r schema.GroupResource) func() bool {
-	options, err := store.RESTOptions(o.server.options.Storage, builtin.StorageCodec, 0).GetRESTOptions(r, nil)
-	if err != nil {
-		return func() bool { return true }
-	}
-	c := &changes{storage: o.server.options.Storage, path: "/" + options.ResourcePrefix + "/"}
+	c := &changes{storage: o.server.options.Storage, path: store.Path(r)}
 	o.changes = append(o.changes, c)
 	return c.any
 }

@@ -154,7 +154,7 @@ type Write struct {
 	BeforeCommit func(*Record)
 }
 
-// Condition is what a write requires of another record, as a compare of etcd's transactions does.
+// Condition is a requirement of a write on another record, like a compare of a transaction in etcd.
 type Condition struct {
 	Key string
 	// If is the revision at which the record must be: Absent for none, Any for no condition.

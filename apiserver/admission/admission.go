@@ -58,7 +58,7 @@ var plugins = []struct {
 }{
 	{name: "AlwaysAdmit", new: newNothing, off: true},
 	{name: "NamespaceAutoProvision", new: newNamespaceAutoProvision, off: true},
-	{name: "NamespaceLifecycle", new: newNamespaceLifecycle},
+	{name: NamespaceLifecycle, new: newNamespaceLifecycle},
 	{name: "NamespaceExists", new: newNamespaceExists, off: true},
 	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true},
 	{name: "LimitRanger", new: newLimitRanger},
@@ -98,6 +98,10 @@ var plugins = []struct {
 	{name: "ResourceQuota", new: newResourceQuota, measured: true},
 	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
+
+// NamespaceLifecycle is the name of the plugin that refuses new objects in a namespace that does not
+// exist or is terminating.
+const NamespaceLifecycle = "NamespaceLifecycle"
 
 // ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
 // in a namespace without the account "default", so something must create that account in every

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,9 @@ import (
 
 // immortalNamespaces cannot be deleted.
 var immortalNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// accessReviews are permitted in every namespace: a refusal would tell whether the namespace exists.
+var accessReviews = authorizationv1.Resource("localsubjectaccessreviews")
 
 // namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the
 // deletion of system namespaces.
@@ -44,24 +48,34 @@ func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 				fmt.Errorf("this namespace may not be deleted"))
 		}
 		return nil
-	case a.GetNamespace() == "" || isNamespace:
+	case a.GetNamespace() == "" || isNamespace || a.GetResource().GroupResource() == accessReviews:
 		return nil
 	}
 	namespace, err := n.get(ctx, a.GetNamespace())
 	if err != nil {
 		return err
 	}
-	if namespace.DeletionTimestamp == nil && namespace.Status.Phase != corev1.NamespaceTerminating {
+	if !IsTerminating(namespace) {
 		return nil
 	}
-	forbidden := admission.NewForbidden(a,
-		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace.Name))
-	if status, ok := forbidden.(*errors.StatusError); ok {
+	return NamespaceTerminating(namespace.Name, func(err error) error { return admission.NewForbidden(a, err) })
+}
+
+// IsTerminating reports whether nothing may be created in a namespace any more.
+func IsTerminating(n *corev1.Namespace) bool {
+	return n.DeletionTimestamp != nil || n.Status.Phase == corev1.NamespaceTerminating
+}
+
+// NamespaceTerminating returns the error of the creation of an object in a terminating namespace.
+// forbidden returns a Forbidden error that names the object.
+func NamespaceTerminating(namespace string, forbidden func(error) error) error {
+	err := forbidden(fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+	if status, ok := err.(*errors.StatusError); ok {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type:    corev1.NamespaceTerminatingCause,
-			Message: fmt.Sprintf("namespace %s is being terminated", namespace.Name),
+			Message: fmt.Sprintf("namespace %s is being terminated", namespace),
 			Field:   "metadata.namespace",
 		})
 	}
-	return forbidden
+	return err
 }

@@ -5,12 +5,34 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 )
+
+// TestAccessReviewsInAnyNamespace: whether a namespace exists must not be told to everybody.
+func TestAccessReviewsInAnyNamespace(t *testing.T) {
+	plugin := &namespaceLifecycle{
+		Handler: admission.NewHandler(admission.Create, admission.Delete),
+		get: func(_ context.Context, name string) (*corev1.Namespace, error) {
+			return nil, errors.NewNotFound(corev1.Resource("namespaces"), name)
+		},
+	}
+	review := authorizationv1.SchemeGroupVersion
+	for resource, refused := range map[schema.GroupVersionResource]bool{
+		review.WithResource("localsubjectaccessreviews"):                    false,
+		corev1.SchemeGroupVersion.WithResource("localsubjectaccessreviews"): true,
+	} {
+		err := plugin.Admit(t.Context(), admission.NewAttributesRecord(nil, nil, resource.GroupVersion().WithKind("LocalSubjectAccessReview"), "absent", "",
+			resource, "", admission.Create, nil, false, nil), nil)
+		if refused != (err != nil) {
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+}
 
 func TestNamespaceLifecycle(t *testing.T) {
 	now := metav1.Now()

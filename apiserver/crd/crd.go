@@ -29,6 +29,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
 	// DeletionDelay is that of the custom resources' stores; see [store.Config].
 	DeletionDelay time.Duration
+	// Require says what the creation of a custom resource requires; see [store.Options].
+	Require store.Requirement
 }
 
 // Kinds are the custom kinds of one server.

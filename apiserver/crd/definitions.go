@@ -133,8 +133,12 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 
 // storedAs returns the options of custom resources that are stored with one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
-	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec },
-		k.options.DeletionDelay)
+	return store.RESTOptions(store.Options{
+		Storage:       k.options.Storage,
+		Codec:         func(schema.GroupResource) runtime.Codec { return codec },
+		DeletionDelay: k.options.DeletionDelay,
+		Require:       k.options.Require,
+	})
 }
 
 // definitionOptions puts the definition store around the storage of definitions.
@@ -142,8 +146,10 @@ type definitionOptions struct{ *Kinds }
 
 func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	// Without a deletion delay, since definitions are deleted with the lock of Kinds held.
-	o, err := store.RESTOptions(k.options.Storage,
-		func(schema.GroupResource) runtime.Codec { return definitionCodec() }, 0).GetRESTOptions(r, example)
+	o, err := store.RESTOptions(store.Options{
+		Storage: k.options.Storage,
+		Codec:   func(schema.GroupResource) runtime.Codec { return definitionCodec() },
+	}).GetRESTOptions(r, example)
 	open := o.Decorator
 	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs,

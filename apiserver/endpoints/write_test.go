@@ -44,7 +44,7 @@ func podsOf(t *testing.T) *resource.Resource {
 func podsIn(t *testing.T, backend storage.Store) *resource.Resource {
 	t.Helper()
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme: builtin.Scheme(), Codecs: builtin.Codecs(), Storage: store.RESTOptions(backend, builtin.StorageCodec, 0),
+		Scheme: builtin.Scheme(), Codecs: builtin.Codecs(), Storage: store.RESTOptions(store.Options{Storage: backend, Codec: builtin.StorageCodec}),
 		TypeConverter: schema.TypeConverter(builtin.Scheme()), Authorizer: allow{}, MaxRequestBodyBytes: 1 << 20,
 	}, builtin.All(builtin.Options{}))
 	if err != nil {

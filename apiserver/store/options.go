@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"path"
 	"time"
 
@@ -18,26 +19,33 @@ import (
 // deleteWorkers is how many objects of a collection are deleted at once.
 const deleteWorkers = 4
 
-// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of
-// custom resources, keep objects in backend. codec returns the stored encoding of a resource; a
-// caller may replace it in the StorageConfig of the options that it gets. Objects are under
-// /GROUP/RESOURCE, or /core/RESOURCE in the core group. deletionDelay is that of [Config]. Nothing
-// is started.
-func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime.Codec,
-	deletionDelay time.Duration) generic.RESTOptionsGetter {
-	return &restOptions{backend, codec, deletionDelay}
+// Options configure the stores of all resources.
+type Options struct {
+	// Storage keeps the objects.
+	Storage storage.Store
+	// Codec returns the stored encoding of a resource.
+	Codec func(schema.GroupResource) runtime.Codec
+	// DeletionDelay is the same as in [Config].
+	DeletionDelay time.Duration
+	// Require is the same as in [Config], for all resources. It may be nil.
+	Require Requirement
 }
 
+// Requirement returns what the creation of an object requires of other records; see [Config].
+type Requirement func(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error)
+
+// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of
+// custom resources, keep objects in a storage. Objects are under /GROUP/RESOURCE, or /core/RESOURCE in
+// the core group. A caller may replace the codec in the StorageConfig of the options that it gets.
+// Nothing is started.
+func RESTOptions(o Options) generic.RESTOptionsGetter { return &restOptions{o} }
+
 // restOptions implements generic.RESTOptionsGetter.
-type restOptions struct {
-	backend       storage.Store
-	codec         func(schema.GroupResource) runtime.Codec
-	deletionDelay time.Duration
-}
+type restOptions struct{ Options }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	config := storagebackend.Config{Codec: o.codec(resource)}
+	config := storagebackend.Config{Codec: o.Codec(resource)}
 	return generic.RESTOptions{
 		StorageConfig:           config.ForResource(resource),
 		Decorator:               o.open,
@@ -56,6 +64,9 @@ func prefix(resource schema.GroupResource) string {
 	return group + "/" + resource.Resource
 }
 
+// Path returns the path of all objects of a resource.
+func Path(resource schema.GroupResource) string { return "/" + prefix(resource) + "/" }
+
 // Key returns the key of an object. The namespace of one without is "".
 func Key(resource schema.GroupResource, namespace, name string) string {
 	return path.Join("/", prefix(resource), namespace, name)
@@ -66,6 +77,11 @@ func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix stri
 	_ func(runtime.Object) (string, error),
 	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
-	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.deletionDelay}
-	return New(o.backend, c), func() {}, nil
+	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay}
+	if resource := config.GroupResource; o.Require != nil {
+		c.Require = func(ctx context.Context, namespace, name string) ([]storage.Condition, error) {
+			return o.Require(ctx, resource, namespace, name)
+		}
+	}
+	return New(o.Storage, c), func() {}, nil
 }

@@ -57,7 +57,7 @@ func TestRegistry(t *testing.T) {
 		DeleteStrategy:            strategy,
 		TableConvertor:            rest.NewDefaultTableConvertor(schema.GroupResource{Resource: "pods"}),
 	}
-	options := store.RESTOptions(backend, func(schema.GroupResource) runtime.Codec { return podCodec }, 0)
+	options := store.RESTOptions(store.Options{Storage: backend, Codec: func(schema.GroupResource) runtime.Codec { return podCodec }})
 	if err := pods.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		t.Fatal(err)
 	}

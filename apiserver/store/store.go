@@ -46,6 +46,10 @@ type Config struct {
 	// timestamp. A deletion without grace sets that and removes the object within one request; without
 	// a delay, clients can miss the state between the two writes.
 	DeletionDelay time.Duration
+	// Require, if not nil, returns what the creation of an object requires of other records, or the error
+	// of one that must not take place. It is called until these records do not change before the object is
+	// written. The namespace of an object without is "".
+	Require func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
 }
 
 // Store stores the objects of one resource. It is safe for concurrent use.
@@ -57,6 +61,7 @@ type Store struct {
 	versioner versioner
 	progress  progress
 	delay     time.Duration // of deletions
+	require   func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
 }
 
 var _ apistorage.Interface = (*Store)(nil)
@@ -65,7 +70,8 @@ var _ apistorage.Interface = (*Store)(nil)
 // share the objects, each decoding them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
-	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay}
+	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
+		require: c.Require}
 }
 
 // Versioner implements storage.Interface.
@@ -313,7 +319,28 @@ func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, d
 	if ttl != 0 {
 		w.Expires = time.Now().Add(time.Duration(ttl) * time.Second)
 	}
-	return s.backend.Put(ctx, w)
+	if expect != storage.Absent || s.require == nil {
+		return s.backend.Put(ctx, w)
+	}
+	return s.putIfRequired(ctx, w)
+}
+
+// putIfRequired writes a new object if what its creation requires holds then.
+func (s *Store) putIfRequired(ctx context.Context, w storage.Write) (*storage.Record, error) {
+	namespace, name, ok := strings.Cut(w.Key[len(s.prefix):], "/")
+	if !ok {
+		namespace, name = "", namespace
+	}
+	for {
+		var err error
+		if w.Require, err = s.require(ctx, namespace, name); err != nil {
+			return nil, err
+		}
+		record, err := s.backend.Put(ctx, w)
+		if !errors.Is(err, storage.ErrCondition) {
+			return record, err
+		}
+	}
 }
 
 // Stats implements storage.Interface.

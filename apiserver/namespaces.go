@@ -1,0 +1,69 @@
+package apiserver
+
+import (
+	"context"
+	stderrors "errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
+)
+
+// requirement returns what the creation of an object requires, nil if it requires nothing: the plugin
+// NamespaceLifecycle does not run.
+func (s *Server) requirement() store.Requirement {
+	if slices.Contains(s.options.Admission.Disable, admission.NamespaceLifecycle) {
+		return nil
+	}
+	return (&namespaces{s.options.Storage}).require
+}
+
+// namespaces are the namespaces in a storage. The creation of an object requires that its namespace
+// exists and is not terminating when the object is written. The plugin NamespaceLifecycle says so too,
+// but an object may be written much later, when a webhook has answered; then the controller may
+// have found the namespace empty, and removed it.
+type namespaces struct{ storage storage.Store }
+
+// require is the [store.Requirement]: the namespace must not change until the object is written.
+func (n *namespaces) require(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error) {
+	if namespace == "" {
+		return nil, nil
+	}
+	key := store.Key(corev1.Resource("namespaces"), "", namespace)
+	record, err := n.storage.Get(ctx, key)
+	switch {
+	case stderrors.Is(err, storage.ErrNotFound):
+		return nil, errors.NewNotFound(corev1.Resource("namespaces"), namespace)
+	case err != nil:
+		return nil, err
+	}
+	terminating, err := n.terminating(record)
+	switch {
+	case err != nil:
+		return nil, err
+	case terminating:
+		return nil, admission.NamespaceTerminating(namespace, func(err error) error {
+			return errors.NewForbidden(resource, name, err)
+		})
+	}
+	return []storage.Condition{{Key: key, If: record.Revision}}, nil
+}
+
+// terminating reports whether a namespace is terminating. It is cached with the record.
+func (n *namespaces) terminating(r *storage.Record) (bool, error) {
+	if cached, ok := r.Cached(n).(bool); ok {
+		return cached, nil
+	}
+	ns := &corev1.Namespace{}
+	if err := runtime.DecodeInto(builtin.StorageCodec(corev1.Resource("namespaces")), r.Value(), ns); err != nil {
+		return false, err
+	}
+	return r.SetCached(n, admission.IsTerminating(ns)).(bool), nil
+}
