@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -125,5 +126,107 @@ func TestConversionWebhook(t *testing.T) {
 				t.Errorf("%s: in the version that is stored: %v, %v", tc.name, err, got)
 			}
 		}
+	})
+}
+
+// TestConversionIsRepeated: a read without a resource version asks the webhook each time, as in
+// kube-apiserver, which reads from etcd then. Lists, watches and reads with a resource version get what was
+// converted before, like kube-apiserver's from its watch cache, until the definition changes.
+func TestConversionIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		var calls atomic.Int32
+		answer := func(label string) {
+			hooks.converts(func(w http.ResponseWriter, r *http.Request, review *apiextensionsv1.ConversionReview) {
+				calls.Add(1)
+				converting(func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"by": label}) }, nil)(w, r, review)
+			})
+		}
+		client, err := dynamic.NewForConfig(startWithWebhooks(t, hooks).Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		url := "https://" + webhookHost + "/convert"
+		definition := decoded(t, strings.Replace(widgets, "  versions:", `  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {url: "`+url+`", caBundle: `+base64.StdEncoding.EncodeToString(hooks.ca)+`}}
+  versions:
+  - {name: v2, served: true, storage: false, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`, 1))
+		definitions := client.Resource(customDefinitions)
+		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		in := func(version string) dynamic.ResourceInterface {
+			return client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"}).Namespace("default")
+		}
+		stored := decoded(t, exampleWidget)
+		stored.SetName("stored")
+		if _, err := in("v1").Create(ctx, stored, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		get := func(o metav1.GetOptions, subresources ...string) string {
+			t.Helper()
+			got, err := in("v2").Get(ctx, "stored", o, subresources...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.GetLabels()["by"]
+		}
+		list := func(o metav1.ListOptions) string {
+			t.Helper()
+			got, err := in("v2").List(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.Items[0].GetLabels()["by"]
+		}
+		watch := func(o metav1.ListOptions) string {
+			t.Helper()
+			w, err := in("v2").Watch(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			return (<-w.ResultChan()).Object.(*unstructured.Unstructured).GetLabels()["by"]
+		}
+		expect := func(what, got, want string, wantCalls int32) {
+			t.Helper()
+			if n := calls.Swap(0); got != want || n != wantCalls {
+				t.Errorf("%s: converted by %q in %d calls, want %q in %d", what, got, n, want, wantCalls)
+			}
+		}
+		answer("first")
+		expect("the first read", get(metav1.GetOptions{}), "first", 1)
+		expect("the second read", get(metav1.GetOptions{}), "first", 1)
+		answer("second")
+		expect("a read", get(metav1.GetOptions{}), "second", 1)
+		expect("a read of the status", get(metav1.GetOptions{}, "status"), "second", 1)
+		expect("a read of any version", get(metav1.GetOptions{ResourceVersion: "0"}), "first", 0)
+		expect("a list", list(metav1.ListOptions{}), "first", 0)
+		expect("a list of any version", list(metav1.ListOptions{ResourceVersion: "0"}), "first", 0)
+		expect("a watch", watch(metav1.ListOptions{}), "first", 0)
+		if got, err := in("v1").Get(ctx, "stored", metav1.GetOptions{}); err != nil || got.GetLabels()["by"] != "" {
+			t.Errorf("in the version that is stored: %v, %v", got, err)
+		}
+		expect("in the version that is stored", "", "", 0)
+
+		if _, err := in("v1").Patch(ctx, "stored", types.MergePatchType, []byte(`{"spec":{"image":"x"}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a list after an update", list(metav1.ListOptions{}), "second", 1)
+		answer("third")
+		change := []byte(`{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v1beta1"]}}}}`)
+		if _, err := definitions.Patch(ctx, "widgets.example.com", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a list after a change of the definition", list(metav1.ListOptions{}), "third", 1)
+		expect("a watch after that", watch(metav1.ListOptions{}), "third", 0)
+		change = []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+		if _, err := definitions.Patch(ctx, "widgets.example.com", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a list without a webhook", list(metav1.ListOptions{}), "", 0)
+		expect("a read without a webhook", get(metav1.GetOptions{}), "", 0)
 	})
 }

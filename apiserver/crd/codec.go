@@ -22,6 +22,7 @@ type storageCodec struct {
 	stored, served schema.GroupVersion
 	convertor      runtime.ObjectConvertor // copies its input
 	unsafe         runtime.ObjectConvertor
+	webhook        bool // converts
 	cbor           bool // encode as CBOR
 }
 
@@ -84,6 +85,11 @@ func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 		return out, &gvk, nil
 	}
 	return u, &gvk, nil
+}
+
+// Converts reports whether a webhook converts stored objects of a kind to the version that is served.
+func (c *storageCodec) Converts(stored schema.GroupVersionKind) bool {
+	return c.webhook && stored.GroupVersion() != c.served
 }
 
 func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructured.Unstructured,

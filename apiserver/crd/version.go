@@ -88,7 +88,7 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
 // codec returns the storage encoding for one version.
 func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe,
-		cbor: servesCBOR()}
+		webhook: c.crd.Spec.Conversion.Strategy == v1.WebhookConverter, cbor: servesCBOR()}
 }
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }

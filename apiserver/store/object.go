@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/storage"
 )
@@ -16,6 +17,8 @@ import (
 // object is the decoded object of a record, with its resource version. It is shared and immutable.
 type object struct {
 	runtime.Object
+	// converted is set if a [converter] made the object of one of another version.
+	converted bool
 
 	mu sync.Mutex
 	// encoded is weak: encodings are kept while a watcher still has to send them, and no longer.
@@ -34,6 +37,19 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	return s.cache(r, decoded), nil
 }
 
+// latest returns the decoded form of a record, as object does, but a converted one is converted again.
+func (s *Store) latest(r *storage.Record) (*object, error) {
+	if o, ok := r.Cached(s).(*object); !ok || !o.converted {
+		return s.object(r)
+	}
+	o, err := s.decode(r.Value())
+	if err != nil {
+		return nil, corrupt(r, err)
+	}
+	s.setVersion(o.Object, r.Revision)
+	return o, nil
+}
+
 // deleted returns the object of a deletion: the last one, with the resource version of the
 // deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
@@ -44,20 +60,31 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.cache(e.Record, last.shallow()), nil
+	return s.cache(e.Record, &object{Object: last.shallow(), converted: last.converted}), nil
 }
 
 // cache caches a decoded object, which must not be shared yet, with its record, and returns the one
 // that is cached: the first, if others have decoded the record meanwhile.
-func (s *Store) cache(r *storage.Record, decoded runtime.Object) *object {
-	s.setVersion(decoded, r.Revision)
-	return r.SetCached(s, &object{Object: decoded}).(*object)
+func (s *Store) cache(r *storage.Record, decoded *object) *object {
+	s.setVersion(decoded.Object, r.Revision)
+	return r.SetCached(s, decoded).(*object)
+}
+
+// converter is a codec that may ask others to convert an object to the version that it decodes to. They
+// may answer otherwise the next time.
+type converter interface {
+	// Converts reports whether objects of a kind are converted by others.
+	Converts(stored schema.GroupVersionKind) bool
 }
 
 // decode returns a new object, without its resource version.
-func (s *Store) decode(data []byte) (runtime.Object, error) {
-	obj, _, err := s.codec.Decode(data, nil, s.newObject())
-	return obj, err
+func (s *Store) decode(data []byte) (*object, error) {
+	obj, stored, err := s.codec.Decode(data, nil, s.newObject())
+	if err != nil {
+		return nil, err
+	}
+	c, ok := s.codec.(converter)
+	return &object{Object: obj, converted: ok && c.Converts(*stored)}, nil
 }
 
 // copier is a codec that copies objects faster than it decodes them.
@@ -69,10 +96,10 @@ type copier interface {
 
 // stored returns what decode returns for data, which is the encoding of obj. It may share parts with
 // last, the object that obj replaces, or nil.
-func (s *Store) stored(obj, last runtime.Object, data []byte) (runtime.Object, error) {
+func (s *Store) stored(obj, last runtime.Object, data []byte) (*object, error) {
 	if c, ok := s.codec.(copier); ok {
 		if decoded, ok := c.CopyStored(obj, last); ok {
-			return decoded, nil
+			return &object{Object: decoded}, nil
 		}
 	}
 	return s.decode(data)
@@ -101,6 +128,11 @@ func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	if err != nil {
 		return err
 	}
+	return s.copyTo(out, o, r)
+}
+
+// copyTo copies the object of a record to out.
+func (s *Store) copyTo(out runtime.Object, o *object, r *storage.Record) error {
 	to, from := reflect.ValueOf(out), reflect.ValueOf(o.Object)
 	if to.Kind() != reflect.Pointer || to.IsNil() {
 		return fmt.Errorf("cannot read an object into %T", out)

@@ -111,6 +111,12 @@ func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions,
 	}
 	record, err := s.backend.Get(ctx, key)
 	switch {
+	case err == nil && opts.ResourceVersion == "":
+		o, err := s.latest(record)
+		if err != nil {
+			return err
+		}
+		return s.copyTo(out, o, record)
 	case err == nil:
 		return s.extract(record, out)
 	case errors.Is(err, storage.ErrNotFound) && opts.IgnoreNotFound:

@@ -26,9 +26,9 @@ func Verify(ctx context.Context, backend storage.Store) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}
-			s.setVersion(want, record.Revision)
-			if got := cached.(*object).Object; !equality.Semantic.DeepEqual(got, want) {
-				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want)
+			s.setVersion(want.Object, record.Revision)
+			if got := cached.(*object).Object; !equality.Semantic.DeepEqual(got, want.Object) {
+				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want.Object)
 			}
 		}
 	}
