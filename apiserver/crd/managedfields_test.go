@@ -200,7 +200,7 @@ func TestApplies(t *testing.T) {
 			config := configured(chosen(t, random), random)
 			manager, force := string(rune('a'+random.Intn(3))), random.Intn(2) == 0
 			live, configBefore := stored.DeepCopy(), runtime.DeepCopyJSON(config)
-			mine, supported := u.Apply(live, config, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}, force)
+			mine, supported := u.Apply(t.Context(), live, config, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}, force)
 			if diff := cmp.Diff(stored, live) + cmp.Diff(configBefore, config); diff != "" {
 				t.Fatalf("changed the live resource or the configuration:\n%s", diff)
 			}
