@@ -281,7 +281,7 @@ func TestCreateAPIBadInput(t *testing.T) {
 		{"another scope", nil, func(o *APIOptions) { o.Version, o.ClusterScoped = "v2", true }, "must have the same scope: --namespaced=true"},
 		{"another plural", nil, func(o *APIOptions) { o.Version, o.Plural = "v2", "ordres" }, "must have the same plural: --plural=orders"},
 		{"a controller of another version", nil, func(o *APIOptions) { o.Version, o.Controller = "v2", &yes },
-			"has a controller already, in internal/controller/order_controller.go:35: leave it"},
+			"has a controller already, in internal/controller/order_controller.go:36: leave it"},
 		{"a kind that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Kind, o.Resource = "apps", "Deploymant", false },
 			"apps/v1 Deploymant is not a kind of Kubernetes: choose another --kind, or create the type with --resource"},
 		{"a version that Kubernetes does not have", nil, func(o *APIOptions) { o.Group, o.Version, o.Kind, o.Resource = "batch", "v2", "CronJob", false },
@@ -675,6 +675,24 @@ func TestConversionLater(t *testing.T) {
 	}
 	if w := project.Resources[0].Webhooks; !w.Defaulting || !w.Conversion || !slices.Equal(w.Spoke, []string{"v2", "v3"}) {
 		t.Errorf("%+v", w)
+	}
+	testRoundTrip(t, folder)
+}
+
+// testRoundTrip runs the tests of the conversions, which must fail when a version has a field that the others lack.
+func testRoundTrip(t *testing.T, folder string) {
+	t.Helper()
+	t.Chdir(folder)
+	if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
+		t.Fatal(err)
+	}
+	if err := goCommand(t.Context(), folder, "test", "./api/..."); err != nil {
+		t.Error(err)
+	}
+	replace(t, folder, "api/v2/order_types.go", "\tMessage string", "\tSize int `json:\"size,omitempty\"`\n\n\tMessage string")
+	err := goCommand(t.Context(), folder, "test", "./api/v2")
+	if err == nil || !strings.Contains(err.Error(), "and after v1 it is") {
+		t.Errorf("a field is lost, and the error is %v", err)
 	}
 }
 

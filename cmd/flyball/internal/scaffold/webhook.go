@@ -265,7 +265,11 @@ func renderConversion(p *plan, d data, spokes []*projectfile.Resource, force boo
 	}
 	d.Hub = d.Resource
 	for _, d.Spoke = range spokes {
-		if err := p.render(gopath.Join(apiFolder(d.Project, d.Spoke), file), "api/spoke.go.tmpl", d, force); err != nil {
+		path := gopath.Join(apiFolder(d.Project, d.Spoke), file)
+		if err := p.render(path, "api/spoke.go.tmpl", d, force); err != nil {
+			return err
+		}
+		if err := p.render(strings.TrimSuffix(path, ".go")+"_test.go", "api/spoke_test.go.tmpl", d, force); err != nil {
 			return err
 		}
 	}
