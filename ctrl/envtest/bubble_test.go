@@ -163,3 +163,37 @@ func TestWebhookOverSocket(t *testing.T) {
 		t.Errorf("%d reconciles, error %v", reconciles.Load(), err)
 	}
 }
+
+// A Reset costs milliseconds, however many there were before, also for the kinds that no test writes.
+func TestResetsInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := &envtest.Environment{InMemory: true}
+		c := start(t, env)
+		var reconciles atomic.Int64
+		mgr := operator(t, env, &reconciles)
+		if err := mgr.GetCache().List(t.Context(), &corev1.SecretList{}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			begun := time.Now()
+			if err := env.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			if n%5 == 4 {
+				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "quiet"}}
+				create(t, c, secret)
+				for mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(secret), secret) != nil && time.Since(begun) < time.Minute {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if n%2 == 0 {
+				if _, err := manager.WaitIdle(t.Context(), mgr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(begun); took > 100*time.Millisecond {
+				t.Errorf("after reset %d it took %s until all was up to date", n, took)
+			}
+		}
+	})
+}

@@ -72,6 +72,9 @@ type input struct {
 	// stable is set if the watch was open for a while, so that its end does not count as another
 	// consecutive failure.
 	stable bool
+	// proven is set if the watch continued a list, so that its expiry is no failure: the server has
+	// had a reason to discard its history since.
+	proven bool
 }
 
 // action is what a reflector does next.
@@ -86,7 +89,7 @@ const (
 	watch
 	// read reads the next event from the open watch.
 	read
-	// wait delays the next attempt; machine.failures determines for how long.
+	// wait delays the next attempt; machine.consecutive determines for how long.
 	wait
 )
 
@@ -105,9 +108,12 @@ type machine struct {
 	version string
 	// next is the continue token of the page to request while listing.
 	next string
-	// failures counts consecutive failed attempts. A watch that delivers an event, or is stable,
-	// resets it.
+	// failures counts consecutive failed attempts. A complete list resets it, and so does a watch that
+	// delivers an event or is stable.
 	failures int
+	// fruitless counts consecutive lists that no watch has continued. A watch that delivers an event,
+	// is stable or proven resets it.
+	fruitless int
 	// paging is set if the server does not support watch lists, so that lists are requested in pages.
 	paging bool
 	// consistent is set if the server could not list from version, which it no longer has or does
@@ -146,8 +152,9 @@ func (m machine) begin() action {
 //
 // ¹ and continue from empty; ² and continue from synced; ³ immediately on the first of consecutive
 // failures, after backing off on further ones; ⁴ with a consistent list, if the last one was not;
-// ⁵ with a list in one page. While backing off, only backOffElapsed is valid. Any
-// other signal panics.
+// ⁵ with a list in one page; ⁶ immediately after the first of consecutive fruitless lists, after
+// backing off on further ones; ⁷ a proven watch, without a failure. While backing off, only
+// backOffElapsed is valid. Any other signal panics.
 func (m machine) step(in input) (machine, action) {
 	switch m.state {
 	case backingOff:
@@ -177,8 +184,11 @@ func (m machine) step(in input) (machine, action) {
 		case received:
 			return m.watchOpen(streaming, "")
 		case listCompleted:
+			m.failures = 0
 			return m.watchOpen(watching, in.version)
-		case ended, failed, expired, decodingFailed:
+		case expired:
+			return m.restart()
+		case ended, failed, decodingFailed:
 			return m.backOff(empty)
 		case unsupported:
 			m.paging = true
@@ -201,11 +211,11 @@ func (m machine) step(in input) (machine, action) {
 		case failed:
 			return m.backOff(synced)
 		case expired:
-			return m.restart()
+			return m.relist()
 		}
 	case watching:
 		if in.stable || in.signal == received {
-			m.failures = 0
+			m.failures, m.fruitless = 0, 0
 		}
 		switch in.signal {
 		case received:
@@ -218,8 +228,13 @@ func (m machine) step(in input) (machine, action) {
 		case failed:
 			return m.backOff(synced)
 		case expired:
-			return m.restart()
+			if in.proven {
+				m.state, m.resume, m.failures, m.fruitless = backingOff, empty, 0, 0
+				return m, wait
+			}
+			return m.relist()
 		case decodingFailed:
+			m.fruitless++
 			return m.backOff(empty)
 		}
 	}
@@ -247,7 +262,7 @@ func (m machine) pageDone(in input) (machine, action) {
 		m.state, m.next = listing, in.next
 		return m, list
 	}
-	m.version, m.consistent, m.unpaged = in.version, false, false
+	m.version, m.consistent, m.unpaged, m.failures = in.version, false, false, 0
 	return m.enter(synced)
 }
 
@@ -284,6 +299,18 @@ func (m machine) restart() (machine, action) {
 	m.failures++
 	return m.enter(empty)
 }
+
+// relist begins a new list after one that no watch has continued, after backing off if that was not
+// the first one.
+func (m machine) relist() (machine, action) {
+	if m.fruitless++; m.fruitless > 1 {
+		return m.backOff(empty)
+	}
+	return m.enter(empty)
+}
+
+// consecutive returns the number of failures in a row, by which the next attempt is delayed.
+func (m machine) consecutive() int { return max(m.failures, m.fruitless) }
 
 // backOff delays the next attempt, which continues from a state.
 func (m machine) backOff(resume state) (machine, action) {

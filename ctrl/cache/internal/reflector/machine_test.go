@@ -16,6 +16,7 @@ func TestStep(t *testing.T) {
 	v1, v2 := machine{version: "1"}, machine{version: "2"}
 	in := func(m machine, s state) machine { m.state = s; return m }
 	failures := func(m machine, n int) machine { m.failures = n; return m }
+	fruitless := func(m machine, n int) machine { m.fruitless = n; return m }
 	consistent := func(m machine) machine { m.consistent = true; return m }
 	paged := func(m machine) machine { m.paged = true; return m }
 	unpaged := func(m machine) machine { m.unpaged = true; return m }
@@ -47,15 +48,18 @@ func TestStep(t *testing.T) {
 
 		{in(zero, streaming), input{signal: received, version: "1"}, in(zero, streaming), read},
 		{in(zero, streaming), input{signal: listCompleted, version: "1"}, in(v1, watching), read},
-		{failures(in(zero, streaming), 2), input{signal: listCompleted, version: "1"}, failures(in(v1, watching), 2), read},
+		{failures(in(zero, streaming), 2), input{signal: listCompleted, version: "1"}, in(v1, watching), read},
+		{fruitless(in(zero, streaming), 2), input{signal: listCompleted, version: "1"}, fruitless(in(v1, watching), 2), read},
 		{in(zero, streaming), input{signal: ended}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: failed}, backing(zero, empty, 1), wait},
-		{in(zero, streaming), input{signal: expired}, backing(zero, empty, 1), wait},
+		{in(zero, streaming), input{signal: expired}, failures(zero, 1), stream},
+		{failures(in(zero, streaming), 1), input{signal: expired}, backing(zero, empty, 2), wait},
 		{in(zero, streaming), input{signal: decodingFailed}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: unsupported}, paging(zero), list},
 
 		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1", next: "q"}, next(paging(in(v1, listing)), "q"), list},
 		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
+		{next(failures(paging(in(v1, listing)), 3), "p"), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
 		{next(paging(in(v1, listing)), "p"), input{signal: failed}, next(backing(paging(v1), empty, 1), "p"), wait},
 		{next(paging(in(v1, listing)), "p"), input{signal: expired}, failures(unpaged(paging(in(v1, empty))), 1), list},
 		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: expired}, next(backing(unpaged(paging(v1)), empty, 2), "p"), wait},
@@ -63,7 +67,8 @@ func TestStep(t *testing.T) {
 		{in(v1, synced), input{signal: opened}, in(v1, watching), read},
 		{failures(in(v1, synced), 3), input{signal: opened}, failures(in(v1, watching), 3), read},
 		{in(v1, synced), input{signal: failed}, backing(v1, synced, 1), wait},
-		{in(v1, synced), input{signal: expired}, failures(in(v1, empty), 1), stream},
+		{in(v1, synced), input{signal: expired}, fruitless(in(v1, empty), 1), stream},
+		{fruitless(in(v1, synced), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
 
 		{in(v1, watching), input{signal: received, version: "2"}, in(v2, watching), read},
 		{in(v1, watching), input{signal: received}, in(v1, watching), read},
@@ -72,10 +77,16 @@ func TestStep(t *testing.T) {
 		{failures(in(v1, watching), 4), input{signal: ended, stable: true}, in(v1, synced), watch},
 		{in(v1, watching), input{signal: failed}, backing(v1, synced, 1), wait},
 		{failures(in(v1, watching), 4), input{signal: failed, stable: true}, backing(v1, synced, 1), wait},
-		{in(v1, watching), input{signal: expired}, failures(in(v1, empty), 1), stream},
-		{failures(in(v1, watching), 1), input{signal: expired}, backing(v1, empty, 2), wait},
-		{in(v1, watching), input{signal: decodingFailed}, backing(v1, empty, 1), wait},
+		{fruitless(in(v1, watching), 4), input{signal: received, version: "2"}, in(v2, watching), read},
+		{in(v1, watching), input{signal: expired}, fruitless(in(v1, empty), 1), stream},
+		{failures(in(v1, watching), 1), input{signal: expired}, failures(fruitless(in(v1, empty), 1), 1), stream},
+		{fruitless(in(v1, watching), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
+		{fruitless(in(v1, watching), 1), input{signal: expired, stable: true}, fruitless(in(v1, empty), 1), stream},
+		{fruitless(failures(in(v1, watching), 3), 1), input{signal: expired, proven: true}, backing(v1, empty, 0), wait},
+		{in(v1, watching), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 1), wait},
+		{fruitless(in(v1, watching), 4), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 5), wait},
 
+		{backing(v1, empty, 0), input{signal: backOffElapsed}, in(v1, empty), stream},
 		{backing(zero, empty, 1), input{signal: backOffElapsed}, failures(zero, 1), stream},
 		{paging(backing(zero, empty, 1)), input{signal: backOffElapsed}, paging(failures(zero, 1)), list},
 		{next(backing(paging(v1), empty, 1), "p"), input{signal: backOffElapsed}, failures(paging(in(v1, empty)), 1), list},

@@ -77,6 +77,8 @@ type Reflector struct {
 	machine    machine
 	watch      *openWatch
 	prefetched *pageRequest
+	// completed is when the last list was complete.
+	completed time.Time
 	// err is the error behind the last signal, for OnError and for the delay that the server suggests.
 	err error
 }
@@ -100,6 +102,12 @@ const (
 	initialEventsTimeout = 15 * time.Second
 	// minBackOff is the delay after the first failure. It doubles with each, up to maxBackOff.
 	minBackOff, maxBackOff = 200 * time.Millisecond, 30 * time.Second
+	// provenAfter is how long a watch must have been open to prove the list before it. A server that
+	// does not have the version of its own list reports that at once.
+	provenAfter = 100 * time.Millisecond
+	// minRelistInterval is the minimum time between the end of a list and the next one, if the watch
+	// between them is proven.
+	minRelistInterval = 10 * time.Millisecond
 )
 
 // Run lists and watches until ctx is done.
@@ -128,6 +136,7 @@ func (r *Reflector) transitioned(before state) {
 		r.cancelPrefetch()
 	}
 	if (after == synced || after == watching) && (before == empty || before == listing || before == streaming) {
+		r.completed = time.Now()
 		r.Sink.Complete(r.machine.version)
 	}
 }
@@ -192,6 +201,7 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	}
 	r.watch = w
 	if opts.SendInitialEvents != nil {
+		w.streamed = true
 		r.Sink.Begin()
 	}
 	return input{signal: opened}
@@ -216,7 +226,8 @@ func (r *Reflector) read() input {
 	default:
 		in = r.failure(err)
 	}
-	in.stable = r.watch.stable
+	in.stable = r.watch.age >= StableAfter
+	in.proven = r.watch.streamed || r.watch.age >= provenAfter
 	return in
 }
 
@@ -258,16 +269,19 @@ func (r *Reflector) failure(err error) input {
 	return input{signal: classify(err, r.machine)}
 }
 
-// backOff reports the error and waits, with exponential back-off and jitter.
+// backOff waits before the next attempt. After a failure it reports the error, and the delay grows
+// exponentially, with jitter.
 func (r *Reflector) backOff(ctx context.Context) input {
-	r.OnError(ctx, r.err)
-	delay := maxBackOff
-	if n := r.machine.failures - 1; n < 8 {
-		delay = min(minBackOff<<n, maxBackOff)
-	}
-	delay = delay/2 + rand.N(delay)
-	if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
-		delay = max(delay, time.Duration(seconds)*time.Second)
+	var delay time.Duration
+	if n := r.machine.consecutive(); n == 0 {
+		delay = time.Until(r.completed.Add(minRelistInterval))
+	} else {
+		r.OnError(ctx, r.err)
+		delay = min(minBackOff<<min(n-1, 8), maxBackOff)
+		delay = delay/2 + rand.N(delay)
+		if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
+			delay = max(delay, time.Duration(seconds)*time.Second)
+		}
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -256,7 +256,7 @@ func TestFaults(t *testing.T) {
 			s.listErr = []error{nil, tooLarge}
 			s.watchErr = []error{nil, expired}
 		}, nil,
-			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "list from  limit 500", "watch 12"}},
+			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "list from  limit 500", "watch 11"}},
 		{"the history expires, without watch lists", func(s *server) {
 			s.NoWatchList, s.PageSize = true, 0
 			s.watchErr = []error{nil, expired}
@@ -432,6 +432,82 @@ func TestBackOffOfExpiredWatches(t *testing.T) {
 		advance(time.Hour)
 		if k.completed.Load() > 300 {
 			t.Errorf("%d lists in an hour", k.completed.Load())
+		}
+	})
+}
+
+// A server that discards its history again and again, while nothing changes, is listed again within
+// milliseconds each time.
+func TestQuietKindsExpire(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		bookmarks bool
+		between   time.Duration
+	}{
+		{"with watch lists", true, 0},
+		{"without watch lists", false, 200 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				k, errs := start(t, s, test.bookmarks)
+				synctest.Wait()
+				for n := range 50 {
+					if n == 25 { // The request of a list fails.
+						requests := &s.listErr
+						if test.bookmarks {
+							requests = &s.watchErr
+						}
+						s.set(func() { *requests = []error{errors.New("connection refused")} })
+					}
+					time.Sleep(test.between)
+					s.SendError(apierrors.NewResourceExpired("discarded"))
+					s.Break(io.EOF)
+					begun := time.Now()
+					for int(k.completed.Load()) < n+2 && time.Since(begun) < time.Minute {
+						advance(time.Millisecond)
+					}
+					if took := time.Since(begun); took > 20*time.Millisecond && n != 25 {
+						t.Fatalf("list %d took %s", n, took)
+					}
+				}
+				if len(*errs) != 1 {
+					t.Errorf("errors %v", *errs)
+				}
+			})
+		})
+	}
+}
+
+// A server that streams a list and discards its history at once is not listed in a tight loop.
+func TestIntervalOfWatchLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		k, _ := start(t, s, true)
+		for begun := time.Now(); time.Since(begun) < time.Second; advance(time.Millisecond) {
+			s.SendError(apierrors.NewResourceExpired("discarded"))
+			s.Break(io.EOF)
+		}
+		if lists := k.completed.Load(); lists > 102 {
+			t.Errorf("%d lists in a second", lists)
+		}
+	})
+}
+
+// A server on which every watch delivers an event that cannot be decoded is not listed in a tight loop.
+func TestBackOffOfUndecodableEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		k, _ := start(t, s, true)
+		lists := int64(0)
+		for begun := time.Now(); time.Since(begun) < time.Hour; advance(time.Second) {
+			if n := int64(k.completed.Load()); n > lists {
+				lists = n
+				s.Send([]byte("<html>"))
+			}
+		}
+		if lists > 300 {
+			t.Errorf("%d lists in an hour", lists)
 		}
 	})
 }

@@ -18,8 +18,10 @@ type openWatch struct {
 	opened time.Time
 	// events are the events that were read and not passed on yet.
 	events []apiwatch.Event
-	// stable is set once the watch has been open for StableAfter.
-	stable bool
+	// age is how long the watch had been open when events were read last.
+	age time.Duration
+	// streamed is set if the watch has delivered its own list.
+	streamed bool
 }
 
 // The errors that are detected by the reflector itself.
@@ -66,7 +68,7 @@ func (w *openWatch) read(streaming bool) (err error) {
 	if !stopTimer() {
 		err = ErrInitialEventsTimeout
 	}
-	w.stable = time.Since(w.opened) >= StableAfter
+	w.age = time.Since(w.opened)
 	return err
 }
 
