@@ -187,12 +187,12 @@ type controller[request comparable] struct {
 	options     TypedOptions[request] // complete
 	development *development.Monitor  // nil if the manager has none
 
-	mu      sync.Mutex
-	started bool
-	pending []source.TypedSource[request] // sources to start with the controller
-	sources *eventSources[request]        // nil until they are started
-	begun   chan struct{}                 // closed when sources is set
-	active  []source.TypedSource[request] // that were started
+	mu       sync.Mutex
+	started  bool
+	pending  []source.TypedSource[request] // sources to start with the controller
+	sources  *eventSources[request]        // nil until they are started
+	begun    chan struct{}                 // closed when sources is set
+	flushers []flusher                     // of the sources that were started
 }
 
 func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }

@@ -20,7 +20,7 @@ func (c *controller[request]) WaitIdle(ctx context.Context) (uint64, []manager.W
 		return 0, nil, fmt.Errorf("controller %s is not started: %w", c.name, context.Cause(ctx))
 	}
 	c.mu.Lock()
-	s, sources := c.sources, slices.Clone(c.active)
+	s, flushers := c.sources, slices.Clone(c.flushers)
 	c.mu.Unlock()
 	select {
 	case <-s.synced:
@@ -34,11 +34,9 @@ func (c *controller[request]) WaitIdle(ctx context.Context) (uint64, []manager.W
 	if !ok {
 		return 0, nil, fmt.Errorf("the queue of controller %s, a %T, has no method WaitIdle", c.name, s.queue)
 	}
-	for _, src := range sources {
-		if flusher, ok := src.(interface{ Flush(context.Context) error }); ok {
-			if err := flusher.Flush(ctx); err != nil {
-				return 0, nil, fmt.Errorf("controller %s: %s: %w", c.name, describe(src), err)
-			}
+	for _, f := range flushers {
+		if err := f.Flush(ctx); err != nil {
+			return 0, nil, fmt.Errorf("controller %s: %s: %w", c.name, describe(f), err)
 		}
 	}
 	adds, waiting, err := q.WaitIdle(ctx)

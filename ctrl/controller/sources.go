@@ -28,7 +28,7 @@ func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	if s == nil {
 		c.pending = append(c.pending, src)
 	} else {
-		c.active = append(c.active, src)
+		c.keepFlushers(src)
 	}
 	c.mu.Unlock()
 	if s == nil {
@@ -58,7 +58,8 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 		return nil, fmt.Errorf("NewQueue of controller %s must return a non-nil queue", c.name)
 	}
 	sources := c.pending
-	c.sources, c.pending, c.active = s, nil, sources
+	c.sources, c.pending = s, nil
+	c.keepFlushers(sources...)
 	close(c.begun)
 	c.mu.Unlock()
 
@@ -70,6 +71,19 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 	}
 	s.err = all.Wait()
 	return s.queue, s.err
+}
+
+// flusher is a source that can wait until it has delivered its events.
+type flusher interface{ Flush(context.Context) error }
+
+// keepFlushers keeps the started sources that WaitIdle needs. The others are not kept, as a cache that
+// has ended may be in them. The caller holds mu.
+func (c *controller[request]) keepFlushers(sources ...source.TypedSource[request]) {
+	for _, src := range sources {
+		if f, ok := src.(flusher); ok {
+			c.flushers = append(c.flushers, f)
+		}
+	}
 }
 
 // startSource starts one source and, if it is a TypedSyncingSource, waits until it is in sync.

@@ -26,6 +26,10 @@ type delivery[object any, request comparable] struct {
 	// gvk is the kind of the objects, if the informer has a method that returns it: typed objects
 	// do not carry it.
 	gvk schema.GroupVersionKind
+
+	// informer and registration are set by subscribe.
+	informer     cache.Informer
+	registration toolscache.ResourceEventHandlerRegistration
 }
 
 // isNil reports whether a predicate is nil.

@@ -95,15 +95,15 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 	if err != nil {
 		return err
 	}
-	registration, err := subscribe(ctx, informer, newDelivery(ctx, queue, informer, k.handler, k.predicates))
-	if err != nil {
+	d := newDelivery(ctx, queue, informer, k.handler, k.predicates)
+	if err := d.subscribe(ctx, informer); err != nil {
 		return err
 	}
 	if !k.waitForInformer(ctx, informer) {
 		return errors.New("cache did not sync")
 	}
 	select {
-	case <-registration.HasSyncedChecker().Done():
+	case <-d.registration.HasSyncedChecker().Done():
 		return nil
 	case <-ctx.Done():
 		return errors.New("handler did not sync")

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"weak"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -85,8 +86,7 @@ func (s *TypedInformer[object, request]) Start(
 	if slices.ContainsFunc(s.Predicates, isNil[object]) {
 		return errors.New("must specify non-nil Informer.Predicates")
 	}
-	_, err := subscribe(ctx, s.Informer, newDelivery(ctx, queue, s.Informer, s.Handler, s.Predicates))
-	return err
+	return newDelivery(ctx, queue, s.Informer, s.Handler, s.Predicates).subscribe(ctx, s.Informer)
 }
 
 // String names the source in logs.
@@ -94,18 +94,22 @@ func (s *TypedInformer[object, request]) String() string {
 	return fmt.Sprintf("informer source: %p", s.Informer)
 }
 
-// subscribe adds a handler to an informer and removes it when ctx is done, since the cache may
+// subscribe adds the handler to an informer and removes it when ctx is done, since the cache may
 // outlive the controller.
-func subscribe(
-	ctx context.Context, informer cache.Informer, h toolscache.ResourceEventHandler,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	registration, err := informer.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
+func (d *delivery[object, request]) subscribe(ctx context.Context, informer cache.Informer) error {
+	registration, err := informer.AddEventHandlerWithOptions(d, toolscache.HandlerOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	d.informer, d.registration = informer, registration
+	// The controller may outlive the cache too: it keeps no informer that has ended. As long as an
+	// informer exists, it keeps its handlers.
+	handler := weak.Make(d)
 	context.AfterFunc(ctx, func() {
-		// The only error is that the informer has ended, and the handler with it.
-		_ = informer.RemoveEventHandler(registration)
+		if d := handler.Value(); d != nil {
+			// The only error is that the informer has ended, and the handler with it.
+			_ = d.informer.RemoveEventHandler(d.registration)
+		}
 	})
-	return registration, nil
+	return nil
 }
