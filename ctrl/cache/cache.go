@@ -17,6 +17,10 @@
 // in order, on a goroutine of its own. While a handler is busy, further changes of an object
 // coalesce into its pending notification, but no deletion is ever omitted. Start returns after all
 // goroutines of the cache have ended.
+//
+// An informer of the cache is a SharedIndexInformer of client-go, so client-go's listers read its
+// GetIndexer. The objects that these return are shared and must not be modified, as in client-go; a
+// write of this process is in them immediately. The store of an informer is read-only.
 package cache
 
 import (

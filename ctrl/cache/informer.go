@@ -3,11 +3,11 @@ package cache
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +17,6 @@ import (
 
 	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
-	"flyball.dev/ctrl/client"
 )
 
 // informer keeps the objects of one kind in one representation: a store, the partitions whose
@@ -48,8 +47,15 @@ type informer struct {
 	mu        sync.Mutex
 	listeners []*listener.Listener
 	delivery  sync.WaitGroup
+	started   bool
 	running   bool
 	unsynced  int // the number of partitions that have not synced
+	// transform, if not nil, replaces those of the partitions.
+	transform atomic.Pointer[toolscache.TransformFunc]
+
+	// indexing is held while an index is added. indexers are the functions of the indexes by name.
+	indexing sync.Mutex
+	indexers toolscache.Indexers
 }
 
 // newInformer returns an informer that is not running yet.
@@ -117,8 +123,16 @@ func shorterResync(a time.Duration, period *time.Duration) time.Duration {
 }
 
 // run lists, watches and notifies listeners until ctx is done or the informer is stopped. It
-// returns when all goroutines of the informer have ended.
-func (i *informer) run(ctx context.Context) {
+// returns when all goroutines of the informer have ended. If the informer was started before, it
+// returns false at once.
+func (i *informer) run(ctx context.Context) bool {
+	i.mu.Lock()
+	again := i.started
+	i.started = true
+	i.mu.Unlock()
+	if again {
+		return false
+	}
 	defer close(i.stopped)
 	defer context.AfterFunc(ctx, i.cancel)()
 	defer i.cancel()
@@ -143,6 +157,7 @@ func (i *informer) run(ctx context.Context) {
 	if i.mutations != nil {
 		i.mutations.compareObjects("after the informer stopped")
 	}
+	return true
 }
 
 // deliver runs a listener. The caller holds mu.
@@ -274,20 +289,6 @@ func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	i.listeners = slices.DeleteFunc(i.listeners, func(other *listener.Listener) bool { return other == l })
 	l.Close()
 	return nil
-}
-
-// AddIndexers implements Informer. An index is queried by List with a field selector for its name.
-func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(indexers)) {
-		extract := indexers[name]
-		errs = append(errs, i.store.AddIndex(name, func(obj client.Object) []string {
-			// An object whose values cannot be computed is not in the index.
-			values, _ := extract(obj)
-			return values
-		}))
-	}
-	return errors.Join(errs...)
 }
 
 // HasSynced implements Informer.

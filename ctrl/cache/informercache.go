@@ -245,7 +245,7 @@ func (c *informerCache) IndexField(
 	if err != nil {
 		return err
 	}
-	return i.store.AddIndex(field, extractValue)
+	return i.indexField(field, extractValue)
 }
 
 // Start implements Informers.

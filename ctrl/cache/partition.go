@@ -160,11 +160,15 @@ func (p *partition) prepare(ctx context.Context, obj client.Object, timeout time
 	} else {
 		obj.GetObjectKind().SetGroupVersionKind(p.informer.gvk)
 	}
-	if p.config.Transform == nil {
+	transform := p.config.Transform
+	if set := p.informer.transform.Load(); set != nil {
+		transform = *set
+	}
+	if transform == nil {
 		return obj, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	transformed, err := p.transform(ctx, obj, timeout)
+	transformed, err := p.transform(ctx, transform, obj, timeout)
 	if err != nil {
 		return nil, fmt.Errorf("the transform of %s %s failed: %w", p.informer.gvk.Kind, key, err)
 	}

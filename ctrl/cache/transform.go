@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/client"
 )
@@ -53,12 +54,13 @@ func (l transformLock) lock(ctx context.Context, timeout time.Duration) error {
 
 func (l transformLock) unlock() { <-l }
 
-// transform calls the transform of the partition's config, which must not be nil, with the lock
-// held.
-func (p *partition) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
+// transform calls the transform of the partition with the lock held.
+func (p *partition) transform(
+	ctx context.Context, transform toolscache.TransformFunc, obj client.Object, timeout time.Duration,
+) (any, error) {
 	if err := p.transformLock.lock(ctx, timeout); err != nil {
 		return nil, err
 	}
 	defer p.transformLock.unlock()
-	return p.config.Transform(obj)
+	return transform(obj)
 }

@@ -75,7 +75,7 @@ type Informers interface {
 }
 
 // Informer notifies event handlers of the objects of one kind. All methods are safe for concurrent
-// use.
+// use. The informers of package cache are toolscache.SharedIndexInformers too.
 type Informer interface {
 	// AddEventHandler adds a handler with the cache's resync period. The handler is called with an add
 	// for every existing object, then with changes, one call at a time and in order.
@@ -95,7 +95,8 @@ type Informer interface {
 	// RemoveEventHandler removes a handler. Removing it again does nothing.
 	RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error
 
-	// AddIndexers adds indexes by name, also while the informer runs.
+	// AddIndexers adds indexes by name, also while the informer runs. If there is an index by one of
+	// the names, none is added.
 	AddIndexers(indexers toolscache.Indexers) error
 
 	// HasSynced reports whether the initial list is complete.

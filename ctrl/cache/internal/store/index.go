@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,19 @@ func (s *Store) AddIndex(name string, values func(client.Object) []string) error
 		return values(obj)
 	})
 	return nil
+}
+
+// IndexValues returns the values of the index with a name that visible objects have, in no order. It
+// returns none if there is no such index.
+func (s *Store) IndexValues(name string) []string {
+	s.expire()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	x := s.fields[name]
+	if x == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(x.postings))
 }
 
 // add adds an index of the present objects. The caller is the writer.

@@ -70,3 +70,19 @@ func (s *Store) all(visit func(*record)) {
 		}
 	}
 }
+
+// Namespaces returns the namespaces of the visible objects, in no order.
+func (s *Store) Namespaces() (names []string) {
+	s.expire()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, ns := range s.namespaces {
+		for _, r := range ns.records {
+			if r.visible != nil {
+				names = append(names, ns.name)
+				break
+			}
+		}
+	}
+	return names
+}

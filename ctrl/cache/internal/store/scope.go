@@ -182,6 +182,14 @@ func (c *Scope) Reached(version uint64) bool {
 	return !c.listing && c.progress >= version
 }
 
+// Version returns the resource version up to which the watch has delivered all events, zero if it is
+// not known. It may be called by any goroutine.
+func (c *Scope) Version() uint64 {
+	c.store.writing.Lock()
+	defer c.store.unlock()
+	return c.progress
+}
+
 // Agrees reports whether the watched state has what a list at a version has: no object of the list is
 // older or missing, and no other is as old as the list. It may be called by any goroutine.
 func (c *Scope) Agrees(list map[Key]uint64, version uint64) bool {

@@ -122,6 +122,9 @@ func (o Object) resolve() (client.Object, Object) {
 // Namespace returns the namespace of the object.
 func (o Object) Namespace() string { return o.key.Namespace }
 
+// Key returns the key of the object.
+func (o Object) Key() Key { return *o.key }
+
 // Copy returns a copy of the object, which the caller owns.
 func (o Object) Copy() client.Object {
 	decoded, o := o.resolve()
