@@ -196,9 +196,9 @@ func (cw *CertWatcher) Start(ctx context.Context) error {
 	cw.log.Info("Starting certificate poll+watcher", "interval", cw.interval)
 	ticker := time.NewTicker(cw.interval)
 	defer ticker.Stop()
-	var logged expiryLog
+	var logged validityLog
 	for {
-		logged = cw.logExpiry(logged)
+		logged = cw.logValidity(logged)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -218,29 +218,53 @@ func (cw *CertWatcher) reload() {
 	}
 }
 
-// expiryLog is the certificate whose expiry was logged last, and whether as imminent or as past.
-type expiryLog struct {
-	cert    *tls.Certificate
-	expired bool
+// validity says whether a certificate is valid now.
+type validity uint8
+
+const (
+	valid validity = iota
+	notYetValid
+	expiring // only a tenth of the time is left, which is later than the files are usually replaced
+	expired
+)
+
+func validityOf(leaf *x509.Certificate, now time.Time) validity {
+	switch left := leaf.NotAfter.Sub(now); {
+	case left <= 0:
+		return expired
+	case now.Before(leaf.NotBefore):
+		return notYetValid
+	case left < leaf.NotAfter.Sub(leaf.NotBefore)/10:
+		return expiring
+	default:
+		return valid
+	}
 }
 
-// logExpiry logs when only a tenth of the validity of the current certificate is left, which is
-// later than its files are usually replaced, and when it has expired: each once, as last says.
-func (cw *CertWatcher) logExpiry(last expiryLog) expiryLog {
+// validityLog is the certificate whose validity was logged last, and as what.
+type validityLog struct {
+	cert     *tls.Certificate
+	validity validity
+}
+
+// logValidity logs that the current certificate is not valid yet, will expire soon or has expired:
+// each once, as last says.
+func (cw *CertWatcher) logValidity(last validityLog) validityLog {
 	cert, _ := cw.GetCertificate(nil)
-	now, end := time.Now(), cert.Leaf.NotAfter
-	expired := !now.Before(end)
-	switch {
-	case cert == last.cert && expired == last.expired:
-		return last
-	case expired:
-		cw.log.Error(nil, "Certificate has expired; clients will refuse it until its files are replaced",
-			"notAfter", end)
-	case end.Sub(now) < end.Sub(cert.Leaf.NotBefore)/10:
-		cw.log.Info("Certificate will expire soon; clients will refuse it unless its files are replaced before",
-			"notAfter", end)
-	default:
+	now := validityLog{cert, validityOf(cert.Leaf, time.Now())}
+	if now == last {
 		return last
 	}
-	return expiryLog{cert, expired}
+	switch now.validity {
+	case notYetValid:
+		cw.log.Error(nil, "Certificate is not valid yet; clients will refuse it until then, or until its files are replaced",
+			"notBefore", cert.Leaf.NotBefore)
+	case expiring:
+		cw.log.Info("Certificate will expire soon; clients will refuse it unless its files are replaced before",
+			"notAfter", cert.Leaf.NotAfter)
+	case expired:
+		cw.log.Error(nil, "Certificate has expired; clients will refuse it until its files are replaced",
+			"notAfter", cert.Leaf.NotAfter)
+	}
+	return now
 }

@@ -302,19 +302,22 @@ func TestInvalidInterval(t *testing.T) {
 	}
 }
 
-// TestExpiry checks that the expiry of a certificate is logged before and after it, each once.
-func TestExpiry(t *testing.T) {
+// TestValidity checks that a certificate that is not valid yet is logged, and its expiry before and
+// after it, each once.
+func TestValidity(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, "first.test")
 	cw, err := New(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
 	must(t, err)
 	var logged []string
 	cw.log = funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
-	var last expiryLog
+	var last validityLog
 	for _, step := range []struct {
 		left time.Duration // of 10 hours
 		want string
 	}{
+		{12 * time.Hour, "not valid yet"},
+		{11 * time.Hour, ""},
 		{2 * time.Hour, ""},
 		{59 * time.Minute, "will expire soon"},
 		{time.Minute, ""},
@@ -324,7 +327,7 @@ func TestExpiry(t *testing.T) {
 		logged = nil
 		end := time.Now().Add(step.left)
 		cw.current.Leaf.NotAfter, cw.current.Leaf.NotBefore = end, end.Add(-10*time.Hour)
-		last = cw.logExpiry(last)
+		last = cw.logValidity(last)
 		if step.want == "" && len(logged) > 0 ||
 			step.want != "" && (len(logged) != 1 || !strings.Contains(logged[0], step.want)) {
 			t.Errorf("with %v left: logged %q", step.left, logged)
@@ -334,7 +337,7 @@ func TestExpiry(t *testing.T) {
 	write(t, directory, "second.test")
 	must(t, cw.ReadCertificate())
 	logged, cw.current.Leaf.NotAfter = nil, time.Now().Add(-time.Minute)
-	if cw.logExpiry(last); len(logged) != 1 {
+	if cw.logValidity(last); len(logged) != 1 {
 		t.Errorf("another one that has expired: %q", logged)
 	}
 }

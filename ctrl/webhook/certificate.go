@@ -95,7 +95,8 @@ func (s *DefaultServer) maySign() bool {
 	return s.Options.SelfSigned != nil || s.Options.Install != nil || s.inProcess && s.defaultDir
 }
 
-// certificateInFiles returns the certificate in two files, which are watched. It must be valid now.
+// certificateInFiles returns the certificate in two files, which are watched. If it is not valid now,
+// the server serves it nevertheless, and the watcher logs it: its files may be replaced at any time.
 func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 	watcher, err := certwatcher.New(certFile, keyFile)
 	if err != nil {
@@ -110,11 +111,7 @@ func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 		}
 		return ca
 	}
-	pair, err := watcher.GetCertificate(nil)
-	if err != nil {
-		return certificate{}, err
-	}
-	return cert, cert.checkValidity(pair.Leaf, time.Now())
+	return cert, nil
 }
 
 func noWatch(context.Context) error { return nil }
@@ -134,7 +131,7 @@ func (c certificate) checkValidity(leaf *x509.Certificate, now time.Time) error 
 }
 
 // caBundle returns the CA bundle for clients that call the server by host, a name or address, and
-// to which it presents chain. It returns an error if they would not accept the chain.
+// to which it presents chain. It returns an error if they would not accept the chain while it is valid.
 func (c certificate) caBundle(host string, chain []*x509.Certificate) ([]byte, error) {
 	bundle := c.ca()
 	if bundle == nil {
@@ -145,12 +142,26 @@ func (c certificate) caBundle(host string, chain []*x509.Certificate) ([]byte, e
 	for _, cert := range chain[1:] {
 		intermediates.AddCert(cert)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates})
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		DNSName: host, Roots: roots, Intermediates: intermediates, CurrentTime: within(chain[0], time.Now()),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("the API server would refuse the certificate of the webhook server, %s, for %s: %w",
 			c.source, host, err)
 	}
 	return bundle, nil
+}
+
+// within returns the time at which a certificate is valid that is closest to now.
+func within(leaf *x509.Certificate, now time.Time) time.Time {
+	switch {
+	case now.Before(leaf.NotBefore):
+		return leaf.NotBefore
+	case now.After(leaf.NotAfter):
+		return leaf.NotAfter
+	default:
+		return now
+	}
 }
 
 // handshake connects to the server at address as a client that calls it by host, a name or address,

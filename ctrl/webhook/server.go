@@ -37,11 +37,13 @@ type Server interface {
 	Register(path string, hook http.Handler)
 
 	// Start serves until ctx ends and the requests in flight are answered. It returns an error at once
-	// if there is no valid certificate or the address cannot be listened on. It may be called once.
+	// if there is no certificate or the address cannot be listened on. A certificate in files that has
+	// expired, or is not valid yet, is logged, and is replaced when its files are. It may be called
+	// once.
 	Start(ctx context.Context) error
 
-	// StartedChecker returns a check that fails until the server accepts connections, and when its
-	// certificate has expired.
+	// StartedChecker returns a check that fails until the server accepts connections, and while its
+	// certificate is not valid. It is meant for the readiness of a process, not for its liveness.
 	StartedChecker() healthz.Checker
 
 	// WebhookMux returns the mux that routes the requests.
@@ -206,8 +208,8 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 	return <-served // if ctx has ended, the webhooks need not be installed any more
 }
 
-// StartedChecker returns a check that fails until the server accepts connections, and when its
-// certificate has expired.
+// StartedChecker returns a check that fails until the server accepts connections, and while its
+// certificate is not valid.
 func (s *DefaultServer) StartedChecker() healthz.Checker {
 	return func(req *http.Request) error {
 		s.complete()

@@ -86,10 +86,16 @@ func encode(kind string, der []byte) []byte {
 // issue writes a certificate for localhost, with a name, that is valid until a time into dir.
 func (a *authority) issue(t *testing.T, dir, name string, notAfter time.Time) {
 	t.Helper()
+	a.issueBetween(t, dir, name, time.Now().Add(-24*time.Hour), notAfter)
+}
+
+// issueBetween is issue for a certificate that is valid from a time on.
+func (a *authority) issueBetween(t *testing.T, dir, name string, notBefore, notAfter time.Time) {
+	t.Helper()
 	key := newKey(t)
 	cert := a.sign(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{{127, 0, 0, 1}},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: notAfter,
+		NotBefore: notBefore, NotAfter: notAfter,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, key)
 	der, err := x509.MarshalECPrivateKey(key)
@@ -221,6 +227,39 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 }
 
+// A certificate that is not valid when the server starts is served, and replaced when its files are.
+func TestInvalidCertificateAtStart(t *testing.T) {
+	ca := newAuthority(t)
+	now := time.Now()
+	for name, dates := range map[string][2]time.Time{
+		"has expired":      {now.Add(-24 * time.Hour), now.Add(-time.Hour)},
+		"is not valid yet": {now.Add(30 * time.Minute), now.Add(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ca.issueBetween(t, dir, "first", dates[0], dates[1])
+			server, url := start(t, webhook.Options{CertDir: dir})
+			check := server.StartedChecker()
+			if err := check(nil); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("the check: %v", err)
+			}
+			var invalid x509.CertificateInvalidError
+			if _, _, err := get(client(t, &tls.Config{RootCAs: ca.pool()}), url); !errors.As(err, &invalid) {
+				t.Errorf("a request: %v", err)
+			}
+			ca.issue(t, dir, "second", now.Add(time.Hour))
+			for deadline := time.Now().Add(time.Minute); check(nil) != nil; {
+				if time.Now().After(deadline) {
+					t.Fatal("the new certificate is not used")
+				}
+			}
+			if _, _, err := get(client(t, &tls.Config{RootCAs: ca.pool()}), url); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestClientCertificates(t *testing.T) {
 	ca, dir, clients := newAuthority(t), t.TempDir(), t.TempDir()
 	ca.issue(t, dir, "server", time.Now().Add(time.Hour))
@@ -286,9 +325,8 @@ func TestSelfSigned(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	ca := newAuthority(t)
-	valid, expired, half, mismatched := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	valid, half, mismatched := t.TempDir(), t.TempDir(), t.TempDir()
 	ca.issue(t, valid, "valid", time.Now().Add(time.Hour))
-	ca.issue(t, expired, "expired", time.Now().Add(-time.Hour))
 	ca.issue(t, half, "half", time.Now().Add(time.Hour))
 	ca.issue(t, mismatched, "mismatched", time.Now().Add(time.Hour))
 	copyOf := func(from, to, name string) error {
@@ -308,7 +346,6 @@ func TestStartErrors(t *testing.T) {
 	}{
 		"missing":         {webhook.Options{CertDir: filepath.Join(valid, "none")}, []string{filepath.Join(valid, "none", "tls.crt"), "no such file", "CertDir", "SelfSigned"}},
 		"key missing":     {webhook.Options{CertDir: half, SelfSigned: &webhook.SelfSigned{}}, []string{filepath.Join(half, "tls.key"), "no such file"}},
-		"expired":         {webhook.Options{CertDir: expired}, []string{filepath.Join(expired, "tls.crt"), "expired", "renew"}},
 		"mismatched":      {webhook.Options{CertDir: mismatched}, []string{filepath.Join(mismatched, "tls.crt"), "private key does not match"}},
 		"other names":     {webhook.Options{CertDir: valid, CertName: "a.crt", KeyName: "a.key"}, []string{filepath.Join(valid, "a.crt"), "no such file"}},
 		"no client CA":    {webhook.Options{CertDir: valid, ClientCAName: "clients.crt"}, []string{"failed to read client CA cert", filepath.Join(valid, "clients.crt")}},
