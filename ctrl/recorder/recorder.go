@@ -25,6 +25,8 @@ type Provider interface {
 
 	// GetEventRecorder returns a recorder for events of the events.k8s.io API.
 	// The name is the reporting controller and must be a qualified name; the reporting instance is
-	// the name, "-" and the host's name, truncated to 128 characters.
+	// the name, "-" and the host's name, truncated to 128 characters. Events of an object that differ
+	// only in their notes and annotations are a series, as in client-go: the first one is written, and
+	// how many followed it.
 	GetEventRecorder(name string) EventRecorder
 }

@@ -6,23 +6,19 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
-	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/reference"
-	"k8s.io/utils/lru"
 
 	"flyball.dev/ctrl/recorder"
 )
 
-// maxNote is the maximum length of a note, in bytes.
-const maxNote = 1024
+// maxNote and maxInstance are the maximum lengths of a note and of a reporting instance, in bytes.
+const maxNote, maxInstance = 1024, 128
 
 // GetEventRecorder returns a recorder for events of the events.k8s.io API.
 func (p *Provider) GetEventRecorder(name string) recorder.EventRecorder {
@@ -30,6 +26,7 @@ func (p *Provider) GetEventRecorder(name string) recorder.EventRecorder {
 	if host, err := os.Hostname(); err == nil {
 		instance += "-" + host
 	}
+	instance = instance[:min(len(instance), maxInstance)]
 	return &eventsRecorder{provider: p, controller: name, instance: instance}
 }
 
@@ -45,8 +42,8 @@ func (r *eventsRecorder) Eventf(
 	r.AnnotatedEventf(regarding, related, nil, eventtype, reason, action, note, args...)
 }
 
-// AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a
-// series.
+// AnnotatedEventf records an event with annotations. Events that differ in nothing but their notes and
+// annotations are a series: the first one is written, the others are counted.
 func (r *eventsRecorder) AnnotatedEventf(
 	regarding, related runtime.Object,
 	annotations map[string]string,
@@ -138,77 +135,4 @@ func (e *eventsEvent) write(ctx context.Context) error {
 		_, err = events.Create(ctx, e.event, metav1.CreateOptions{})
 	}
 	return err
-}
-
-const (
-	// seriesEnd is how long after its last event a series ends.
-	seriesEnd = 6 * time.Minute
-	// objectBurst and objectPause are the rate limit of the events of one controller and object.
-	objectBurst = 25
-	objectPause = 5 * time.Minute
-	// rememberEvents is the size of the LRU caches of events and objects.
-	rememberEvents = 4096
-)
-
-// series aggregates repeated events, and limits the rate of the events of a controller and object.
-// It is not safe for concurrent use.
-type series struct {
-	running *lru.Cache // seriesKey → *eventsv1.Event, as it was written last
-	objects *lru.Cache // objectKey → *rate.Limiter
-}
-
-func newSeries() *series {
-	return &series{running: lru.New(rememberEvents), objects: lru.New(rememberEvents)}
-}
-
-// objectKey is what the rate limit of events is for: the events of one recorder about one object.
-type objectKey struct {
-	controller, instance string
-	regarding            corev1.ObjectReference
-}
-
-// seriesKey identifies the repetitions of one event.
-type seriesKey struct {
-	objectKey
-	related                      corev1.ObjectReference
-	typ, reason, action, message string
-}
-
-// add returns the event to write, and how to write it. Repeated events are counted even if the rate
-// limit drops them.
-func (s *series) add(event *eventsv1.Event) (*eventsv1.Event, step) {
-	object := objectKey{event.ReportingController, event.ReportingInstance, event.Regarding}
-	key := seriesKey{objectKey: object, typ: event.Type, reason: event.Reason, action: event.Action, message: event.Note}
-	if event.Related != nil {
-		key.related = *event.Related
-	}
-	do := create
-	if known, ok := s.running.Get(key); ok {
-		if first := known.(*eventsv1.Event); event.EventTime.Sub(lastSeen(first)) < seriesEnd {
-			if first.Series == nil {
-				first.Series = &eventsv1.EventSeries{Count: 1}
-			}
-			first.Series.Count++
-			first.Series.LastObservedTime = event.EventTime
-			event, do = first, patch
-		}
-	}
-	s.running.Add(key, event)
-
-	limit, ok := s.objects.Get(object)
-	if !ok {
-		limit = rate.NewLimiter(rate.Every(objectPause), objectBurst)
-		s.objects.Add(object, limit)
-	}
-	if !limit.(*rate.Limiter).Allow() {
-		do = skip
-	}
-	return event, do
-}
-
-func lastSeen(event *eventsv1.Event) time.Time {
-	if event.Series != nil {
-		return event.Series.LastObservedTime.Time
-	}
-	return event.EventTime.Time
 }

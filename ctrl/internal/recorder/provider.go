@@ -106,6 +106,10 @@ func (p *Provider) Run(ctx context.Context) {
 		select {
 		case d := <-p.queue:
 			p.deliver(ctx, writing, d)
+		case now := <-p.series.fires():
+			for _, event := range p.series.sweep(now) {
+				p.deliver(ctx, writing, &eventsEvent{provider: p, event: event, step: patch})
+			}
 		case <-ctx.Done():
 		}
 	}

@@ -152,10 +152,10 @@ func TestEvents(t *testing.T) {
 		if got := requests(s); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH ") || !strings.Contains(got[0], `"count":2`) || !strings.HasSuffix(strings.Fields(got[0])[1], e.Name) {
 			t.Errorf("got %q", got)
 		}
-		// Another note is another event, and so is the same after a while.
-		r.Eventf(pod, nil, "Normal", "Created", "Create", "made 2")
+		// Another reason is another event, and so is the same after a while.
+		r.Eventf(pod, nil, "Normal", "Started", "Create", "made 2")
 		time.Sleep(seriesEnd)
-		r.AnnotatedEventf(pod, nil, map[string]string{"k": "v"}, "Normal", "Created", "Create", "made 2")
+		r.AnnotatedEventf(pod, nil, map[string]string{"k": "v"}, "Normal", "Started", "Create", "made 2")
 		synctest.Wait()
 		if got := requests(s); len(got) != 2 || !strings.HasPrefix(got[0], "POST") || !strings.HasPrefix(got[1], "POST") || !strings.Contains(got[1], `"annotations":{"k":"v"}`) {
 			t.Errorf("got %q", got)
@@ -166,31 +166,84 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestRateLimit checks that the events of an object are rate limited, but counted.
-func TestRateLimit(t *testing.T) {
+// Events that differ in their notes are a series: it is written when it begins, while it goes on and
+// when it ends. It holds back no event that is another one.
+func TestSeries(t *testing.T) {
 	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			got := requests(s)
+			if len(got) != len(want) {
+				t.Fatalf("requests %q, want %q", got, want)
+			}
+			for n := range want {
+				method, part, _ := strings.Cut(want[n], " ")
+				if !strings.HasPrefix(got[n], method) || !strings.Contains(got[n], part) {
+					t.Errorf("request %q, want %q", got[n], want[n])
+				}
+			}
+		}
 		r := p.GetEventRecorder("me")
-		for range 100 {
-			r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
+		for n := range 100 {
+			r.Eventf(pod, nil, "Normal", "Again", "Try", "attempt %d", n)
 		}
-		synctest.Wait()
-		if got := requests(s); len(got) != objectBurst {
-			t.Errorf("%d requests", len(got))
-		}
-		time.Sleep(objectPause)
-		r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
-		synctest.Wait()
-		if got := requests(s); len(got) != 1 || !strings.Contains(got[0], `"count":101`) {
-			t.Errorf("got %q", got)
-		}
+		r.Eventf(pod, nil, "Warning", "Failed", "Try", "no more")
+		expect(`POST "note":"attempt 0"`, `PATCH {"series":{"count":2`, `POST "type":"Warning"`)
 		other := pod.DeepCopy()
 		other.Name = "y"
-		r.Eventf(other, nil, "Normal", "Again", "Try", "and again")
+		r.Eventf(other, nil, "Normal", "Again", "Try", "attempt 0")
+		expect(`POST "name":"y"`)
+
+		// An event every five minutes keeps the series alive, which is written every half hour.
+		for range 6 {
+			time.Sleep(5 * time.Minute)
+			r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
+		}
+		time.Sleep(time.Minute)
+		expect(`PATCH {"series":{"count":106`)
+		r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
+		time.Sleep(seriesEnd)
+		expect(`PATCH {"series":{"count":107`)
+		// What has ended is not written again, and nothing is periodic any more.
+		time.Sleep(24 * time.Hour)
+		expect()
+		r.Eventf(pod, nil, "Normal", "Again", "Try", "anew")
+		expect(`POST "note":"anew"`)
+	})
+}
+
+// A long name leaves a reporting instance that servers accept.
+func TestLongName(t *testing.T) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+		p.GetEventRecorder(strings.Repeat("x", maxInstance-1)).Eventf(pod, nil, "Normal", "R", "A", "m")
 		synctest.Wait()
-		if got := requests(s); len(got) != 1 {
-			t.Errorf("another object is held back: %q", got)
+		var e eventsv1.Event
+		got := requests(s)
+		if len(got) != 1 || json.Unmarshal([]byte(got[0][strings.Index(got[0], "{"):]), &e) != nil {
+			t.Fatalf("got %q", got)
+		}
+		if n := len(e.ReportingInstance); n > maxInstance {
+			t.Errorf("the reporting instance has %d bytes", n)
 		}
 	})
+}
+
+// However many series there are, the memory is bounded.
+func TestManySeries(t *testing.T) {
+	s := newSeries()
+	for n := range maxSeries + 100 {
+		event := &eventsv1.Event{Reason: fmt.Sprint(n), EventTime: metav1.NowMicro()}
+		if _, do := s.add(event); do != create {
+			t.Fatalf("event %d: step %d", n, do)
+		}
+	}
+	if len(s.running) != maxSeries {
+		t.Errorf("%d series", len(s.running))
+	}
+	if s.sweep(time.Now().Add(seriesEnd)); len(s.running) != 0 || s.fires() != nil {
+		t.Errorf("%d series after their end", len(s.running))
+	}
 }
 
 // TestSameInstant checks that events of one instant have different names, even
@@ -203,7 +256,7 @@ func TestSameInstant(t *testing.T) {
 		}
 		for i := range 3 {
 			core.Eventf(pod, "Normal", "R", "core %d", i)
-			events.Eventf(pod, nil, "Normal", "R", "A", "events %d", i)
+			events.Eventf(pod, nil, "Normal", fmt.Sprint("R", i), "A", "events")
 		}
 		synctest.Wait()
 		if n := len(s.Objects("events")); n != 2+6 {
