@@ -163,8 +163,8 @@ func TestJobRestartsContainers(t *testing.T) {
 		}))
 		e.waitIdle()
 		p := e.jobPods()[0]
-		if s := p.Status.ContainerStatuses[0]; s.RestartCount != 1 || s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" {
-			t.Errorf("after a restart: %+v", s)
+		if s := p.Status.ContainerStatuses[0]; s.RestartCount != 2 || s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" {
+			t.Errorf("after two restarts: %+v", s)
 		}
 		time.Sleep(time.Hour) // virtual
 		e.waitIdle()

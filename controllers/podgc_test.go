@@ -100,7 +100,7 @@ func TestTerminatedPods(t *testing.T) {
 		for i := range 6 {
 			p := podOn(pods.NodeName, "default", fmt.Sprint("p", i))
 			if i != 1 {
-				p.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
+				p.Annotations, p.Spec.RestartPolicy = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}, corev1.RestartPolicyNever
 			}
 			e.create(p)
 			e.waitIdle()

@@ -60,7 +60,7 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 }
 
 // startedStatus returns the status of a container that starts, or has started, with an outcome. If
-// its image has changed it is restarted; if its image cannot be pulled it is waiting.
+// its image has changed it is restarted at once; if its image cannot be pulled it is waiting.
 func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus,
 	out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
@@ -86,46 +86,62 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		s.State.Waiting = pullFailure(spec, was)
 		return s
 	}
-	startedAt, finishedAt := c.now, c.now
+	s.ImageID = spec.Image
 	switch {
 	case old.State.Running != nil && !changed:
-		startedAt = old.State.Running.StartedAt
+		c.run(spec, &s, out, old.State.Running.StartedAt)
 	case old.State.Terminated != nil:
-		startedAt, finishedAt = old.State.Terminated.StartedAt, old.State.Terminated.FinishedAt
-	case crashed(&old) && !changed:
-		if untilRestart(&old, c.now.Time) > 0 {
-			return old
-		}
+		c.setID(&s)
+		c.terminate(spec, &s, out, *old.State.Terminated)
+	case crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0:
+		return old
+	case crashed(&old):
 		s.RestartCount++
+		c.run(spec, &s, out, c.now)
+	default:
+		c.run(spec, &s, out, c.now)
 	}
-	s.ImageID = spec.Image
-	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + spec.Name
-	if s.RestartCount > 0 {
-		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
-	}
-	if old.State.Terminated == nil && (!out.terminates || c.now.Sub(startedAt.Time) < out.after) {
-		s.Ready, *s.Started = !out.unready, !out.unready
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
-		return s
-	}
-	c.terminate(spec, &s, corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
-		FinishedAt: finishedAt, ContainerID: s.ContainerID})
 	return s
 }
 
-// terminate sets the state of a container that has terminated: one that has failed waits to be
-// restarted if that is the policy.
-func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, end corev1.ContainerStateTerminated) {
+// run sets the state of a container that has run since its start: it still runs, or has terminated.
+func (c *containers) run(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, startedAt metav1.Time) {
+	c.setID(s)
+	if !out.terminates || c.now.Sub(startedAt.Time) < out.after {
+		s.Ready, *s.Started = !out.unready, !out.unready
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
+		return
+	}
+	end := corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
+		FinishedAt: c.now, ContainerID: s.ContainerID}
 	if end.ExitCode != 0 {
 		end.Reason = "Error"
 	}
-	switch {
-	case end.ExitCode != 0 && c.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
-		s.State.Waiting = crashLoopBackOff(c.pod, spec, s.RestartCount)
-		s.LastTerminationState.Terminated = &end
-	default:
-		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
+	c.terminate(spec, s, out, end)
+}
+
+// terminate sets the state of a container that has terminated: it stays so, is restarted, or waits for that.
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, end corev1.ContainerStateTerminated) {
+	if !restarts(c.pod, spec, end.ExitCode) {
+		s.Ready = isInit(c.pod, spec)
 		s.State.Terminated = &end
+		return
+	}
+	delay := backOff(s.LastTerminationState.Terminated, &end)
+	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
+	if delay > 0 {
+		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
+		return
+	}
+	s.RestartCount++
+	c.run(spec, s, out, c.now)
+}
+
+// setID sets the ID of a container, which each of its runs has anew.
+func (c *containers) setID(s *corev1.ContainerStatus) {
+	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + s.Name
+	if s.RestartCount > 0 {
+		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
 	}
 }
 

@@ -66,8 +66,8 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 	}
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	was, is := find(before, spec.Name), find(after, spec.Name)
-	restarted := is.RestartCount > was.RestartCount
-	if restarted && !crashed(&was) {
+	starts := is.RestartCount - was.RestartCount
+	if starts > 0 && was.State.Running != nil && was.Image != is.Image {
 		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
 	}
 	if w := is.State.Waiting; w != nil && !crashed(&is) {
@@ -88,7 +88,10 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 		add(warning, "Failed", "Error: %s", w.Reason)
 		return events
 	}
-	if restarted || was.State.Running == nil && was.State.Terminated == nil && !crashed(&was) {
+	if was.State.Running == nil && was.State.Terminated == nil && !crashed(&was) {
+		starts++ // the first one
+	}
+	for range starts {
 		if spec.ImagePullPolicy == corev1.PullAlways {
 			add(normal, "Pulling", "Pulling image %q", spec.Image)
 			add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
@@ -98,7 +101,7 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 		add(normal, "Created", "Container created")
 		add(normal, "Started", "Container started")
 	}
-	if crashed(&is) && (restarted || !crashed(&was)) {
+	if crashed(&is) && (starts > 0 || !crashed(&was)) {
 		_, pod, _ := strings.Cut(is.State.Waiting.Message, " pod=")
 		add(warning, "BackOff", "Back-off restarting failed container %s in pod %s", spec.Name, pod)
 	}

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -51,41 +50,8 @@ func isOfJob(pod *corev1.Pod) bool {
 	return ref != nil && ref.Kind == "Job" && ref.APIVersion == batchv1.SchemeGroupVersion.String()
 }
 
-// The reasons of containers, as kubelet gives them.
-const (
-	crashLoopBackOffReason = "CrashLoopBackOff"
-	statusUnknownReason    = "ContainerStatusUnknown"
-)
-
-// The delay before a container that has failed is restarted is firstRestart, and doubles up to
-// maxRestart, as kubelet's.
-const (
-	firstRestart = 10 * time.Second
-	maxRestart   = 5 * time.Minute
-)
-
-// restartDelay returns the delay before a container is restarted again.
-func restartDelay(restarts int32) time.Duration {
-	return min(maxRestart, firstRestart<<min(restarts, 10))
-}
-
-// crashLoopBackOff returns the waiting state of a container that has failed, after some restarts.
-func crashLoopBackOff(pod *corev1.Pod, spec *corev1.Container, restarts int32) *corev1.ContainerStateWaiting {
-	return &corev1.ContainerStateWaiting{Reason: crashLoopBackOffReason, Message: fmt.Sprintf(
-		"back-off %s restarting failed container=%s pod=%s_%s(%s)", restartDelay(restarts), spec.Name, pod.Name,
-		pod.Namespace, pod.UID)}
-}
-
-// crashed reports whether a container waits to be restarted.
-func crashed(s *corev1.ContainerStatus) bool {
-	return s.State.Waiting != nil && s.State.Waiting.Reason == crashLoopBackOffReason &&
-		s.LastTerminationState.Terminated != nil
-}
-
-// untilRestart returns the time until a container that has crashed is restarted.
-func untilRestart(s *corev1.ContainerStatus, now time.Time) time.Duration {
-	return s.LastTerminationState.Terminated.FinishedAt.Add(restartDelay(s.RestartCount)).Sub(now)
-}
+// statusUnknownReason is the reason, as from kubelet, of a container that was not there when its pod ended.
+const statusUnknownReason = "ContainerStatusUnknown"
 
 // untilChange returns the time until a container of a pod with this status terminates or is
 // restarted, or zero.
@@ -121,6 +87,8 @@ func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 			case c.State.Running != nil:
 				c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error",
 					StartedAt: c.State.Running.StartedAt, FinishedAt: now, ContainerID: c.ContainerID}}
+			case crashed(c):
+				c.State, c.LastTerminationState = c.LastTerminationState, corev1.ContainerState{}
 			case c.State.Terminated == nil:
 				c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137,
 					Reason: statusUnknownReason, Message: "The container could not be located when the pod was terminated",

@@ -27,6 +27,18 @@ func restarting(policy corev1.RestartPolicy) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }
 }
 
+// containerPolicy sets the restart policy of the container, and a rule that restarts it after some exit codes.
+func containerPolicy(policy corev1.ContainerRestartPolicy, codes ...int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := &p.Spec.Containers[0]
+		c.RestartPolicy = &policy
+		if codes != nil {
+			c.RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart,
+				ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}}
+		}
+	}
+}
+
 func TestOutcomeOf(t *testing.T) {
 	run := outcome{}
 	for _, tt := range []struct {
@@ -63,11 +75,21 @@ func TestContainersThatTerminate(t *testing.T) {
 		{"succeeds at once", pod(ofJob), []string{"Succeeded Completed 0, 0s"}},
 		{"runs for a while", pod(ofJob, withAnnotations("", "90s", "")), []string{"Running running 0, 1m30s", "Succeeded Completed 0, 0s"}},
 		{"fails", pod(ofJob, restarting(corev1.RestartPolicyNever), withAnnotations("", "", "3")), []string{"Failed Error 0, 0s"}},
-		{"is restarted", pod(ofJob, restarting(corev1.RestartPolicyOnFailure), withAnnotations("", "5s", "3")), []string{
-			"Running running 0, 5s", "Running CrashLoopBackOff 0, 10s", "Running running 1, 5s", "Running CrashLoopBackOff 1, 20s", "Running running 2, 5s"}},
-		{"is restarted again and again", pod(restarting(corev1.RestartPolicyOnFailure), annotated(Failed)), []string{
-			"Running CrashLoopBackOff 0, 10s", "Running CrashLoopBackOff 1, 20s", "Running CrashLoopBackOff 2, 40s", "Running CrashLoopBackOff 3, 1m20s",
-			"Running CrashLoopBackOff 4, 2m40s", "Running CrashLoopBackOff 5, 5m0s", "Running CrashLoopBackOff 6, 5m0s"}},
+		{"is restarted on failure", pod(ofJob, restarting(corev1.RestartPolicyOnFailure), withAnnotations("", "5s", "3")), []string{
+			"Running running 0, 5s", "Running running 1, 5s", "Running CrashLoopBackOff 1, 10s", "Running running 2, 5s", "Running CrashLoopBackOff 2, 20s", "Running running 3, 5s"}},
+		{"is not restarted after a success", pod(restarting(corev1.RestartPolicyOnFailure), annotated(Succeeded)), []string{"Succeeded Completed 0, 0s"}},
+		{"is always restarted", pod(restarting(corev1.RestartPolicyAlways), withAnnotations(Succeeded, "5s", "")), []string{
+			"Running running 0, 5s", "Running running 1, 5s", "Running CrashLoopBackOff 1, 10s"}},
+		{"is restarted again and again", pod(restarting(corev1.RestartPolicyAlways), annotated(Failed)), []string{
+			"Running CrashLoopBackOff 1, 10s", "Running CrashLoopBackOff 2, 20s", "Running CrashLoopBackOff 3, 40s", "Running CrashLoopBackOff 4, 1m20s",
+			"Running CrashLoopBackOff 5, 2m40s", "Running CrashLoopBackOff 6, 5m0s", "Running CrashLoopBackOff 7, 5m0s"}},
+		{"is restarted by its own policy", pod(containerPolicy(corev1.ContainerRestartPolicyOnFailure), withAnnotations(Failed, "5s", "")), []string{
+			"Running running 0, 5s", "Running running 1, 5s"}},
+		{"is not restarted by its own policy", pod(restarting(corev1.RestartPolicyAlways), containerPolicy(corev1.ContainerRestartPolicyNever), annotated(Failed)),
+			[]string{"Failed Error 0, 0s"}},
+		{"is restarted by a rule", pod(containerPolicy(corev1.ContainerRestartPolicyNever, 7, 8), withAnnotations("", "5s", "8")), []string{
+			"Running running 0, 5s", "Running running 1, 5s"}},
+		{"is not restarted by a rule", pod(containerPolicy(corev1.ContainerRestartPolicyNever, 7), withAnnotations("", "", "8")), []string{"Failed Error 0, 0s"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			at := now
@@ -98,16 +120,18 @@ func TestContainersThatTerminate(t *testing.T) {
 
 // TestRestartEvents has the events of a container that is restarted.
 func TestRestartEvents(t *testing.T) {
-	p := pod(restarting(corev1.RestartPolicyOnFailure), annotated(Failed), func(p *corev1.Pod) { p.Spec.InitContainers, p.Namespace = nil, "default" })
-	for i, at := range []time.Time{now, now.Add(10 * time.Second)} {
-		s := next(p, someIP, true, &Options{}, at)
+	p := pod(restarting(corev1.RestartPolicyAlways), annotated(Failed), func(p *corev1.Pod) { p.Spec.InitContainers, p.Namespace = nil, "default" })
+	for i, want := range []string{
+		"[Pulled Created Started Pulled Created Started BackOff]", // the first restart is immediate
+		"[Pulled Created Started BackOff]",
+	} {
+		s := next(p, someIP, true, &Options{}, now.Add(time.Duration(i)*firstRestart))
 		var reasons []string
 		events := statusEvents(p, s.status)
 		for _, e := range events {
 			reasons = append(reasons, e.reason)
 		}
-		if got := fmt.Sprint(reasons); got != "[Pulled Created Started BackOff]" ||
-			events[3].note != "Back-off restarting failed container c in pod p_default(p)" {
+		if got := fmt.Sprint(reasons); got != want || events[len(events)-1].note != "Back-off restarting failed container c in pod p_default(p)" {
 			t.Errorf("start %d: %v", i, events)
 		}
 		p.Status = *s.status
@@ -135,6 +159,10 @@ func TestKilledPods(t *testing.T) {
 	waiting := pod(image("c:404"), reported(true, now), terminating(0), finalizer)
 	if e := next(waiting, someIP, true, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.Reason != "ContainerStatusUnknown" {
 		t.Errorf("of a container that was not started: %+v", e)
+	}
+	crashing := pod(restarting(corev1.RestartPolicyAlways), withAnnotations("", "", "3"), reported(true, now), terminating(0), finalizer)
+	if e := next(crashing, someIP, true, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.ExitCode != 3 {
+		t.Errorf("of a container that waits for its restart: %+v", e)
 	}
 	unbound := pod(terminating(0), finalizer, func(p *corev1.Pod) { p.Spec.NodeName = "" })
 	if s := next(unbound, someIP, true, &Options{}, now); s.status != nil || s.remove {

@@ -3,8 +3,9 @@
 //
 // No container is executed. The pods of Jobs succeed at once, and all others run until they are
 // deleted, unless annotations say otherwise: [OutcomeAnnotation], [DurationAnnotation] and
-// [ExitCodeAnnotation]. [Options] are for all pods. The next status of a pod is a function of the
-// pod alone, so a restart changes nothing. Pods on other nodes are left to their kubelets.
+// [ExitCodeAnnotation]. Containers that terminate are restarted by their restart policy, with kubelet's
+// back-off. [Options] are for all pods. The next status of a pod is a function of the pod alone, so a
+// restart changes nothing. Pods on other nodes are left to their kubelets.
 package pods
 
 import (

@@ -67,12 +67,14 @@ const (
 	ExitCodeAnnotation = "flyball.dev/exit-code"
 )
 
-// The values of the outcome annotation.
+// The values of the outcome annotation. Containers that have terminated are restarted if their restart policy
+// says so, with kubelet's back-off: the first time at once, and then after 10 s, 20 s and so on up to 5 min, while
+// they wait with the reason CrashLoopBackOff. After a run of 10 minutes this begins again.
 const (
 	Running    = "Running"    // its containers run, and are ready
 	NeverReady = "NeverReady" // its containers run, but are not ready
 	Succeeded  = "Succeeded"  // its containers terminate successfully
-	Failed     = "Failed"     // its containers fail; with the restart policy OnFailure they are restarted
+	Failed     = "Failed"     // its containers fail
 )
 
 // isResponsible reports whether a pod is one of this controller: bound to the node, or deleted

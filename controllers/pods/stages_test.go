@@ -24,6 +24,7 @@ func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Generation: 1},
 		Spec: corev1.PodSpec{
 			NodeName:       NodeName,
+			RestartPolicy:  corev1.RestartPolicyNever,
 			InitContainers: []corev1.Container{{Name: "i", Image: "i"}},
 			Containers:     []corev1.Container{{Name: "c", Image: "c"}},
 		},

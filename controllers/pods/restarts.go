@@ -1,0 +1,96 @@
+package pods
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// crashLoopBackOffReason is the reason, as from kubelet, of a container that waits for its restart.
+const crashLoopBackOffReason = "CrashLoopBackOff"
+
+// The delay before a container is restarted begins with firstRestart, and doubles up to maxRestart, as
+// kubelet's.
+const (
+	firstRestart = 10 * time.Second
+	maxRestart   = 5 * time.Minute
+)
+
+// restarts reports whether a container is restarted after it has terminated with an exit code, as
+// ContainerShouldRestart of kubelet does. An init container that has succeeded is not restarted, unless it is
+// a sidecar.
+func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
+	if exitCode == 0 && isInit(pod, c) && !podstate.IsSidecar(c) {
+		return false
+	}
+	policy := pod.Spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return demandsRestart(r, exitCode) }) {
+			return true
+		}
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	switch policy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return exitCode != 0
+	default:
+		return true
+	}
+}
+
+// demandsRestart reports whether a rule demands a restart after an exit code.
+func demandsRestart(r corev1.ContainerRestartRule, exitCode int32) bool {
+	if r.Action != corev1.ContainerRestartRuleActionRestart || r.ExitCodes == nil {
+		return false
+	}
+	in := r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
+	return slices.Contains(r.ExitCodes.Values, exitCode) == in
+}
+
+// isInit reports whether a container is an init container of a pod.
+func isInit(pod *corev1.Pod, c *corev1.Container) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+}
+
+// backOff returns the delay before a container is restarted that has ended, as doBackOff of kubelet: none after
+// its first run and after one of more than 10 minutes, and otherwise twice the delay before that run, which is
+// the time since the end of the run before. last is that end, or nil for the first run.
+func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
+	if last == nil || end.FinishedAt.Sub(end.StartedAt.Time) > 2*maxRestart {
+		return 0
+	}
+	delay := firstRestart
+	for waited := end.StartedAt.Sub(last.FinishedAt.Time); delay <= waited && delay < maxRestart; {
+		delay *= 2
+	}
+	return min(delay, maxRestart)
+}
+
+// crashLoopBackOff returns the waiting state of a container that is restarted after a delay.
+func crashLoopBackOff(pod *corev1.Pod, c *corev1.Container, delay time.Duration) *corev1.ContainerStateWaiting {
+	return &corev1.ContainerStateWaiting{Reason: crashLoopBackOffReason, Message: fmt.Sprintf(
+		"back-off %s restarting failed container=%s pod=%s_%s(%s)", delay, c.Name, pod.Name, pod.Namespace, pod.UID)}
+}
+
+// crashed reports whether a container waits to be restarted.
+func crashed(s *corev1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.State.Waiting.Reason == crashLoopBackOffReason &&
+		s.LastTerminationState.Terminated != nil
+}
+
+// untilRestart returns the time until a container that has crashed is restarted. Its message has the delay.
+func untilRestart(s *corev1.ContainerStatus, now time.Time) time.Duration {
+	text, _, _ := strings.Cut(strings.TrimPrefix(s.State.Waiting.Message, "back-off "), " ")
+	delay, err := time.ParseDuration(text)
+	if err != nil {
+		delay = firstRestart // somebody has changed the status
+	}
+	return s.LastTerminationState.Terminated.FinishedAt.Add(min(delay, maxRestart)).Sub(now)
+}

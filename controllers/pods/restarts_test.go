@@ -1,0 +1,62 @@
+package pods
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestBackOff compares the delays before restarts, after runs of random lengths, with the delays of kubelet,
+// which uses client-go's Backoff as the loop below does.
+func TestBackOff(t *testing.T) {
+	lengths := []time.Duration{0, time.Second, 9 * time.Second, time.Minute, 9 * time.Minute, 10 * time.Minute, 11 * time.Minute, time.Hour}
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		clock := clocktesting.NewFakeClock(now)
+		upstream := flowcontrol.NewFakeBackOff(firstRestart, maxRestart, clock)
+		p := pod(restarting(corev1.RestartPolicyAlways))
+		for run := range 30 {
+			length := lengths[random.IntN(len(lengths))]
+			if random.IntN(3) > 0 {
+				length = 0
+			}
+			// It runs, and then is made to fail.
+			p.Annotations = map[string]string{OutcomeAnnotation: Running}
+			if s := next(p, someIP, true, &Options{}, clock.Now()); s.status != nil {
+				p.Status = *s.status
+			}
+			if c := p.Status.ContainerStatuses[0]; c.State.Running == nil || c.RestartCount != int32(run) {
+				t.Fatalf("seed %d, run %d: %+v", seed, run, c)
+			}
+			clock.Step(length)
+			ended := clock.Now()
+			want := time.Duration(0)
+			if run > 0 && upstream.IsInBackOffSince("c", ended) {
+				want = upstream.Get("c")
+			}
+			p.Annotations = map[string]string{OutcomeAnnotation: Failed}
+			end := statusOf(p, true, someIP, &Options{}, ended).ContainerStatuses[0]
+			if want == 0 {
+				// It is restarted at once. As the next run fails too, the annotation is changed before.
+				p.Annotations = nil
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 1, StartedAt: p.Status.ContainerStatuses[0].State.Running.StartedAt, FinishedAt: metav1.NewTime(ended)}}
+				if end.RestartCount != int32(run)+1 {
+					t.Fatalf("seed %d, run %d of %s: not restarted at once: %+v", seed, run, length, end)
+				}
+			} else {
+				p.Status = statusOf(p, true, someIP, &Options{}, ended)
+				if got := untilRestart(&end, ended); !crashed(&end) || got != want {
+					t.Fatalf("seed %d, run %d of %s: restarted after %s, want %s: %+v", seed, run, length, got, want, end)
+				}
+			}
+			clock.Step(want)
+			upstream.Next("c", ended)
+		}
+	}
+}
