@@ -171,6 +171,9 @@ func timesAndQuantities(t reflect.Type) codec {
 	case reflect.TypeFor[time.Time]():
 		return timeCodec{}
 	case reflect.TypeFor[resource.Quantity]():
+		if !quantitiesArePacked {
+			return unsupportedCodec{}
+		}
 		return quantityCodec{}
 	default:
 		return nil

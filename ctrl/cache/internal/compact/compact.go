@@ -11,11 +11,13 @@
 // allocates no strings: they are immutable, and so are shared. So is the text of managed fields,
 // which apimachinery replaces and never writes into.
 //
-// What is unpacked is equal to what was packed, down to the difference between nil and empty and to
-// the bits of NaNs. What cannot be restored so is not packed: functions, channels, interfaces other
-// than those of unstructured content, unexported fields, maps by pointers, times in other zones
-// than UTC and the local one, what is nested more than a thousand times. Only the monotonic part of
-// times is lost, and which pointers point to the same variable.
+// What is unpacked is equal to what was packed, in every field, also in those that are not exported,
+// down to the difference between nil and empty and to the bits of NaNs. So a program that compares
+// or hashes what it reads gets the same result for an object as it was decoded and for one that was
+// packed. What cannot be restored so is not packed: functions, channels, interfaces other than
+// those of unstructured content, unexported fields of types that this package does not know, maps
+// by pointers, times with a monotonic clock reading or in a zone with a history, what is nested
+// more than a thousand times. Only which pointers point to the same variable is lost.
 //
 // # Layers
 //

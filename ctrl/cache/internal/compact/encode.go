@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // encoder takes a value apart into data, and a mark for each string and each subtree that may be
@@ -16,8 +14,6 @@ type encoder struct {
 	keys   []string
 	depth  int
 	failed bool
-	// quantities are the encodings of quantities that were encoded before.
-	quantities map[resource.Quantity]quantityEncoding
 }
 
 // mark is a string, or a subtree of the value with the marks in it.
@@ -29,12 +25,6 @@ type mark struct {
 	codec any
 	// The subtree's data is from data to dataEnd, and the marks in it are before end.
 	data, dataEnd, end int
-}
-
-// quantityEncoding is how a quantity is encoded: see quantityCodec.
-type quantityEncoding struct {
-	kind         byte
-	text, format string
 }
 
 func (e *encoder) reset() {

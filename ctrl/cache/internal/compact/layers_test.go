@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"codec.go"},
 	{"scalar.go"},
 	{"fields_byte.go", "fields_string.go"},
-	{"special.go"},
+	{"special.go", "quantity.go"},
 	{"subtree.go"},
 	{"struct.go"},
 	{"maps.go"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gopkg.in/inf.v0"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +68,8 @@ func packs(t *testing.T, in reflect.Value) (ok bool) {
 	return true
 }
 
-// identical reports whether two values are equal to the bit: nil is not empty, zero is not zero
-// with a sign, and what is not a number is itself.
+// identical reports whether two values are equal to the bit, in exported fields and others: nil is
+// not empty, zero is not zero with a sign, and what is not a number is itself.
 func identical(a, b reflect.Value) bool {
 	if a.IsValid() != b.IsValid() {
 		return false
@@ -77,13 +78,8 @@ func identical(a, b reflect.Value) bool {
 	} else if a.Type() != b.Type() {
 		return false
 	}
-	switch a.Type() {
-	case reflect.TypeFor[time.Time]():
-		at, bt := a.Interface().(time.Time), b.Interface().(time.Time)
-		return at.Equal(bt) && at.Location() == bt.Location()
-	case reflect.TypeFor[resource.Quantity]():
-		aq, bq := a.Interface().(resource.Quantity), b.Interface().(resource.Quantity)
-		return aq.Cmp(bq) == 0 && aq.Format == bq.Format && aq.String() == bq.String()
+	if a.Type() == reflect.TypeFor[*time.Location]() {
+		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && identical(a.Elem(), b.Elem())
 	}
 	switch a.Kind() {
 	case reflect.Float32:
@@ -144,6 +140,30 @@ next:
 	return len(left) == 0
 }
 
+// forms are quantities as a user may write them. Some are in no canonical form, and some equal
+// others.
+var forms = []string{
+	"0", "0m", "0.0", "00", "-0", "+1", "1", "1.0", "1.000", "0.5", ".5", "5e-1", "500m", "1000m", "1500m", "1e3", "1E3", "1000", "1k", "1024", "1024Mi", "1Gi", "0.5Gi", "1.5Gi", "8Gi", "128Mi",
+	"1n", "0.1n", "0.000000001", "12e6", "9Ei", "8Ei", "-3", "-0.5", "123456789012345678901234567890", "-1.5Ti", "0.1", "100m", "0.100", "1e-9", "1u", "3E", "1000Ki", "1024Ki",
+}
+
+// quantities returns a quantity of each form, as a decoder makes it or after String was called.
+func quantities(printed bool) map[string]resource.Quantity {
+	all := map[string]resource.Quantity{}
+	for _, form := range forms {
+		q := resource.MustParse(form)
+		if printed {
+			_ = q.String()
+		}
+		all[form] = q
+	}
+	return all
+}
+
+func decimal(unscaled int64, scale inf.Scale) *resource.Quantity {
+	return resource.NewDecimalQuantity(*inf.NewDec(unscaled, scale), resource.DecimalSI)
+}
+
 // What a Go type can hold and JSON cannot say, or not often.
 func TestOddValues(t *testing.T) {
 	nan, minus := math.NaN(), math.Copysign(0, -1)
@@ -153,6 +173,10 @@ func TestOddValues(t *testing.T) {
 		deep = map[string]any{"deeper": []any{deep}}
 	}
 	zone := time.FixedZone("elsewhere", 3600)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cycle := &ring{}
 	cycle.Next = cycle
 	around := map[string]any{}
@@ -225,21 +249,27 @@ func TestOddValues(t *testing.T) {
 		"deep":                               {[]any{deep}, true},
 		"too deep":                           {[]any{bottomless}, false},
 		"a huge string":                      {[]string{strings.Repeat("a huge string ", 1<<18), strings.Repeat("a huge string ", 1<<18)}, true},
-		"times":                              {[]time.Time{{}, time.Unix(1, 2), time.Unix(-1, 0).UTC(), time.Now(), time.Date(-5000, 1, 1, 0, 0, 0, 7, time.UTC)}, true},
-		"a time elsewhere":                   {[]metav1.Time{{Time: time.Now().In(zone)}}, false},
-		"micro times":                        {[]*metav1.MicroTime{{}, nil, new(metav1.NowMicro())}, true},
-		"durations":                          {[]metav1.Duration{{Duration: -1}, {}}, true},
+		"times":                              {[]time.Time{{}, time.Unix(1, 2), time.Unix(-1, 0).UTC(), time.Date(-5000, 1, 1, 0, 0, 0, 7, time.UTC), time.Unix(math.MaxInt64, 0)}, true},
+		"times with an offset": {[]time.Time{
+			time.Unix(1, 2).In(time.FixedZone("", 3600)), time.Unix(1, 2).In(time.FixedZone("", -20700)), time.Unix(1, 2).In(time.FixedZone("", 1)), time.Unix(1, 2).In(time.FixedZone("", 0)),
+			time.Unix(1, 0).In(zone), (time.Time{}).In(zone), time.Unix(1, 0).In(time.FixedZone("UTC", 0)), time.Unix(1, 0).In(time.FixedZone("", 90000)),
+		}, true},
+		"a time in Berlin":  {[]metav1.Time{metav1.NewTime(time.Unix(1, 0).In(berlin))}, false},
+		"a time of a clock": {[]metav1.Time{metav1.Now()}, false},
+		"micro times":       {[]*metav1.MicroTime{{}, nil, new(metav1.NewMicroTime(time.Unix(1, 234567000)))}, true},
+		"durations":         {[]metav1.Duration{{Duration: -1}, {}}, true},
 		"quantities": {[]resource.Quantity{
 			{}, resource.MustParse("0"), resource.MustParse("0Gi"), resource.MustParse("1e3"), resource.MustParse("1E"), resource.MustParse("-1.5Gi"), resource.MustParse("100m"),
 			resource.MustParse("123456789012345678901234567890"), resource.MustParse("0.000000001"), *resource.NewQuantity(5, resource.BinarySI), *resource.NewMilliQuantity(1, resource.DecimalExponent),
-			{Format: resource.BinarySI}, {Format: "other"},
+			{Format: resource.BinarySI}, {Format: "other"}, *decimal(0, 0), *decimal(-5, 3), *decimal(math.MaxInt64, -9),
 		}, true},
-		"quantities by name":  {map[string]*resource.Quantity{"a": new(resource.MustParse("1")), "b": nil, "c": {}}, true},
-		"numbers or strings":  {[]intstr.IntOrString{{}, intstr.FromInt32(-1), intstr.FromString("80%"), {Type: 7, IntVal: 1, StrVal: "both"}}, true},
-		"raw":                 {[]runtime.RawExtension{{}, {Raw: []byte{}}, {Raw: []byte(`{"kind":"A"}`)}}, true},
-		"raw, with an object": {[]runtime.RawExtension{{Object: &corev1.Pod{}}}, false},
-		"fields":              {[]*metav1.FieldsV1{nil, {}, empty, metav1.NewFieldsV1(`{"f:a":{}}`), metav1.NewFieldsV1(`"k:{"k:{`), metav1.NewFieldsV1("\xff")}, true},
-		"not UTF-8":           {map[string]string{"\xff\xfe": "\x00\xff a text to share"}, true},
+		"quantities of any form": {[]map[string]resource.Quantity{quantities(false), quantities(true)}, true},
+		"quantities by name":     {map[string]*resource.Quantity{"a": new(resource.MustParse("1")), "b": nil, "c": {}}, true},
+		"numbers or strings":     {[]intstr.IntOrString{{}, intstr.FromInt32(-1), intstr.FromString("80%"), {Type: 7, IntVal: 1, StrVal: "both"}}, true},
+		"raw":                    {[]runtime.RawExtension{{}, {Raw: []byte{}}, {Raw: []byte(`{"kind":"A"}`)}}, true},
+		"raw, with an object":    {[]runtime.RawExtension{{Object: &corev1.Pod{}}}, false},
+		"fields":                 {[]*metav1.FieldsV1{nil, {}, empty, metav1.NewFieldsV1(`{"f:a":{}}`), metav1.NewFieldsV1(`"k:{"k:{`), metav1.NewFieldsV1("\xff")}, true},
+		"not UTF-8":              {map[string]string{"\xff\xfe": "\x00\xff a text to share"}, true},
 		"all numbers": {struct {
 			A int8
 			B int16
@@ -307,10 +337,10 @@ func (m maker) fill(v reflect.Value, depth int) {
 	}
 	switch v.Type() {
 	case reflect.TypeFor[metav1.Time]():
-		v.Set(reflect.ValueOf([]metav1.Time{metav1.Unix(m.Int64N(1e10), 0), metav1.Now(), {Time: time.Unix(m.Int64N(9), 0).UTC()}}[m.IntN(3)]))
+		v.Set(reflect.ValueOf([]metav1.Time{metav1.Unix(m.Int64N(1e10), 0), metav1.Unix(m.Int64N(1e10), m.Int64N(1e9)), {Time: time.Unix(m.Int64N(9), 0).UTC()}, {Time: time.Unix(m.Int64N(9), 0).In(time.FixedZone("", m.IntN(9)*900))}}[m.IntN(4)]))
 		return
 	case reflect.TypeFor[resource.Quantity]():
-		v.Set(reflect.ValueOf(resource.MustParse(fmt.Sprint(m.IntN(3000), []string{"", "m", "Ki", "e3", "G"}[m.IntN(5)]))))
+		v.Set(reflect.ValueOf(resource.MustParse([]string{fmt.Sprint(m.IntN(3000), []string{"", "m", "Ki", "e3", "G"}[m.IntN(5)]), forms[m.IntN(len(forms))]}[m.IntN(2)])))
 		return
 	case reflect.TypeFor[any]():
 		v.Set(reflect.ValueOf([]any{"a text to share", int64(m.IntN(9)), m.float(), true, []any{"a", nil}, map[string]any{"a": m.float()}, map[string]any{}, 1}[m.IntN(8)]))

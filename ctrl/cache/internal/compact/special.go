@@ -1,27 +1,45 @@
 package compact
 
 import (
+	"reflect"
 	"strings"
 	"time"
 	"unsafe"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// timeCodec packs times in UTC or local time, without their monotonic part.
+// timeCodec packs times in UTC, in local time and in zones that are only a name and an offset, which
+// is what decoders make of an offset.
 //
 // Unsafe: the methods rely on the contract of codec.
 type timeCodec struct{ plain }
 
+const (
+	timeUTC byte = iota
+	timeLocal
+	timeOffset
+)
+
+// encode fails for times of other zones, and for those with a monotonic clock reading, which only
+// the process that took them has.
 func (timeCodec) encode(e *encoder, p unsafe.Pointer) {
 	t := *(*time.Time)(p)
 	switch t.Location() {
 	case time.UTC:
-		e.byte(0)
+		e.byte(timeUTC)
 	case time.Local:
-		e.byte(1)
+		e.byte(timeLocal)
 	default:
+		name, offset := t.Zone()
+		if !reflect.DeepEqual(t.Location(), time.FixedZone(name, offset)) {
+			e.fail()
+		}
+		e.byte(timeOffset)
+		e.string(name)
+		e.int(int64(offset))
+	}
+	if t != t.Round(0) {
 		e.fail()
 	}
 	e.int(t.Unix())
@@ -29,84 +47,15 @@ func (timeCodec) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (timeCodec) decode(d *decoder, p unsafe.Pointer) {
-	local := d.bool()
-	t := time.Unix(d.int(), int64(d.uint()))
-	if !local {
-		t = t.UTC()
+	zone := time.UTC
+	switch d.byte() {
+	case timeLocal:
+		zone = time.Local
+	case timeOffset:
+		name := d.string()
+		zone = time.FixedZone(name, int(d.int()))
 	}
-	*(*time.Time)(p) = t
-}
-
-// quantityCodec packs quantities as their text and, if that implies another one, their format.
-//
-// Unsafe: the methods rely on the contract of codec.
-type quantityCodec struct{}
-
-const (
-	quantityZero byte = iota
-	quantityText
-	quantityFormat
-)
-
-func (quantityCodec) encode(e *encoder, p unsafe.Pointer) {
-	encoding := e.quantity(*(*resource.Quantity)(p))
-	e.byte(encoding.kind)
-	switch encoding.kind {
-	case quantityText:
-		e.string(encoding.text)
-	case quantityFormat:
-		e.string(encoding.text)
-		e.string(encoding.format)
-	}
-}
-
-// maxQuantities is how many encodings of quantities are cached.
-const maxQuantities = 1024
-
-// quantity returns how a quantity is encoded. It fails if its text does not say all of it.
-func (e *encoder) quantity(q resource.Quantity) quantityEncoding {
-	if q == (resource.Quantity{}) {
-		return quantityEncoding{kind: quantityZero}
-	}
-	if encoding, ok := e.quantities[q]; ok {
-		return encoding
-	}
-	key := q // String changes q
-	encoding := quantityEncoding{kind: quantityText, text: q.String()}
-	parsed, err := resource.ParseQuantity(encoding.text)
-	if err != nil || parsed.Cmp(q) != 0 {
-		e.fail()
-		return encoding
-	}
-	if parsed.Format != q.Format {
-		encoding.kind, encoding.format = quantityFormat, string(q.Format)
-	}
-	// One that refers to a big number has another key each time.
-	if key.DeepCopy() == key {
-		if e.quantities == nil || len(e.quantities) == maxQuantities {
-			e.quantities = map[resource.Quantity]quantityEncoding{}
-		}
-		e.quantities[key] = encoding
-	}
-	return encoding
-}
-
-func (quantityCodec) decode(d *decoder, p unsafe.Pointer) {
-	kind := d.byte()
-	if kind == quantityZero {
-		return
-	}
-	// It was parsed before.
-	q, _ := resource.ParseQuantity(d.string())
-	if kind == quantityFormat {
-		q.Format = resource.Format(d.string())
-	}
-	*(*resource.Quantity)(p) = q
-}
-
-func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
-	q := (*resource.Quantity)(p)
-	*q = q.DeepCopy()
+	*(*time.Time)(p) = time.Unix(d.int(), int64(d.uint())).In(zone)
 }
 
 // fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a
