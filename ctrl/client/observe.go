@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/internal/overlay"
@@ -110,12 +110,39 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 	u := &unstructured.Unstructured{}
 	if own, ok := body.(*unstructuredApplyConfiguration); ok {
 		u = own.Unstructured
-	} else if typed, err := c.scheme.New(*kind); err == nil && json.Unmarshal(data, typed) == nil {
+	} else if typed, err := c.decodeTyped(t, *kind, data); err == nil {
 		return &response{kind: *kind, decoded: typed}, nil
 	} else if err := u.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
 	return &response{kind: *kind, decoded: u}, nil
+}
+
+// decodeTyped decodes the JSON of an object into a Go value. The target itself gets the form in
+// which a watch of the kind is decoded: protobuf has no empty lists, for example, and JSON has.
+func (c *client) decodeTyped(t target, kind schema.GroupVersionKind, data []byte) (runtime.Object, error) {
+	obj, err := c.scheme.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, obj); err != nil {
+		return nil, err
+	}
+	if !t.holds(kind) {
+		return obj, nil
+	}
+	r, err := c.resource(resourceKey{gvk: kind, representation: representation.Typed})
+	if err != nil || !r.protobuf {
+		return obj, err
+	}
+	data, err = obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = c.scheme.New(kind); err != nil {
+		return nil, err
+	}
+	return obj, obj.(interface{ Unmarshal([]byte) error }).Unmarshal(data)
 }
 
 // deleted notifies of the deletion of obj. The response is the object if it is terminating or, for

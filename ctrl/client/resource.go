@@ -26,6 +26,8 @@ type resource struct {
 	rest       rest.Interface
 	name       string
 	namespaced bool
+	// protobuf is set if the server is asked for protobuf.
+	protobuf bool
 }
 
 // resourceKey identifies a resource: by the kind of its objects and how they are encoded.
@@ -98,6 +100,7 @@ func (c *client) resource(key resourceKey) (*resource, error) {
 		cfg.ContentType = runtime.ContentTypeJSON // of a request; the Accept header is set by each
 		cfg.NegotiatedSerializer = metadataSerializer{metainternalversionscheme.Codecs.WithoutConversion(), gvk}
 	}
+	r.protobuf = cfg.ContentType == runtime.ContentTypeProtobuf
 	cfg.NegotiatedSerializer = responseSerializer{cfg.NegotiatedSerializer}
 	if r.rest, err = rest.RESTClientForConfigAndClient(cfg, c.http); err != nil {
 		return nil, err
