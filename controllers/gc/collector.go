@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -187,24 +186,19 @@ func (c *collector) takeDeferred() []types.UID {
 	return uids
 }
 
-// newNode returns a node with a copy of the metadata of an object, whose strings are parts of it.
+// newNode returns a node with a copy of the metadata of an object.
 func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *node {
 	n := &node{
-		uid:             types.UID(strings.Clone(string(m.UID))),
+		uid:             m.UID,
 		kind:            kind,
-		namespace:       strings.Clone(m.Namespace),
-		name:            strings.Clone(m.Name),
-		resourceVersion: strings.Clone(m.ResourceVersion),
+		namespace:       m.Namespace,
+		name:            m.Name,
+		resourceVersion: m.ResourceVersion,
 		beingDeleted:    m.DeletionTimestamp != nil,
+		finalizers:      slices.Clone(m.Finalizers),
 	}
 	for i := range m.OwnerReferences {
-		ref := m.OwnerReferences[i].DeepCopy()
-		ref.APIVersion, ref.Kind, ref.Name = strings.Clone(ref.APIVersion), strings.Clone(ref.Kind), strings.Clone(ref.Name)
-		ref.UID = types.UID(strings.Clone(string(ref.UID)))
-		n.ownerReferences = append(n.ownerReferences, *ref)
-	}
-	for _, finalizer := range m.Finalizers {
-		n.finalizers = append(n.finalizers, strings.Clone(finalizer))
+		n.ownerReferences = append(n.ownerReferences, *m.OwnerReferences[i].DeepCopy())
 	}
 	return n
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -177,8 +176,8 @@ func schedulesTheSame(a, b *corev1.Node) bool {
 func (s *state) node(name string) *nodeInfo {
 	n := s.nodes[name]
 	if n == nil {
-		n = &nodeInfo{name: strings.Clone(name), used: quantities{}}
-		s.nodes[n.name] = n
+		n = &nodeInfo{name: name, used: quantities{}}
+		s.nodes[name] = n
 	}
 	return n
 }
@@ -195,7 +194,7 @@ func (s *state) addToNode(pod types.UID, p podInfo) {
 	if s.removeFromNode(pod) {
 		s.nodes[p.node.name] = p.node // in case the pod was the last one of the node
 	}
-	s.pods[types.UID(strings.Clone(string(pod)))] = p
+	s.pods[pod] = p
 	p.node.pods++
 	for _, need := range p.needs {
 		p.node.used[need.name] += need.amount

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -60,10 +59,9 @@ func (s *Selectors) set(owner client.Object, selector labels.Selector) {
 			delete(s.byNamespace, namespace)
 		}
 	case owners == nil:
-		// The strings of an object are parts of a larger one.
-		s.byNamespace[strings.Clone(namespace)] = map[string]labels.Selector{strings.Clone(name): selector}
+		s.byNamespace[namespace] = map[string]labels.Selector{name: selector}
 	default:
-		owners[strings.Clone(name)] = selector
+		owners[name] = selector
 	}
 }
 

@@ -23,7 +23,7 @@ type admission struct {
 const (
 	// stringCost and subtreeCost are what an entry of a string and of a subtree cost beside their
 	// text; tokenCost is what a value takes to refer to an entry.
-	stringCost, subtreeCost, tokenCost = 90, 140, 3
+	stringCost, subtreeCost, tokenCost = 90, 172, 3
 	// Strings shorter than minString and subtrees smaller than minSubtree are never interned.
 	minString, minSubtree = 3, 8
 	// The debt may be baseDebt bytes and one byte for every debtShare bytes of values. The base
@@ -185,7 +185,8 @@ func (a *admission) equals(e *encoder, mark int, packed Value) bool {
 	m := &e.marks[mark]
 	d := decoder{entries: a.table.Current()}
 	d.open(packed)
-	tokens, end := d.data, d.text
+	tokens := d.data
+	_, _, end := packed.sections()
 	d.subtree() // its own token
 	from := m.data
 	for i := mark + 1; i < m.end; {

@@ -100,10 +100,14 @@ func BenchmarkFill(b *testing.B) {
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	p, values := packed(pods())
+	all := pods()
+	p, values := packed(all)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		unpack(p.View(), values[scattered(n)], new(corev1.Pod))
+		at := scattered(n)
+		u := p.View().Unpacker()
+		u.Unpack(values[at], given(all[at]), TypeOf(reflect.TypeFor[corev1.Pod]()), reflect.ValueOf(new(corev1.Pod)).Elem())
+		u.Close()
 	}
 }
 
@@ -115,10 +119,17 @@ func packed(all []*corev1.Pod) (*Packer, []Value) {
 	return p, values
 }
 
+// packOne packs a pod as the store does.
 func packOne(p *Packer, in *corev1.Pod) Value {
-	v, _ := p.Pack([]string{string(in.UID)}, TypeOf(reflect.TypeFor[corev1.Pod]()), in)
+	header := []string{string(in.UID), in.ResourceVersion}
+	for key, value := range in.Labels {
+		header = append(header, key, value)
+	}
+	v, _ := p.Pack(given(in), header, TypeOf(reflect.TypeFor[corev1.Pod]()), in)
 	return v
 }
+
+func given(in *corev1.Pod) []string { return []string{in.Namespace, in.Name} }
 
 var copied *corev1.Pod
 

@@ -8,8 +8,9 @@
 // that many values share there is a Go value too, the prototype, so unpacking copies it in a few
 // moves. Only what is worth its cost is interned, so values of which there are a few of a kind take
 // no more than if each was the only one. Unpacking makes a value that only the caller refers to. It
-// allocates no strings: they are immutable, and so are shared. So is the text of managed fields,
-// which apimachinery replaces and never writes into.
+// allocates no strings: they are immutable, and so are shared, and kept in memory in small parts, so
+// that a string that a reader keeps does not keep the whole value. The text of managed fields is
+// shared too, which apimachinery replaces and never writes into.
 //
 // What is unpacked is equal to what was packed, in every field, also in those that are not exported,
 // down to the difference between nil and empty and to the bits of NaNs. So a program that compares

@@ -51,7 +51,7 @@ const often = 40
 // pack packs what stands for an object of its own.
 func pack[T any](p *Packer, in *T) (Value, bool) {
 	p.owner++
-	return p.Pack(nil, TypeOf(reflect.TypeFor[T]()), in)
+	return p.Pack(nil, nil, TypeOf(reflect.TypeFor[T]()), in)
 }
 
 func unpack[T any](w *View, v Value, out *T) {
@@ -61,7 +61,7 @@ func unpack[T any](w *View, v Value, out *T) {
 func unpackInto(w *View, v Value, out reflect.Value) {
 	u := w.Unpacker()
 	defer u.Close()
-	u.Unpack(v, TypeOf(out.Type().Elem()), out.Elem())
+	u.Unpack(v, nil, TypeOf(out.Type().Elem()), out.Elem())
 }
 
 // equal compares as deeply as it goes: nil is not empty, and equal quantities in two forms are not
@@ -92,7 +92,7 @@ func TestEveryKind(t *testing.T) {
 			in, out := reflect.New(typ), reflect.New(typ)
 			f.Fill(in.Interface())
 			header := []string{"a", "", typ.String()}
-			v, ok := p.Pack(header, TypeOf(typ), in.Interface())
+			v, ok := p.Pack(nil, header, TypeOf(typ), in.Interface())
 			if !ok {
 				t.Errorf("%s is not packed", typ)
 				break
@@ -125,7 +125,7 @@ func TestShared(t *testing.T) {
 		}
 		var v Value
 		for n := range often {
-			v, _ = p.Pack([]string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
+			v, _ = p.Pack(nil, []string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
 		}
 		for range 3 {
 			out := reflect.New(typ)
@@ -226,7 +226,7 @@ func FuzzObjects(f *testing.F) {
 		typ := reflect.TypeOf(in).Elem()
 		for range often {
 			n++
-			v, ok := p.Pack([]string{strconv.Itoa(n)}, TypeOf(typ), in)
+			v, ok := p.Pack(nil, []string{strconv.Itoa(n)}, TypeOf(typ), in)
 			if !ok {
 				return
 			}
@@ -297,7 +297,7 @@ func TestRefused(t *testing.T) {
 	} {
 		p := NewPacker()
 		for range 3 {
-			if _, ok := p.Pack([]string{"a", "b"}, TypeOf(reflect.TypeFor[odd]()), &in); ok {
+			if _, ok := p.Pack(nil, []string{"a", "b"}, TypeOf(reflect.TypeFor[odd]()), &in); ok {
 				t.Fatalf("%v is packed", in)
 			}
 		}
@@ -328,7 +328,7 @@ func TestOneObject(t *testing.T) {
 	p := NewPacker()
 	for n := range 10 {
 		in := object{A: "always the same", Part: &piece{Text: "a part that is long enough to be shared"}, B: fmt.Sprint(n)}
-		v, _ := p.Pack([]string{"its name"}, TypeOf(reflect.TypeFor[object]()), &in)
+		v, _ := p.Pack(nil, []string{"its name"}, TypeOf(reflect.TypeFor[object]()), &in)
 		p.Release(v)
 	}
 	if n := p.table.Stats().IDs; n > 0 {
@@ -422,7 +422,7 @@ func TestReadersWhilePacking(t *testing.T) {
 				for n := range often {
 					var out corev1.Pod
 					u := w.Unpacker()
-					u.Unpack(values[n], typ, reflect.ValueOf(&out).Elem())
+					u.Unpack(values[n], nil, typ, reflect.ValueOf(&out).Elem())
 					u.Close()
 					if !equality.Semantic.DeepEqual(&out, want) {
 						t.Error("a pod was unpacked as another one")
@@ -432,7 +432,7 @@ func TestReadersWhilePacking(t *testing.T) {
 		})
 	}
 	for n := range values {
-		values[n], _ = p.Pack([]string{fmt.Sprint(n)}, typ, pod(0))
+		values[n], _ = p.Pack(nil, []string{fmt.Sprint(n)}, typ, pod(0))
 		if n >= often {
 			views <- p.View()
 		}

@@ -15,6 +15,8 @@ import (
 type decoder struct {
 	entries []entry
 	arena   arena.Arena
+	// headers are the strings that are given and those of the header.
+	headers []string
 	cursor
 }
 
@@ -47,19 +49,36 @@ type unaliaser interface {
 	unalias(*decoder, unsafe.Pointer)
 }
 
-// cursor is a position in a value: the offsets of the next token, of the next data, of the value's
-// text and of the next inline string there.
+// cursor is a position in a value: the offsets of the next token and of the next data, the text or
+// the piece of it that the next inline string is in, and the offset of that string there.
 type cursor struct {
-	code             string
-	token, data      int
-	text, nextInline int
+	code        string
+	token, data int
+	text        string
+	next        int
+	// apart is that of the value, and piece the number of the piece.
+	apart *apart
+	piece int
 }
 
-// open begins to read a value.
+// open begins to read a value, after its header.
 func (d *decoder) open(v Value) {
-	d.code = v.code
-	d.token, d.data, d.text = v.sections()
-	d.nextInline = d.text
+	tokens, data, text := v.sections()
+	d.cursor = cursor{code: v.code, token: tokens, data: data, text: v.code[text:], apart: v.apart}
+	if v.apart != nil {
+		d.text = v.apart.pieces[0]
+	}
+}
+
+// header reads the header of a value that was just opened. It adds the strings to those that are
+// given.
+func (d *decoder) header(v Value) {
+	text := d.text
+	d.text = v.head
+	for range d.uint() {
+		d.headers = append(d.headers, d.string())
+	}
+	d.text, d.next = text, 0
 }
 
 func (d *decoder) byte() byte {
@@ -104,28 +123,31 @@ func (d *decoder) string() string {
 	x := int(token >> tokenBits)
 	switch token & tokenMask {
 	case tokenInline:
-		from := d.nextInline
-		d.nextInline += x
-		return d.code[from:d.nextInline]
+		return d.inline(x)
 	case tokenInterned:
 		return d.entries[x].Text
+	case tokenHeader:
+		return d.headers[x]
 	default:
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
-		return d.code[d.text+x : d.text+x+int(length)]
+		if d.apart != nil {
+			piece := d.apart.pieces[x/maxPiece]
+			return piece[x%maxPiece:][:length]
+		}
+		return d.text[x:][:length]
 	}
 }
 
-// skipString reads past a string.
-func (d *decoder) skipString() {
-	var token uint64
-	token, d.token = uvarint(d.code, d.token)
-	switch token & tokenMask {
-	case tokenInline:
-		d.nextInline += int(token >> tokenBits)
-	case tokenRepeat:
-		_, d.token = uvarint(d.code, d.token)
+// inline reads a string of the text.
+func (d *decoder) inline(length int) string {
+	from := d.next
+	if from+length > len(d.text) {
+		d.piece++
+		d.text, from = d.apart.pieces[d.piece], 0
 	}
+	d.next = from + length
+	return d.text[from:d.next]
 }
 
 // enter begins to read a subtree that was packed by itself, leave continues after it.

@@ -29,18 +29,24 @@ func TestFormat(t *testing.T) {
 			TerminationGracePeriodSeconds: new(int64(30)),
 		},
 	}
+	given := []string{"shop", "web-0"}
 	header, typ := []string{"u-17", "42", "app", "web"}, TypeOf(reflect.TypeFor[corev1.Pod]())
 	check := func(want string) {
 		t.Helper()
-		v, ok := p.Pack(header, typ, in)
+		v, ok := p.Pack(given, header, typ, in)
 		if !ok {
 			t.Fatal("the pod is not packed")
 		}
 		if got := hex.EncodeToString([]byte(v.code)); got != want {
 			t.Errorf("the pod is packed as\n%s\nFORMAT.md says\n%s", got, want)
 		}
+		if v.head != "u-1742appweb" || v.apart != nil {
+			t.Errorf("the head is %q, and apart are %v", v.head, v.apart)
+		}
 		var out corev1.Pod
-		unpack(p.View(), v, &out)
+		u := p.View().Unpacker()
+		defer u.Close()
+		u.Unpack(v, given, typ, reflect.ValueOf(&out).Elem())
 		equal(t, &out, in)
 	}
 	want := example(t)
@@ -54,9 +60,9 @@ func TestFormat(t *testing.T) {
 		codec: e.marks[containers].codec, packed: p.packSubtree(e, containers), threshold: 1 << 20,
 	}}, 0, 0)
 	p.reset()
-	want = strings.Replace(want, "00260301", "05", 1)
+	want = strings.Replace(want, "001701", "05", 1)
 	want = strings.Replace(want, "1402010200", "14", 1)
-	check(strings.Replace(want, "1310", "100c", 1))
+	check(strings.Replace(want, "0e10", "0c0c", 1))
 }
 
 // example returns the bytes in FORMAT.md: the pairs of hex digits at the beginning of each line of

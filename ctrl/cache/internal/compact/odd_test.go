@@ -48,7 +48,7 @@ func packs(t *testing.T, in reflect.Value) (ok bool) {
 	t.Helper()
 	p, typ := NewPacker(), in.Type().Elem()
 	for n := range often {
-		v, ok := p.Pack([]string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
+		v, ok := p.Pack(nil, []string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
 		if !ok {
 			unused(t, p)
 			return false

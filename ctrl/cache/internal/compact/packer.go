@@ -24,16 +24,18 @@ func NewPacker() *Packer {
 			seed:   maphash.MakeSeed(),
 			sketch: make(frequencySketch, minCounters),
 		},
-		writer: writer{offsets: map[uint64]int{}},
+		writer: writer{places: map[uint64]int{}},
 		view:   &View{},
 	}
 }
 
 // Pack packs the value of a type that a pointer points to, and before it a header of a few strings,
-// which can be read without the rest. The first one identifies the object: what one object has in
-// common with what it was before is not worth interning. Pack returns false if the value cannot be
-// packed. What the value shares stays interned until Release.
-func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
+// which can be read without the rest, and which readers may keep: what they read of the value and is
+// equal to a string of the header, or to one that is given, does not keep the value in memory. The
+// given strings are not packed; Unpack needs them again. The first string of the header identifies
+// the object: what one object has in common with what it was before is not worth interning. Pack
+// returns false if the value cannot be packed. What the value shares stays interned until Release.
+func (p *Packer) Pack(given, header []string, t Type, ptr any) (Value, bool) {
 	defer p.reset()
 	if !p.encode(header, t, reflect.ValueOf(ptr).UnsafePointer()) {
 		return Value{}, false
@@ -41,8 +43,10 @@ func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 	if len(header) > 0 {
 		p.owner = uint8(maphash.String(p.seed, header[0]))
 	}
-	e := &p.encoder
-	v := p.writer.write(&p.admission, e, 0, len(e.marks), 0, len(e.data))
+	e, w := &p.encoder, &p.writer
+	w.give(&p.admission, given)
+	w.writeHeader(&p.admission, e.marks[:len(header)])
+	v := w.write(&p.admission, e, len(header), len(e.marks), 0, len(e.data))
 	p.added(v)
 	return v, true
 }

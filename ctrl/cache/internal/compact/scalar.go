@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"slices"
 	"unsafe"
 )
 
@@ -67,15 +68,17 @@ func (bytesCodec) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
+// decode makes bytes that are in memory alone, as programs keep secrets for long.
 func (bytesCodec) decode(d *decoder, p unsafe.Pointer) {
 	if d.bool() {
 		s := d.string()
-		*(*[]byte)(p) = append(d.arena.Bytes(len(s)), s...)
+		d.arena.Allocated += len(s)
+		*(*[]byte)(p) = slices.Clip([]byte(s))
 	}
 }
 
 func (bytesCodec) unalias(d *decoder, p unsafe.Pointer) {
-	if b := *(*[]byte)(p); b != nil {
-		*(*[]byte)(p) = append(d.arena.Bytes(len(b)), b...)
-	}
+	b := *(*[]byte)(p)
+	d.arena.Allocated += len(b)
+	*(*[]byte)(p) = slices.Clip(slices.Clone(b))
 }

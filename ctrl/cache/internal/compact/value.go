@@ -6,25 +6,108 @@ import (
 )
 
 // Value is a packed value. The zero Value holds nothing. FORMAT.md describes the bytes.
-type Value struct{ code string }
+//
+// A string that is read refers to the memory that it is kept in, which stays as long as the string
+// does. So what readers keep for long is apart from the rest: the strings of the header have a
+// memory of their own, and the text of a large value is in pieces.
+type Value struct {
+	code string
+	// head is the text of the header.
+	head string
+	// apart is set if the text is not in code.
+	apart *apart
+}
+
+// apart is what a large value does not have in its code.
+type apart struct {
+	// pieces are the text. A string is in one piece; one that is longer than maxPiece is a piece of
+	// its own.
+	pieces []string
+}
+
+const (
+	// maxPiece is how many bytes of text are kept together in a large value, and maxSmall how many
+	// bytes a value has at most that is not large.
+	maxPiece, maxSmall = 1 << 10, 2 << 10
+	// apartCost and pieceCost are about how many bytes a large value and each piece take beside the
+	// text.
+	apartCost, pieceCost = 48, 32
+)
 
 // IsZero reports whether the value holds nothing.
 func (v Value) IsZero() bool { return v.code == "" }
 
 // Size returns how many bytes the value takes, without what it shares.
-func (v Value) Size() int { return len(v.code) }
+func (v Value) Size() int {
+	size := len(v.code) + len(v.head)
+	if v.apart != nil {
+		size += apartCost
+		for _, piece := range v.apart.pieces {
+			size += len(piece) + pieceCost
+		}
+	}
+	return size
+}
 
-// newValue puts the sections of a value together.
+// sections are what a value is put together from.
+type sections struct {
+	tokens, data, head, text []byte
+	// cuts are the offsets in the text at which its pieces but the first one begin.
+	cuts []int
+}
+
+// value puts the sections of a value together.
 //
 // Unsafe: nobody writes to code any more once it is a string.
-func newValue(tokens, data, text []byte) Value {
-	code := make([]byte, 0, 2*binary.MaxVarintLen32+len(tokens)+len(data)+len(text))
-	code = binary.AppendUvarint(code, uint64(len(tokens)))
-	code = binary.AppendUvarint(code, uint64(len(data)))
-	code = append(code, tokens...)
-	code = append(code, data...)
+func (s *sections) value() Value {
+	text := s.text
+	var a *apart
+	if len(s.cuts) > 0 || len(s.tokens)+len(s.data)+len(s.text) > maxSmall {
+		a, text = &apart{s.pieces()}, nil
+	}
+	code := make([]byte, 0, 2*binary.MaxVarintLen32+len(s.tokens)+len(s.data)+len(text))
+	code = binary.AppendUvarint(code, uint64(len(s.tokens)))
+	code = binary.AppendUvarint(code, uint64(len(s.data)))
+	code = append(code, s.tokens...)
+	code = append(code, s.data...)
 	code = append(code, text...)
-	return Value{unsafe.String(unsafe.SliceData(code), len(code))}
+	return Value{unsafe.String(unsafe.SliceData(code), len(code)), string(s.head), a}
+}
+
+// pieces returns the text in pieces.
+func (s *sections) pieces() []string {
+	pieces := make([]string, 0, len(s.cuts)+1)
+	from := 0
+	for _, to := range s.cuts {
+		pieces = append(pieces, string(s.text[from:to]))
+		from = to
+	}
+	return append(pieces, string(s.text[from:]))
+}
+
+// appendText adds a string to the text and returns its offset. Pieces begin at multiples of
+// maxPiece.
+func (s *sections) appendText(text string) (offset int) {
+	from := 0
+	if n := len(s.cuts); n > 0 {
+		from = s.cuts[n-1]
+	}
+	if len(s.text) > from && len(s.text)-from+len(text) > maxPiece {
+		from = len(s.text)
+		s.cuts = append(s.cuts, from)
+	}
+	offset = len(s.cuts)*maxPiece + len(s.text) - from
+	s.text = append(s.text, text...)
+	return offset
+}
+
+// textAt returns the text of a length at an offset that appendText has returned, or less if there is
+// less.
+func (s *sections) textAt(offset, length int) []byte {
+	if cut := offset / maxPiece; cut > 0 {
+		offset = s.cuts[cut-1] + offset%maxPiece
+	}
+	return s.text[offset:min(offset+length, len(s.text))]
 }
 
 // sections returns where the tokens, the data and the text begin.
@@ -34,16 +117,17 @@ func (v Value) sections() (tokens, data, text int) {
 	return at, at + int(n), at + int(n) + int(m)
 }
 
-// A token is one of three: the ID of an entry of the intern table; or the length of a string that
+// A token is one of four: the ID of an entry of the intern table; or the length of a string that
 // comes next in the value's own text; or, if the string came there before, its offset there, and a
-// number that is its length follows. A subtree that is not interned has the token of an empty
-// string, and its content follows.
+// number that is its length follows; or the number of a string that is given or in the header. A
+// subtree that is not interned has the token of an empty string, and its content follows.
 const (
 	tokenBits     = 2
 	tokenMask     = 1<<tokenBits - 1
 	tokenInline   = 0
 	tokenInterned = 1
 	tokenRepeat   = 2
+	tokenHeader   = 3
 )
 
 func appendToken(tokens []byte, kind, x uint64) []byte {

@@ -24,19 +24,22 @@ func (w *View) Unpacker() *Unpacker {
 
 // Close ends the use of an unpacker.
 func (u *Unpacker) Close() {
-	u.decoder.entries, u.decoder.code = nil, ""
+	d := &u.decoder
+	d.entries, d.cursor = nil, cursor{}
+	clear(d.headers)
+	d.headers = d.headers[:0]
 	unpackers.Put(u)
 }
 
-// Unpack unpacks a value into a variable, which is zero and of the type that was packed.
+// Unpack unpacks a value into a variable, which is zero and of the type that was packed. The given
+// strings are equal to those that Pack was given.
 //
 // Unsafe: into is of the type t, which the value was packed as.
-func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
+func (u *Unpacker) Unpack(v Value, given []string, t Type, into reflect.Value) {
 	d := &u.decoder
+	d.headers = append(d.headers[:0], given...)
 	d.open(v)
-	for range d.uint() {
-		d.skipString()
-	}
+	d.header(v)
 	t.codec.decode(d, into.Addr().UnsafePointer())
 }
 
@@ -44,6 +47,7 @@ func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
 func (w *View) Header(v Value) Header {
 	h := Header{decoder: decoder{entries: w.entries}}
 	h.decoder.open(v)
+	h.decoder.text = v.head
 	h.left = h.decoder.uint()
 	return h
 }

@@ -4,18 +4,50 @@ import "encoding/binary"
 
 // writer writes the sections of a value.
 type writer struct {
-	tokens, data, text []byte
-	// offsets are the offsets in the text of strings by their hashes.
-	offsets map[uint64]int
+	sections
+	// header are the strings that are given and those of the header.
+	header []string
+	// places are where strings are by their hashes: the offsets in the text, or, if they are
+	// negative, those in the header from -1 downward.
+	places map[uint64]int
 }
 
 // packSubtree packs a subtree by itself, with the IDs of what is interned of it by now.
 func (a *admission) packSubtree(e *encoder, mark int) Value {
 	m := &e.marks[mark]
-	w := writer{tokens: appendToken(nil, tokenInline, 0), offsets: map[uint64]int{}}
+	w := writer{sections: sections{tokens: appendToken(nil, tokenInline, 0)}, places: map[uint64]int{}}
 	a.closed = true
 	defer func() { a.closed = false }()
 	return w.write(a, e, mark+1, m.end, m.data, m.dataEnd)
+}
+
+// give makes strings known that the value need not contain.
+func (w *writer) give(a *admission, given []string) {
+	for _, s := range given {
+		w.addHeader(a.hash(&mark{text: s}), s)
+	}
+}
+
+// writeHeader writes the strings of a header, which are the first marks.
+func (w *writer) writeHeader(a *admission, marks []mark) {
+	for i := range marks {
+		m := &marks[i]
+		hash := a.hash(m)
+		if id, ok := a.internString(m.text, hash); ok {
+			w.tokens = appendToken(w.tokens, tokenInterned, uint64(id))
+		} else {
+			w.tokens = appendToken(w.tokens, tokenInline, uint64(len(m.text)))
+			w.head = append(w.head, m.text...)
+		}
+		w.addHeader(hash, m.text)
+	}
+}
+
+func (w *writer) addHeader(hash uint64, s string) {
+	w.header = append(w.header, s)
+	if _, ok := w.places[hash]; !ok && s != "" {
+		w.places[hash] = -len(w.header)
+	}
 }
 
 // write puts together what was taken apart, with the IDs of what is interned of it: the marks from
@@ -36,7 +68,7 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 		}
 	}
 	w.data = append(w.data, e.data[from:to]...)
-	return newValue(w.tokens, w.data, w.text)
+	return w.value()
 }
 
 // string writes a string: its ID, or where it occurred before in this value, or its text.
@@ -48,9 +80,13 @@ func (w *writer) string(a *admission, m *mark) {
 	}
 	hash := a.hash(m)
 	// A string that occurs twice in one value is not interned for that.
-	at, ok := w.offsets[hash]
-	if ok && at+n <= len(w.text) && string(w.text[at:at+n]) == m.text {
-		w.tokens = appendToken(w.tokens, tokenRepeat, uint64(at))
+	place, ok := w.places[hash]
+	switch {
+	case ok && place < 0 && w.header[-place-1] == m.text:
+		w.tokens = appendToken(w.tokens, tokenHeader, uint64(-place-1))
+		return
+	case ok && place >= 0 && string(w.textAt(place, n)) == m.text:
+		w.tokens = appendToken(w.tokens, tokenRepeat, uint64(place))
 		w.tokens = binary.AppendUvarint(w.tokens, uint64(n))
 		return
 	}
@@ -58,16 +94,17 @@ func (w *writer) string(a *admission, m *mark) {
 		w.tokens = appendToken(w.tokens, tokenInterned, uint64(id))
 		return
 	}
-	w.offsets[hash] = len(w.text)
 	w.tokens = appendToken(w.tokens, tokenInline, uint64(n))
-	w.text = append(w.text, m.text...)
+	w.places[hash] = w.appendText(m.text)
 }
 
 // reset makes the writer ready for the next value.
 func (w *writer) reset() {
-	clear(w.offsets)
-	w.tokens, w.data, w.text = w.tokens[:0], w.data[:0], w.text[:0]
+	clear(w.places)
+	clear(w.header)
+	w.tokens, w.data, w.head, w.text = w.tokens[:0], w.data[:0], w.head[:0], w.text[:0]
+	w.cuts, w.header = w.cuts[:0], w.header[:0]
 	if cap(w.data)+cap(w.text) > maxRetained {
-		*w = writer{offsets: map[uint64]int{}}
+		*w = writer{places: map[uint64]int{}}
 	}
 }

@@ -57,8 +57,8 @@ func (s *Store) replace(r *record, old *state) {
 		return
 	}
 	st := &state{uid: old.uid, version: old.version}
-	st.shared.Store(old.shared.Load())
-	s.publish(st)
+	st.decoded.Store(old.decoded.Load())
+	s.publish(&r.key, st)
 	if st.value.IsZero() {
 		return
 	}
@@ -71,7 +71,5 @@ func (s *Store) replace(r *record, old *state) {
 		r.visible = st
 	}
 	s.view = s.packer.View()
-	packed := s.object(r, st)
-	old.replacement.Store(&packed)
-	old.shared.Store(nil)
+	old.decoded.Store(&decoded{replacement: s.object(r, st)})
 }

@@ -30,7 +30,7 @@ func TestPackingIsDeferred(t *testing.T) {
 		snapshot = snapshot.Packed()
 
 		c.Idle()
-		if s.record(key("a")).watched.value.IsZero() || old.shared.Load() != nil {
+		if s.record(key("a")).watched.value.IsZero() || old.decoded.Load().object != nil {
 			t.Fatal("the object is not packed, or its Go value is kept")
 		}
 		for _, got := range []client.Object{before.Copy(), before.Shared(), snapshot.Object(), get(s, key("a"), true)} {

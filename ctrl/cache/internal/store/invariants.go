@@ -24,7 +24,7 @@ func (s *Store) check(r *record) {
 		r.key, present, r.watched != nil, r.overlay != nil)
 	for _, st := range []*state{r.watched, r.visible} {
 		invariants.Check(st == nil || st.published, "%s has a state that is not published", r.key)
-		invariants.Check(st == nil || !st.value.IsZero() || st.shared.Load() != nil,
+		invariants.Check(st == nil || !st.value.IsZero() || st.decoded.Load() != nil,
 			"%s has a state without an object", r.key)
 	}
 	invariants.Check(r.visible != nil || len(r.postings) == 0,

@@ -28,7 +28,7 @@ func TestInvariants(t *testing.T) {
 			s.check(r)
 		}, "not published"},
 		{"states have objects", func(s *Store, _ *Scope, r *record) {
-			r.watched.shared.Store(nil)
+			r.watched.decoded.Store(nil)
 			s.check(r)
 		}, "without an object"},
 		{"records are in the store", func(s *Store, c *Scope, r *record) {

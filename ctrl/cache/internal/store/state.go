@@ -23,13 +23,18 @@ type state struct {
 	// published is set when readers may access the state. From then on only the atomic fields
 	// change.
 	published bool
-	// shared is the object as a Go value, if that is kept. referenced is set if it was read since
-	// the last round of evictions, as in the clock algorithm.
+	// referenced is set if the decoded object was read since the last round of evictions, as in the
+	// clock algorithm.
 	referenced atomic.Bool
-	shared     atomic.Pointer[client.Object]
-	// replacement is set if the object was packed later: the state with the packed value that has
-	// replaced this one. shared is nil from then on.
-	replacement atomic.Pointer[Object]
+	decoded    atomic.Pointer[decoded]
+}
+
+// decoded is what a state has instead of the packed object, or beside it: the object as a Go value,
+// if that is kept, or, if the object was packed later, the state with the packed value that has
+// replaced this one.
+type decoded struct {
+	object      client.Object
+	replacement Object
 }
 
 // kind is the Go type of the packed objects.
@@ -42,18 +47,18 @@ type kind struct {
 func newState(obj client.Object) *state {
 	version, _ := Version(obj)
 	st := &state{uid: obj.GetUID(), version: version}
-	st.shared.Store(&obj)
+	st.decoded.Store(&decoded{object: obj})
 	return st
 }
 
 // publish makes a state ready for readers: it packs the object, if it can be packed. The caller is
 // the writer.
-func (s *Store) publish(st *state) {
+func (s *Store) publish(key *Key, st *state) {
 	if st == nil || st.published {
 		return
 	}
 	st.published = true
-	obj := *st.shared.Load()
+	obj := st.decoded.Load().object
 	k := s.kind
 	if typ := reflect.TypeOf(obj).Elem(); k == nil {
 		k = &kind{typ, compact.TypeOf(typ)}
@@ -67,7 +72,7 @@ func (s *Store) publish(st *state) {
 	for key, value := range obj.GetLabels() {
 		header = append(header, key, value)
 	}
-	value, ok := s.packer.Pack(header, k.packed, obj)
+	value, ok := s.packer.Pack(given(key), header, k.packed, obj)
 	if !ok {
 		return
 	}
@@ -77,12 +82,14 @@ func (s *Store) publish(st *state) {
 	h := s.packer.View().Header(value)
 	uid, _ := h.Next()
 	st.uid = types.UID(uid)
-	st.shared.Store(nil)
+	st.decoded.Store(nil)
 	if s.sharing == ShareAll {
-		shared := (Object{state: st, kind: k, view: s.packer.View()}).Copy()
-		st.shared.Store(&shared)
+		st.decoded.Store(&decoded{object: (Object{key: key, state: st, kind: k, view: s.packer.View()}).Copy()})
 	}
 }
+
+// given returns the strings of an object that its record has, so that its packed value need not.
+func given(key *Key) []string { return []string{key.Namespace, key.Name} }
 
 // release ends the use of a state that is in no record any more.
 func (s *Store) release(st *state) {
@@ -113,10 +120,19 @@ func (o Object) resolve() (client.Object, Object) {
 	if !o.state.value.IsZero() {
 		return nil, o
 	}
-	if shared := o.state.shared.Load(); shared != nil {
-		return *shared, o
+	d := o.state.decoded.Load()
+	if d.object == nil {
+		return nil, d.replacement
 	}
-	return nil, *o.state.replacement.Load()
+	return d.object, o
+}
+
+// shared returns the object as a Go value, if that is kept.
+func (o Object) shared() client.Object {
+	if d := o.state.decoded.Load(); d != nil {
+		return d.object
+	}
+	return nil
 }
 
 // Namespace returns the namespace of the object.
@@ -140,7 +156,7 @@ func (o Object) Copy() client.Object {
 func (o Object) unpack(into reflect.Value) {
 	u := o.view.Unpacker()
 	defer u.Close()
-	u.Unpack(o.state.value, o.kind.packed, into)
+	u.Unpack(o.state.value, given(o.key), o.kind.packed, into)
 }
 
 // CopyInto copies the object into a zero struct. It returns false if the object is of another type.
@@ -169,16 +185,16 @@ func (o Object) Shared() client.Object {
 		o.state.referenced.Store(true)
 		o.anyShared.Store(true)
 	}
-	if shared := o.state.shared.Load(); shared != nil {
-		return *shared
+	if shared := o.shared(); shared != nil {
+		return shared
 	}
 	if o.state.value.IsZero() {
 		_, packed := o.resolve()
 		return packed.Shared()
 	}
 	obj := o.Copy()
-	if o.sharing != ShareNone && !o.state.shared.CompareAndSwap(nil, &obj) {
-		return *o.state.shared.Load()
+	if o.sharing != ShareNone && !o.state.decoded.CompareAndSwap(nil, &decoded{object: obj}) {
+		return o.Shared()
 	}
 	return obj
 }
@@ -213,19 +229,19 @@ func (s *Store) evictShared() {
 // packed.
 func (s *Store) evictSharedOf(st *state) {
 	switch {
-	case st == nil || st.value.IsZero() || st.shared.Load() == nil:
+	case st == nil || st.value.IsZero() || st.decoded.Load() == nil:
 	case st.referenced.Swap(false):
 		s.anyShared.Store(true)
 	default:
-		st.shared.Store(nil)
+		st.decoded.Store(nil)
 	}
 }
 
 // peek returns the object for a caller that reads it at once and neither changes nor keeps it. The
 // store does not keep the value.
 func (o Object) peek() client.Object {
-	if shared := o.state.shared.Load(); shared != nil {
-		return *shared
+	if shared := o.shared(); shared != nil {
+		return shared
 	}
 	return o.Copy()
 }

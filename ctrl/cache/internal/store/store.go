@@ -200,8 +200,8 @@ func (s *Store) set(r *record, watched *state, o *overlay) {
 	}
 	changed := visible != r.visible
 	reindex := changed && s.computeTerms(r, visible)
-	s.publish(watched)
-	s.publish(visible)
+	s.publish(&r.key, watched)
+	s.publish(&r.key, visible)
 	before := [...]*state{r.watched, r.visible}
 	if r.watched == r.visible {
 		before[1] = nil

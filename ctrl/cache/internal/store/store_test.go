@@ -494,7 +494,7 @@ func TestSharedValuesAreEvicted(t *testing.T) {
 		}
 		pass()
 		pass()
-		if r := s.record(key("a")).watched; r.shared.Load() != nil || s.anyShared.Load() {
+		if r := s.record(key("a")).watched; r.decoded.Load() != nil || s.anyShared.Load() {
 			t.Fatal("a value that is not read was not evicted")
 		}
 	})
