@@ -64,6 +64,7 @@ const (
 
 var quantityFormats = []resource.Format{"", resource.DecimalSI, resource.BinarySI, resource.DecimalExponent}
 
+// encode writes what there is, and before it a byte that says what that is.
 func (quantityCodec) encode(e *encoder, p unsafe.Pointer) {
 	q := (*quantity)(p)
 	kind := byte(unusualFormat)
