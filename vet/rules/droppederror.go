@@ -3,9 +3,11 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"regexp"
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/types/typeutil"
 
 	"flyball.dev/vet/internal/operator"
@@ -13,9 +15,10 @@ import (
 
 // DroppedError reports writes whose errors nobody reads, or after which the reconcile ends as a success.
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
-	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 {
-		return // a command, whose user sees what it has not done
+	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 || isTestSupport(p.analysis) {
+		return // a command, or a test, whose user sees what it has not done
 	}
+	deliberate := p.commented(intent)
 	for _, f := range p.Functions {
 		if p.Reconciles(f) {
 			p.hiddenErrors(f)
@@ -28,6 +31,9 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		}
 		verb := p.writeVerb(call)
 		_, explicit := n.(*ast.AssignStmt)
+		if explicit && deliberate(n.Pos()) {
+			return
+		}
 		switch {
 		case verb == "":
 			return
@@ -38,6 +44,24 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 		p.reportf(call, "the error of %s is dropped: a conflict or a refusal goes unseen and nothing tries again; return it", verb)
 	})
 })
+
+// intent matches a comment that says that the error beside it is of no consequence.
+var intent = regexp.MustCompile(`(?i)best[ -]effort|\b(ignor|deliberate|intentional|on purpose|purposely|not fatal|non-?fatal|(does not|doesn.t) matter|no matter|tried again|retr(y|ied)|harmless)`)
+
+// isTestSupport reports whether a package of a module is in a folder for tests.
+func isTestSupport(a *analysis.Pass) bool {
+	path := a.Pkg.Path()
+	if a.Module != nil {
+		path = strings.TrimPrefix(path, a.Module.Path)
+	}
+	return slices.ContainsFunc(strings.Split(path, "/"), func(folder string) bool {
+		switch folder {
+		case "test", "tests", "testing", "testutil", "testutils", "e2e":
+			return true
+		}
+		return false
+	})
+}
 
 // writeVerb returns what a call does if it writes to the API, or "".
 func (p *pass) writeVerb(call *ast.CallExpr) string {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"regexp"
 	"slices"
 
 	"flyball.dev/vet/internal/operator"
@@ -11,6 +12,7 @@ import (
 
 // MemoryState reports writes of a reconciler's fields and of package variables in a reconcile.
 var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p *pass) {
+	transient := p.commented(transience)
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) || locks(f.Decl.Body) || p.isCalledLocked(f) {
 			continue
@@ -18,6 +20,9 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
 			for _, target := range slices.Concat(written(p.Info, n), p.readInto(n), p.mutated(n)) {
 				if p.initializes(target, within) || returnsIfSet(f.Decl.Body, target) {
+					continue
+				}
+				if declared := p.declaration(target); declared != nil && transient(declared.Pos()) {
 					continue
 				}
 				switch root := p.Root(target); {
@@ -33,6 +38,22 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 		})
 	}
 })
+
+// transience matches a comment on a variable that says that its content may be lost.
+var transience = regexp.MustCompile(`(?i)\b(in[- ]memory|(lost|gone|empty|rebuilt|starts over) (after|by|on|when|with) (a|the|every|each)? ?(re)?start)`)
+
+// declaration returns the field or the variable that an expression names, behind indexes, or nil.
+func (p *pass) declaration(e ast.Expr) types.Object {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.SelectorExpr:
+		return p.Info.Uses[e.Sel]
+	case *ast.IndexExpr:
+		return p.declaration(e.X)
+	case *ast.Ident:
+		return p.Info.Uses[e]
+	}
+	return nil
+}
 
 // isCalledLocked reports whether a function has callers in the package and all of them synchronize.
 func (p *pass) isCalledLocked(f *operator.Function) bool {

@@ -32,29 +32,67 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 			grants = append(grants, found...)
 		}
 	}
-	reported := map[string]bool{}
+	var needed []*need
 	for _, call := range slices.Concat(p.Calls(), p.mutations()) {
-		kind := p.KindOf(call.Object)
-		if kind == nil || !p.OfReconciler(call) || !isAPIType(kind) {
+		if !p.OfReconciler(call) || call.Subresource == "?" {
 			continue
 		}
-		resource := resourceOf(strings.TrimSuffix(kind.Obj().Name(), "List"))
-		if call.Subresource == "?" {
-			continue
-		}
-		if call.Subresource != "" {
-			resource += "/" + call.Subresource
-		}
-		group, known := groupOf(kind.Obj().Pkg().Path())
-		wanted := verbsOf(call)
-		key := group + resource + wanted[0]
-		if reported[key] || slices.ContainsFunc(grants, func(g grant) bool { return g.allows(group, known, resource, wanted) }) {
-			continue
-		}
-		reported[key] = true
-		p.missing(call, group, known, resource, wanted[0])
+		needed = p.addNeed(needed, call.CallExpr, call.Object, call.Subresource, verbsOf(call), grants)
+	}
+	for _, f := range p.Functions {
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && len(call.Args) > 0 && p.CallsRuntime(call, "builder", "For", "Owns", "Watches") {
+				needed = p.addNeed(needed, call.Args[0], call.Args[0], "", []string{"watch", "get", "list"}, grants)
+			}
+			return true
+		})
+	}
+	slices.SortFunc(needed, func(a, b *need) int { return int(a.at.Pos() - b.at.Pos()) })
+	for _, n := range needed {
+		p.missing(n)
 	}
 })
+
+// need is what a reconciler does to a resource and no marker grants.
+type need struct {
+	at       ast.Node // the first that needs a verb
+	group    string
+	known    bool // whether the group is the one of the resource
+	resource string
+	verbs    []string
+}
+
+// addNeed adds one of the verbs that a call needs of an object's resource, unless it is granted. A read is of a
+// cache, as a rule, which gets, lists and watches.
+func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource string, verbs []string, grants []grant) []*need {
+	kind := p.KindOf(object)
+	if kind == nil || !isAPIType(kind) {
+		return needed
+	}
+	resource := resourceOf(strings.TrimSuffix(kind.Obj().Name(), "List"))
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	group, known := groupOf(kind.Obj().Pkg().Path())
+	if slices.ContainsFunc(grants, func(g grant) bool { return g.allows(group, known, resource, verbs) }) {
+		return needed
+	}
+	wanted := verbs[:1]
+	if slices.Contains(readVerbs, verbs[0]) && subresource == "" {
+		wanted = readVerbs
+	}
+	for _, n := range needed {
+		if n.group == group && n.known == known && n.resource == resource {
+			n.verbs = append(n.verbs, wanted...)
+			if at.Pos() < n.at.Pos() {
+				n.at = at
+			}
+			return needed
+		}
+	}
+	return append(needed, &need{at, group, known, resource, slices.Clone(wanted)})
+}
 
 // mutations returns the calls of a client that CreateOrUpdate and CreateOrPatch make.
 func (p *pass) mutations() []*operator.Call {
@@ -97,21 +135,31 @@ func (p *pass) markers() []grant {
 	return all
 }
 
-// missing reports that no marker grants a verb.
-func (p *pass) missing(call *operator.Call, group string, known bool, resource, verb string) {
-	if !known {
-		p.reportf(call, "no marker of the module grants %s of %s: add +kubebuilder:rbac:groups=GROUP,resources=%s,verbs=%s", verb, resource, resource, verb)
+// allVerbs are the verbs in the order in which markers have them.
+var allVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// readVerbs are the verbs of a cache.
+var readVerbs = allVerbs[:3]
+
+// missing reports what no marker grants, with one marker for all of it.
+func (p *pass) missing(n *need) {
+	verbs := slices.DeleteFunc(slices.Clone(allVerbs), func(verb string) bool { return !slices.Contains(n.verbs, verb) })
+	list := strings.Join(verbs, ", ")
+	if !n.known {
+		p.reportf(n.at, "no marker of the module grants %s of %s: add +kubebuilder:rbac:groups=GROUP,resources=%s,verbs=%s",
+			list, n.resource, n.resource, strings.Join(verbs, ";"))
 		return
 	}
+	group := n.group
 	if group == "" {
 		group = `""`
 	}
-	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, verb)
+	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, n.resource, strings.Join(verbs, ";"))
 	at := p.Reconcilers[0].Reconcile.Decl.Pos()
 	if doc := p.Reconcilers[0].Reconcile.Decl.Doc; doc != nil {
 		at = doc.Pos()
 	}
-	p.report(call, fmt.Sprintf("no marker of the module grants %s of %s: add %s", verb, resource, marker),
+	p.report(n.at, fmt.Sprintf("no marker of the module grants %s of %s: add %s", list, n.resource, marker),
 		[]analysis.SuggestedFix{replace("Add the marker", at, at, "// "+marker+"\n\n")}...)
 }
 

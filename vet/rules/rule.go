@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -77,6 +78,24 @@ func (p *pass) isIgnored(at ast.Node) bool {
 // reportf is report with a format.
 func (p *pass) reportf(at ast.Node, format string, args ...any) {
 	p.report(at, fmt.Sprintf(format, args...))
+}
+
+// commented returns a function that reports whether a comment which matches a pattern is on the line of a position or
+// ends on the line above it.
+func (p *pass) commented(pattern *regexp.Regexp) func(token.Pos) bool {
+	lines := map[line]bool{}
+	for _, file := range p.Files {
+		for _, group := range file.Comments {
+			if pattern.MatchString(group.Text()) {
+				at := p.analysis.Fset.Position(group.End())
+				lines[line{at.Filename, at.Line}] = true
+			}
+		}
+	}
+	return func(pos token.Pos) bool {
+		at := p.analysis.Fset.Position(pos)
+		return lines[line{at.Filename, at.Line}] || lines[line{at.Filename, at.Line - 1}]
+	}
 }
 
 // replace returns a fix that replaces what is between two positions.

@@ -11,8 +11,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// WallClock reports decisions of a reconcile that read the time of the process, which a test cannot
-// set. A package that has no clock gets one finding, because one clock mends all of its decisions.
+// WallClock reports decisions of a reconcile that read the time of the process, which a test outside a bubble
+// of testing/synctest cannot set. A package that has no clock gets one finding, because one clock mends all of its decisions.
 var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(p *pass) {
 	var decisions []ast.Node
 	for _, f := range p.Functions {
@@ -23,7 +23,7 @@ var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(
 	decisions = slices.DeleteFunc(decisions, p.isIgnored)
 	if p.anywhere(p.asksClock) {
 		for _, n := range decisions {
-			p.report(n, "a decision by the wall clock, which no test can set: ask the clock that this package has")
+			p.report(n, "a decision by the wall clock, which only a test in a bubble of testing/synctest can set: ask the clock that this package has")
 		}
 		return
 	}
@@ -34,7 +34,7 @@ var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(
 	if len(decisions) > 1 {
 		more = fmt.Sprintf(" (%d more in this package)", len(decisions)-1)
 	}
-	p.report(decisions[0], "a decision by the wall clock, which no test can set"+more+
+	p.report(decisions[0], "a decision by the wall clock, which only a test in a bubble of testing/synctest can set"+more+
 		": read the time of a clock that the reconciler is given, such as k8s.io/utils/clock")
 })
 

@@ -90,7 +90,8 @@ func (r *requests) forbid(verb string, ref *auditv1.ObjectReference) {
 		verbs = "get;list;watch" // a client with a cache needs all of them
 	}
 	marker := fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, verbs)
-	const format = "the roles of the operator do not allow it to %s %s; this marker does: %s"
+	const format = "the roles of the operator do not allow it to %s %s; this marker does: %s" +
+		" (flyball vet -rbac -fix ./... adds all markers that the code needs)"
 	if !r.forbidden[marker] && r.say(format, verb, resource, marker) {
 		r.forbidden[marker] = true
 	}

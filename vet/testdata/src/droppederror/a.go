@@ -39,6 +39,14 @@ func (r *Reconciler) drop(ctx context.Context, app *api.App, p pods, pod *corev1
 	return err
 }
 
+func (r *Reconciler) described(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	// The phase is shown to people.
+	_ = r.Status().Update(ctx, app) // want `the error of Update of the status is dropped`
+	// This is best effort, but nobody has said so with _.
+	r.Update(ctx, app) // want `the error of Update is dropped`
+	return ctrl.Result{}, nil
+}
+
 func (r *Reconciler) later(ctx context.Context, app *api.App) (ctrl.Result, error) {
 	_ = r.Status().Update(ctx, app)
 	return ctrl.Result{RequeueAfter: 1}, nil

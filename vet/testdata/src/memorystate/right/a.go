@@ -20,9 +20,15 @@ type Reconciler struct {
 	uid    string
 	zones  []string
 	counts counts
+
+	// seen is lost on restart: then each object is looked at once more. There is one worker.
+	seen map[string]bool
+	last string // in memory only
 }
 
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.seen[req.Name] = true
+	r.last = req.Name
 	r.remember(req.Name)
 	if _, err := r.client(); err != nil {
 		return ctrl.Result{}, err

@@ -18,7 +18,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &api.App{}
 	now := time.Now()
-	if now.Sub(app.CreationTimestamp.Time) > time.Hour { // want `a decision by the wall clock, which no test can set \(3 more in this package\)`
+	if now.Sub(app.CreationTimestamp.Time) > time.Hour { // want `a decision by the wall clock, which only a test in a bubble of testing/synctest can set \(3 more in this package\)`
 		return ctrl.Result{}, nil
 	}
 	age := time.Since(app.CreationTimestamp.Time)
