@@ -19,6 +19,7 @@ import (
 	"flyball.dev/controllers/endpoints"
 	"flyball.dev/controllers/endpointslice"
 	"flyball.dev/controllers/endpointslicemirroring"
+	"flyball.dev/controllers/ephemeralvolume"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/job"
@@ -120,6 +121,7 @@ var descriptors = []descriptor{
 	{"local-path-provisioner", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return localpath.AddToManager(mgr, pods.NodeName)
 	}},
+	{"ephemeral-volume", withoutOptions(ephemeralvolume.AddToManager)},
 	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {

@@ -29,9 +29,6 @@ func (o *Options) Warnings(obj, old runtime.Object) []string {
 	if _, ok := obj.(*corev1.Pod); ok && old != nil {
 		return nil // their users are controllers, and what matters is immutable
 	}
-	if node, ok := obj.(*corev1.Node); ok {
-		return nodeWarnings(node)
-	}
 	spec, path := podSpec(obj)
 	if spec == nil {
 		return nil
@@ -86,27 +83,8 @@ func podSpec(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 	return nil, nil
 }
 
-// nodeWarnings returns the warnings for a node.
-func nodeWarnings(node *corev1.Node) []string {
-	for i, taint := range node.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectNoExecute {
-			return []string{fmt.Sprintf("%s: no pod is evicted", field.NewPath("spec", "taints").Index(i).Child("effect"))}
-		}
-	}
-	return nil
-}
-
 // kubeletWarnings returns the warnings for the fields of pods that kubelet's stand-in ignores.
 func kubeletWarnings(spec *corev1.PodSpec, path *field.Path) (warnings []string) {
-	if spec.ActiveDeadlineSeconds != nil {
-		warnings = append(warnings, fmt.Sprintf("%s: the pod does not fail when it has passed", path.Child("activeDeadlineSeconds")))
-	}
-	for i, v := range spec.Volumes {
-		if v.Ephemeral != nil {
-			warnings = append(warnings, fmt.Sprintf("%s: no claim is created, and the pod starts without it",
-				path.Child("volumes").Index(i).Child("ephemeral")))
-		}
-	}
 	if len(spec.ResourceClaims) > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s: no device is allocated, and the pod starts without it", path.Child("resourceClaims")))
 	}

@@ -14,8 +14,9 @@ import (
 // containers computes the container statuses of a pod.
 type containers struct {
 	pod           *corev1.Pod
-	started       bool     // the delay before they start has passed
-	missingImages []string // patterns of images that cannot be pulled
+	started       bool              // the delay before they start has passed
+	missingImages []string          // patterns of images that cannot be pulled
+	config        map[string]string // why containers cannot be configured, by their names
 	now           metav1.Time
 }
 
@@ -51,6 +52,20 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	return inits, mains, initialized || len(inits) == 0
 }
 
+// ephemeralStatuses returns the statuses of the ephemeral containers, which run, and are never ready.
+func (c *containers) ephemeralStatuses(initialized bool) (all []corev1.ContainerStatus) {
+	for i := range c.pod.Spec.EphemeralContainers {
+		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s := c.waitingStatus(spec, "ContainerCreating")
+		if c.started && initialized {
+			s = c.startedStatus(spec, c.pod.Status.EphemeralContainerStatuses, outcome{})
+		}
+		s.Ready, s.Started = false, nil
+		all = append(all, s)
+	}
+	return all
+}
+
 // waitingStatus returns the status of a container that is waiting.
 func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
@@ -71,7 +86,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 	}
-	changed := old.Image != spec.Image
+	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
 	if changed && old.State.Running != nil {
 		s.RestartCount++
 		s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -86,7 +101,13 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		s.State.Waiting = pullFailure(spec, was)
 		return s
 	}
+	if message := c.config[spec.Name]; message != "" && old.State.Terminated == nil && (changed || old.State.Running == nil) &&
+		!(crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: createContainerConfigError, Message: message}
+		return s
+	}
 	s.ImageID = spec.Image
+	resources(&s, spec)
 	switch {
 	case old.State.Running != nil && !changed:
 		c.run(spec, &s, out, old.State.Running.StartedAt)

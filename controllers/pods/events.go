@@ -42,7 +42,12 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 		spec := &pod.Spec.Containers[i]
 		events = append(events, containerEvents(spec, path(spec), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
 	}
-	return events
+	for i := range pod.Spec.EphemeralContainers {
+		spec := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		events = append(events, containerEvents(spec, "spec.ephemeralContainers{"+spec.Name+"}", pod.Status.EphemeralContainerStatuses,
+			status.EphemeralContainerStatuses)...)
+	}
+	return append(events, resizeEvents(pod)...)
 }
 
 // killingEvents returns the events that kubelet records when it kills a pod.
@@ -82,6 +87,9 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 			add(normal, "BackOff", "Back-off pulling image %q", spec.Image)
 		case errImageNeverPull:
 			add(warning, errImageNeverPull, "%s", w.Message)
+		case createContainerConfigError:
+			add(warning, "Failed", "Error: %s", w.Message)
+			return events
 		default:
 			return events
 		}

@@ -80,7 +80,7 @@ func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 	now := metav1.NewTime(at)
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
-	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			switch {

@@ -94,7 +94,7 @@ func TestContainersThatTerminate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			at := now
 			for i, want := range tt.want {
-				s := next(tt.pod, someIP, true, &Options{}, at)
+				s := next(tt.pod, provided, &Options{}, at)
 				if s.status == nil {
 					t.Fatalf("step %d: no status", i)
 				}
@@ -109,7 +109,7 @@ func TestContainersThatTerminate(t *testing.T) {
 				if got := fmt.Sprintf("%s %s %d, %s", s.status.Phase, state, c.RestartCount, s.after); got != want {
 					t.Errorf("step %d: %s, want %s", i, got, want)
 				}
-				if again := next(tt.pod, someIP, true, &Options{}, at); again.status != nil || again.after != s.after {
+				if again := next(tt.pod, provided, &Options{}, at); again.status != nil || again.after != s.after {
 					t.Errorf("step %d again: %+v", i, again)
 				}
 				at = at.Add(s.after)
@@ -125,7 +125,7 @@ func TestRestartEvents(t *testing.T) {
 		"[Pulled Created Started Pulled Created Started BackOff]", // the first restart is immediate
 		"[Pulled Created Started BackOff]",
 	} {
-		s := next(p, someIP, true, &Options{}, now.Add(time.Duration(i)*firstRestart))
+		s := next(p, provided, &Options{}, now.Add(time.Duration(i)*firstRestart))
 		var reasons []string
 		events := statusEvents(p, s.status)
 		for _, e := range events {
@@ -145,7 +145,7 @@ func TestRestartEvents(t *testing.T) {
 // completed.
 func TestKilledPods(t *testing.T) {
 	p := pod(reported(true, now), terminating(30), finalizer)
-	s := next(p, someIP, true, &Options{}, now.Add(time.Second))
+	s := next(p, provided, &Options{}, now.Add(time.Second))
 	if s.status == nil || s.remove {
 		t.Fatalf("got %+v", s)
 	}
@@ -153,19 +153,19 @@ func TestKilledPods(t *testing.T) {
 	if e := p.Status.ContainerStatuses[0].State.Terminated; p.Status.Phase != corev1.PodFailed || e == nil || e.ExitCode != 143 || podstate.Ready(p) {
 		t.Errorf("got %+v", p.Status)
 	}
-	if s := next(p, someIP, true, &Options{}, now); s.status != nil || !s.remove {
+	if s := next(p, provided, &Options{}, now); s.status != nil || !s.remove {
 		t.Errorf("then %+v", s)
 	}
 	waiting := pod(image("c:404"), reported(true, now), terminating(0), finalizer)
-	if e := next(waiting, someIP, true, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.Reason != "ContainerStatusUnknown" {
+	if e := next(waiting, provided, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.Reason != "ContainerStatusUnknown" {
 		t.Errorf("of a container that was not started: %+v", e)
 	}
 	crashing := pod(restarting(corev1.RestartPolicyAlways), withAnnotations("", "", "3"), reported(true, now), terminating(0), finalizer)
-	if e := next(crashing, someIP, true, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.ExitCode != 3 {
+	if e := next(crashing, provided, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.ExitCode != 3 {
 		t.Errorf("of a container that waits for its restart: %+v", e)
 	}
 	unbound := pod(terminating(0), finalizer, func(p *corev1.Pod) { p.Spec.NodeName = "" })
-	if s := next(unbound, someIP, true, &Options{}, now); s.status != nil || s.remove {
+	if s := next(unbound, provided, &Options{}, now); s.status != nil || s.remove {
 		t.Errorf("of a pod that was not bound: %+v", s)
 	}
 }

@@ -41,10 +41,12 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	}
 	recorder := events.RecorderFor(mgr, "kubelet")
 	r := &reconciler{
-		client:    mgr.GetClient(),
-		recorder:  recorder,
-		options:   o,
-		addresses: newAddresses(o.network()),
+		client:     mgr.GetClient(),
+		recorder:   recorder,
+		options:    o,
+		addresses:  newAddresses(o.network()),
+		live:       mgr.GetAPIReader(),
+		dependents: newDependents(),
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("pods").
@@ -55,6 +57,8 @@ func AddToManager(mgr manager.Manager, o Options) error {
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 				return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
 			}))).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.dependents.requests(configMapKind))).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.dependents.requests(secretKind))).
 		WatchesRawSource(source.Func(func(_ context.Context,
 			q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q
@@ -70,11 +74,13 @@ func AddToManager(mgr manager.Manager, o Options) error {
 
 // reconciler reconciles the pods on the node.
 type reconciler struct {
-	client    client.Client
-	recorder  record.EventRecorder
-	options   Options
-	addresses *addresses
-	queue     workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
+	client     client.Client
+	live       client.Reader
+	recorder   record.EventRecorder
+	options    Options
+	addresses  *addresses
+	dependents *dependents
+	queue      workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 
 	mu       sync.Mutex
 	restored bool // restoreAddresses is done
@@ -86,6 +92,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.release(req)
+			r.dependents.remove(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -96,11 +103,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	mounted, err := r.mounted(ctx, pod)
+	given, err := r.provide(ctx, pod, ip)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s := next(pod, ip, mounted, &r.options, time.Now())
+	s := next(pod, given, &r.options, time.Now())
 	switch {
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
@@ -112,8 +119,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	case s.status != nil:
 		events := statusEvents(pod, s.status)
-		if pod.DeletionTimestamp != nil {
+		switch {
+		case pod.DeletionTimestamp != nil:
 			events = killingEvents(pod)
+		case s.status.Reason == deadlineExceeded:
+			events = overdueEvents(pod)
 		}
 		pod.Status = *s.status
 		if err = r.client.Status().Update(ctx, pod); err == nil {
@@ -126,14 +136,40 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-// mounted reports whether the volumes of a pod are there: its claims are bound, or its containers have
-// been started before.
-func (r *reconciler) mounted(ctx context.Context, pod *corev1.Pod) (ok bool, err error) {
-	if ok = true; pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
-		return ok, nil
+// provide returns what there is for a pod with an address, and records why volumes cannot be mounted.
+func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (given provision, err error) {
+	given = provision{ip: ip, mounted: true}
+	if pod.DeletionTimestamp != nil || podstate.Finished(pod) {
+		r.dependents.remove(client.ObjectKeyFromObject(pod))
+		return given, nil
 	}
-	err = podstate.ReferencedClaims(ctx, r.client, pod, func(_ string, claim *corev1.PersistentVolumeClaim) bool {
-		ok = claim != nil && claim.Status.Phase == corev1.ClaimBound
+	mounted := wasMounted(pod)
+	if !mounted {
+		if given.mounted, err = r.claimsBound(ctx, pod); err != nil {
+			return given, err
+		}
+	}
+	u, err := r.resolve(ctx, pod, mounted)
+	if err != nil {
+		return given, err
+	}
+	given.config = u.config
+	given.mounted = given.mounted && len(u.mounts) == 0
+	if len(u.mounts) > 0 && r.dependents.report(client.ObjectKeyFromObject(pod), u.mounts) {
+		for _, message := range u.mounts {
+			r.recorder.Event(pod, corev1.EventTypeWarning, "FailedMount", message)
+		}
+	}
+	return given, nil
+}
+
+// claimsBound reports whether all claims of a pod are bound, and the pod owns the claims of its ephemeral
+// volumes.
+func (r *reconciler) claimsBound(ctx context.Context, pod *corev1.Pod) (ok bool, err error) {
+	ok = true
+	err = podstate.UsedClaims(ctx, r.client, pod, func(used podstate.UsedClaim) bool {
+		claim := used.Object
+		ok = claim != nil && claim.Status.Phase == corev1.ClaimBound && (!used.Ephemeral || podstate.ForeignClaim(pod, claim) == nil)
 		return ok
 	})
 	return ok, err

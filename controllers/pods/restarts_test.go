@@ -27,7 +27,7 @@ func TestBackOff(t *testing.T) {
 			}
 			// It runs, and then is made to fail.
 			p.Annotations = map[string]string{OutcomeAnnotation: Running}
-			if s := next(p, someIP, true, &Options{}, clock.Now()); s.status != nil {
+			if s := next(p, provided, &Options{}, clock.Now()); s.status != nil {
 				p.Status = *s.status
 			}
 			if c := p.Status.ContainerStatuses[0]; c.State.Running == nil || c.RestartCount != int32(run) {
@@ -40,7 +40,7 @@ func TestBackOff(t *testing.T) {
 				want = upstream.Get("c")
 			}
 			p.Annotations = map[string]string{OutcomeAnnotation: Failed}
-			end := statusOf(p, true, someIP, &Options{}, ended).ContainerStatuses[0]
+			end := statusOf(p, true, provided, &Options{}, ended).ContainerStatuses[0]
 			if want == 0 {
 				// It is restarted at once. As the next run fails too, the annotation is changed before.
 				p.Annotations = nil
@@ -50,7 +50,7 @@ func TestBackOff(t *testing.T) {
 					t.Fatalf("seed %d, run %d of %s: not restarted at once: %+v", seed, run, length, end)
 				}
 			} else {
-				p.Status = statusOf(p, true, someIP, &Options{}, ended)
+				p.Status = statusOf(p, true, provided, &Options{}, ended)
 				if got := untilRestart(&end, ended); !crashed(&end) || got != want {
 					t.Fatalf("seed %d, run %d of %s: restarted after %s, want %s: %+v", seed, run, length, got, want, end)
 				}

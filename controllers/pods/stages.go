@@ -93,9 +93,15 @@ type step struct {
 	after  time.Duration     // reconcile it again after that time, if not zero
 }
 
-// next returns the next step of a pod. ip is its address, "" if none is free; mounted is whether its
-// volumes are there.
-func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) step {
+// provision is all that the node has for a pod.
+type provision struct {
+	ip      string            // its address, "" if none is free
+	mounted bool              // its volumes are there
+	config  map[string]string // why containers cannot be configured, by their names
+}
+
+// next returns the next step of a pod.
+func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		if len(pod.Finalizers) > 0 && pod.Spec.NodeName != "" && !podstate.Finished(pod) {
@@ -107,12 +113,20 @@ func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) s
 	case podstate.Finished(pod):
 		return step{}
 	}
-	started, after := hasStarted(pod, o, now)
-	status := statusOf(pod, started && mounted, ip, o, now)
-	if equality.Semantic.DeepEqual(status, pod.Status) {
-		return step{after: cmp.Or(after, untilChange(pod, &status, now))}
+	if left, ok := untilDeadline(pod, &pod.Status, now); ok && left <= 0 {
+		status := overdueStatus(pod, now)
+		return step{status: &status}
 	}
-	return step{status: &status, after: cmp.Or(after, untilChange(pod, &status, now))}
+	started, after := hasStarted(pod, o, now)
+	status := statusOf(pod, started && given.mounted, given, o, now)
+	after = cmp.Or(after, untilChange(pod, &status, now))
+	if left, ok := untilDeadline(pod, &status, now); ok && (after == 0 || left < after) {
+		after = left
+	}
+	if equality.Semantic.DeepEqual(status, pod.Status) {
+		return step{after: after}
+	}
+	return step{status: &status, after: after}
 }
 
 // grace returns the grace period of a terminating pod, in seconds.

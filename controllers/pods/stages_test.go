@@ -19,6 +19,9 @@ var now = time.Unix(1_000_000, 0)
 
 const someIP = "10.128.0.1"
 
+// provided is a provision that lacks nothing.
+var provided = provision{ip: someIP, mounted: true}
+
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Generation: 1},
@@ -58,7 +61,7 @@ func initImage(image string) func(*corev1.Pod) {
 
 // reported sets the status of a pod as of that time.
 func reported(started bool, at time.Time) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status = statusOf(p, started, someIP, &Options{}, at) }
+	return func(p *corev1.Pod) { p.Status = statusOf(p, started, provided, &Options{}, at) }
 }
 
 func TestMine(t *testing.T) {
@@ -105,7 +108,7 @@ func TestNext(t *testing.T) {
 		{name: "image was changed", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := next(tt.pod, someIP, true, &tt.o, now)
+			s := next(tt.pod, provided, &tt.o, now)
 			if (s.status != nil) != tt.report || s.remove != tt.remove || s.after != tt.after {
 				t.Errorf("got %+v", s)
 			}
@@ -138,7 +141,7 @@ func TestStatusOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := tt.pod.DeepCopy()
-			s := statusOf(tt.pod, tt.started, someIP, &Options{}, now)
+			s := statusOf(tt.pod, tt.started, provided, &Options{}, now)
 			if s.Phase != tt.phase || s.ContainerStatuses[0].Ready != tt.containers || podstate.Ready(&corev1.Pod{Status: s}) != tt.ready {
 				t.Errorf("got %+v", s)
 			}
@@ -158,7 +161,7 @@ func TestEachContainerHasItsOwnTimes(t *testing.T) {
 		Terminated: &corev1.ContainerStateTerminated{StartedAt: ended, FinishedAt: ended},
 	}}}
 	p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "j", Image: "j"})
-	s := statusOf(p, true, someIP, &Options{}, now)
+	s := statusOf(p, true, provided, &Options{}, now)
 	if got := s.InitContainerStatuses[0].State.Terminated; !got.StartedAt.Equal(&ended) || !got.FinishedAt.Equal(&ended) {
 		t.Errorf("the first has the times %s and %s", got.StartedAt, got.FinishedAt)
 	}
@@ -172,15 +175,15 @@ func TestEachContainerHasItsOwnTimes(t *testing.T) {
 
 func TestWithoutAddress(t *testing.T) {
 	p := pod()
-	p.Status = statusOf(p, true, "", &Options{}, now)
+	p.Status = statusOf(p, true, provision{mounted: true}, &Options{}, now)
 	c := podstate.Condition(p, corev1.PodReadyToStartContainers)
 	if p.Status.Phase != corev1.PodPending || c.Status != corev1.ConditionFalse || c.Message != "Failed to create pod sandbox: no IP addresses available in 10.128.0.0/9" {
 		t.Errorf("got %+v", p.Status)
 	}
-	if s := next(p, "", true, &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
+	if s := next(p, provision{mounted: true}, &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
 		t.Errorf("there is another step: %+v", s)
 	}
-	p.Status = statusOf(p, true, someIP, &Options{}, now)
+	p.Status = statusOf(p, true, provided, &Options{}, now)
 	if c := podstate.Condition(p, corev1.PodReadyToStartContainers); p.Status.Phase != corev1.PodRunning || c.Message != "" {
 		t.Errorf("with an address: %+v", p.Status)
 	}
@@ -232,7 +235,7 @@ func TestImages(t *testing.T) {
 		}},
 	} {
 		p.Spec.Containers[0].Image = step.image
-		s := statusOf(p, true, someIP, &Options{}, now.Add(time.Duration(i)*time.Second))
+		s := statusOf(p, true, provided, &Options{}, now.Add(time.Duration(i)*time.Second))
 		var events []string
 		for _, e := range statusEvents(p, &s) {
 			if e.fieldPath != "spec.containers{c}" {
@@ -256,15 +259,15 @@ func TestImages(t *testing.T) {
 
 func TestPullPolicies(t *testing.T) {
 	never := pod(image("c:404"), func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullNever })
-	if w := statusOf(never, true, someIP, &Options{}, now).ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImageNeverPull" {
+	if w := statusOf(never, true, provided, &Options{}, now).ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImageNeverPull" {
 		t.Errorf("never: %v", w)
 	}
 	always := pod(func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways })
-	s := statusOf(always, true, someIP, &Options{}, now)
+	s := statusOf(always, true, provided, &Options{}, now)
 	if !slices.ContainsFunc(statusEvents(always, &s), func(e containerEvent) bool { return e.reason == "Pulling" && e.fieldPath == "spec.containers{c}" }) {
 		t.Error("always: nothing was pulled")
 	}
-	if s := statusOf(pod(image("c:404")), true, someIP, &Options{MissingImages: []string{}}, now); s.Phase != corev1.PodRunning {
+	if s := statusOf(pod(image("c:404")), true, provided, &Options{MissingImages: []string{}}, now); s.Phase != corev1.PodRunning {
 		t.Errorf("with no patterns: %s", s.Phase)
 	}
 }

@@ -14,11 +14,11 @@ import (
 // address.
 const failedCreatePodSandBox = "FailedCreatePodSandBox"
 
-// statusOf returns the status of a pod on the node. ip is its address, "" if none is free; started
-// is whether the delay before its containers start has passed. Conditions and containers that do
+// statusOf returns the status of a pod on the node. started is whether the delay before its containers
+// start has passed and its volumes are there. Conditions and containers that do
 // not change keep their times.
-func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time) corev1.PodStatus {
-	now := metav1.NewTime(at)
+func statusOf(pod *corev1.Pod, started bool, given provision, o *Options, at time.Time) corev1.PodStatus {
+	now, ip := metav1.NewTime(at), given.ip
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
 	s.HostIP, s.HostIPs = NodeIP, []corev1.HostIP{{IP: NodeIP}}
@@ -30,9 +30,10 @@ func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time
 		s.PodIP, s.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 	}
 	started = started && ip != ""
-	c := containers{pod: pod, started: started, missingImages: o.missingImages(), now: now}
+	c := containers{pod: pod, started: started, missingImages: o.missingImages(), config: given.config, now: now}
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
+	s.EphemeralContainerStatuses = c.ephemeralStatuses(initialized)
 	s.Phase = phaseOf(pod, &s, initialized)
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 

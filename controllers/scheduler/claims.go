@@ -12,19 +12,24 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are being
-// deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
+// missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are those of
+// others, are being deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
 // is retried when one of its claims changes.
 func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message string, err error) {
 	unbound := false
-	err = podstate.ReferencedClaims(ctx, r.client, pod, func(name string, claim *corev1.PersistentVolumeClaim) bool {
+	err = podstate.UsedClaims(ctx, r.client, pod, func(used podstate.UsedClaim) bool {
+		name, claim := used.Name, used.Object
 		switch {
+		case claim == nil && used.Ephemeral:
+			message = fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
 		case claim == nil:
 			message = fmt.Sprintf("persistentvolumeclaim %q not found", name)
 		case claim.Status.Phase == corev1.ClaimLost:
 			message = fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
 		case claim.DeletionTimestamp != nil:
 			message = fmt.Sprintf("persistentvolumeclaim %q is being deleted", name)
+		case used.Ephemeral && podstate.ForeignClaim(pod, claim) != nil:
+			message = podstate.ForeignClaim(pod, claim).Error()
 		case claim.Status.Phase != corev1.ClaimBound:
 			unbound = unbound || !r.waitsForPod(ctx, claim)
 		}

@@ -2,9 +2,11 @@ package podstate
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
@@ -47,15 +49,36 @@ func UserRequests(c client.Reader, is func(*corev1.Pod) bool) handler.MapFunc {
 // Claims returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
 func Claims(pod *corev1.Pod) []string {
 	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
+	for i := range pod.Spec.Volumes {
+		if name := claimName(pod, &pod.Spec.Volumes[i]); name != "" {
+			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// claimName returns the name of the claim of a volume of a pod, or "".
+func claimName(pod *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return EphemeralClaim(pod, v)
+	}
+	return ""
+}
+
+// EphemeralClaim returns the name of the claim of an ephemeral volume.
+func EphemeralClaim(pod *corev1.Pod, v *corev1.Volume) string { return pod.Name + "-" + v.Name }
+
+// ForeignClaim returns an error, worded as upstream's (VolumeIsForPod), if the claim of an ephemeral
+// volume of a pod was not created for the pod.
+func ForeignClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
+	if metav1.IsControlledBy(claim, pod) {
+		return nil
+	}
+	//lint:ignore ST1005 it is a message of an event, and of the condition of a pod
+	return fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace, claim.Name, pod.Namespace, pod.Name)
 }
 
 // ClaimRequests is a handler.MapFunc that maps a pod to the claims that it uses.
@@ -67,23 +90,29 @@ func ClaimRequests(_ context.Context, pod client.Object) []reconcile.Request {
 	return requests
 }
 
-// ReferencedClaims calls a function with each claim to which a pod refers by name, nil if it does not
-// exist, until the function returns false. It does not include those of ephemeral volumes, for which
-// nothing creates claims.
-func ReferencedClaims(ctx context.Context, c client.Reader, pod *corev1.Pod,
-	do func(name string, claim *corev1.PersistentVolumeClaim) bool) error {
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim == nil {
+// UsedClaim is a claim that a pod uses.
+type UsedClaim struct {
+	Name      string
+	Ephemeral bool // it is that of an ephemeral volume
+	// Object is the claim, which must not be changed, or nil if it does not exist.
+	Object *corev1.PersistentVolumeClaim
+}
+
+// UsedClaims calls a function with each claim that a pod uses, until the function returns false.
+func UsedClaims(ctx context.Context, c client.Reader, pod *corev1.Pod, do func(UsedClaim) bool) error {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		used := UsedClaim{Name: claimName(pod, v), Ephemeral: v.Ephemeral != nil, Object: &corev1.PersistentVolumeClaim{}}
+		if used.Name == "" {
 			continue
 		}
-		name, claim := v.PersistentVolumeClaim.ClaimName, &corev1.PersistentVolumeClaim{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
+		err := c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: used.Name}, used.Object)
 		if apierrors.IsNotFound(err) {
-			claim = nil
+			used.Object = nil
 		} else if err != nil {
 			return err
 		}
-		if !do(name, claim) {
+		if !do(used) {
 			return nil
 		}
 	}

@@ -1,0 +1,37 @@
+package pods
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The reason and the message, as from kubelet, of a pod whose active deadline has passed.
+const (
+	deadlineExceeded        = "DeadlineExceeded"
+	deadlineExceededMessage = "Pod was active on the node longer than the specified deadline"
+)
+
+// untilDeadline returns the time until the active deadline of a pod with this status passes. ok is
+// false if it has none.
+func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (left time.Duration, ok bool) {
+	seconds := pod.Spec.ActiveDeadlineSeconds
+	if seconds == nil || s.StartTime == nil {
+		return 0, false
+	}
+	return s.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(now), true
+}
+
+// overdueStatus returns the status of a pod whose containers were stopped because its active deadline
+// has passed.
+func overdueStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
+	s := killedStatus(pod, at)
+	s.Reason, s.Message = deadlineExceeded, deadlineExceededMessage
+	return s
+}
+
+// overdueEvents returns the events that kubelet records when the active deadline of a pod has passed.
+func overdueEvents(pod *corev1.Pod) []containerEvent {
+	event := containerEvent{typ: corev1.EventTypeNormal, reason: deadlineExceeded, note: deadlineExceededMessage}
+	return append([]containerEvent{event}, killingEvents(pod)...)
+}

@@ -1,0 +1,362 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// rootCA is the name of the ConfigMap that the control plane publishes in each namespace, and that
+// every pod has a volume of. No pod waits for it, since nothing reads it here.
+const rootCA = "kube-root-ca.crt"
+
+// createContainerConfigError is the reason, as from kubelet, for a container with a variable whose
+// source does not exist.
+const createContainerConfigError = "CreateContainerConfigError"
+
+// The kinds of what pods refer to, as in the messages of kubelet.
+const (
+	configMapKind = "configmap"
+	secretKind    = "secret"
+)
+
+// dependency is a reference of a pod to a ConfigMap or a Secret.
+type dependency struct {
+	kind, name string
+	optional   bool
+	keys       []string // those that must exist
+	// missingKey is the format of the error for a key that does not exist.
+	missingKey string
+}
+
+// volumeReferences returns the references of a volume.
+func volumeReferences(v *corev1.Volume) []dependency {
+	keys := func(items []corev1.KeyToPath) (keys []string) {
+		for _, item := range items {
+			keys = append(keys, item.Key)
+		}
+		return keys
+	}
+	configMap := func(name string, optional *bool, items []corev1.KeyToPath) dependency {
+		return dependency{configMapKind, name, ptr.Deref(optional, false), keys(items), "references non-existent config key: %s"}
+	}
+	secret := func(name string, optional *bool, items []corev1.KeyToPath) dependency {
+		return dependency{secretKind, name, ptr.Deref(optional, false), keys(items), "references non-existent secret key: %s"}
+	}
+	var all []dependency
+	switch {
+	case v.ConfigMap != nil:
+		all = append(all, configMap(v.ConfigMap.Name, v.ConfigMap.Optional, v.ConfigMap.Items))
+	case v.Secret != nil:
+		all = append(all, secret(v.Secret.SecretName, v.Secret.Optional, v.Secret.Items))
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			switch {
+			case s.ConfigMap != nil && s.ConfigMap.Name != rootCA:
+				all = append(all, configMap(s.ConfigMap.Name, s.ConfigMap.Optional, s.ConfigMap.Items))
+			case s.Secret != nil:
+				all = append(all, secret(s.Secret.Name, s.Secret.Optional, s.Secret.Items))
+			}
+		}
+	}
+	return all
+}
+
+// environmentReferences returns the references of the environment of a container, in the order in
+// which kubelet resolves them.
+func environmentReferences(namespace string, c *corev1.Container) []dependency {
+	var all []dependency
+	for _, from := range c.EnvFrom {
+		switch {
+		case from.ConfigMapRef != nil:
+			all = append(all, dependency{kind: configMapKind, name: from.ConfigMapRef.Name, optional: ptr.Deref(from.ConfigMapRef.Optional, false)})
+		case from.SecretRef != nil:
+			all = append(all, dependency{kind: secretKind, name: from.SecretRef.Name, optional: ptr.Deref(from.SecretRef.Optional, false)})
+		}
+	}
+	for _, v := range c.Env {
+		if v.Value != "" || v.ValueFrom == nil {
+			continue
+		}
+		if s := v.ValueFrom.ConfigMapKeyRef; s != nil {
+			all = append(all, dependency{configMapKind, s.Name, ptr.Deref(s.Optional, false), []string{s.Key},
+				"couldn't find key %s in ConfigMap " + namespace + "/" + s.Name})
+		}
+		if s := v.ValueFrom.SecretKeyRef; s != nil {
+			all = append(all, dependency{secretKind, s.Name, ptr.Deref(s.Optional, false), []string{s.Key},
+				"couldn't find key %s in Secret " + namespace + "/" + s.Name})
+		}
+	}
+	return all
+}
+
+// mountedVolumes returns the volumes of a pod that a container mounts; kubelet ignores the others.
+func mountedVolumes(spec *corev1.PodSpec) (volumes []*corev1.Volume) {
+	mounts := map[string]bool{}
+	for c := range containersOf(spec) {
+		for _, m := range c.VolumeMounts {
+			mounts[m.Name] = true
+		}
+	}
+	for i := range spec.Volumes {
+		if mounts[spec.Volumes[i].Name] {
+			volumes = append(volumes, &spec.Volumes[i])
+		}
+	}
+	return volumes
+}
+
+// containersOf yields all containers of a pod.
+func containersOf(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
+	}
+}
+
+// unresolved are the references of a pod that lead nowhere.
+type unresolved struct {
+	mounts []string          // why volumes cannot be mounted, in the words of kubelet
+	config map[string]string // why containers cannot be configured, by their names
+}
+
+// resolve resolves the references of the pod that matter now: those of its volumes, unless its
+// containers have been started before, and those of the containers that do not run. The pod waits for
+// what is missing.
+func (r *reconciler) resolve(ctx context.Context, pod *corev1.Pod, mounted bool) (u unresolved, err error) {
+	var volumes []*corev1.Volume
+	if !mounted {
+		volumes = mountedVolumes(&pod.Spec)
+	}
+	lookups := &lookups{ctx: ctx, reader: r.live, namespace: pod.Namespace}
+	key := client.ObjectKeyFromObject(pod)
+	for _, v := range volumes {
+		var errs []error
+		for _, ref := range volumeReferences(v) {
+			r.dependents.add(key, ref)
+			if why, err := lookups.check(&ref); err != nil {
+				return u, err
+			} else if why != nil {
+				errs = append(errs, why)
+			}
+		}
+		if len(errs) > 0 {
+			u.mounts = append(u.mounts, fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", v.Name, utilerrors.NewAggregate(errs)))
+		}
+	}
+	for c := range containersOf(&pod.Spec) {
+		if runs(&pod.Status, c.Name) {
+			continue
+		}
+		for _, ref := range environmentReferences(pod.Namespace, c) {
+			r.dependents.add(key, ref)
+			why, err := lookups.check(&ref)
+			if err != nil {
+				return u, err
+			}
+			if why != nil {
+				if u.config == nil {
+					u.config = map[string]string{}
+				}
+				u.config[c.Name] = why.Error()
+				break
+			}
+		}
+	}
+	if len(u.mounts) == 0 && len(u.config) == 0 {
+		r.dependents.remove(key)
+	}
+	return u, nil
+}
+
+// runs reports whether a container runs or has terminated.
+func runs(s *corev1.PodStatus, container string) bool {
+	for _, list := range [...][]corev1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses} {
+		if i := slices.IndexFunc(list, func(c corev1.ContainerStatus) bool { return c.Name == container }); i >= 0 {
+			return list[i].State.Running != nil || list[i].State.Terminated != nil
+		}
+	}
+	return false
+}
+
+// lookups reads ConfigMaps and Secrets of a namespace from the server, each once. Only their metadata
+// is in the cache, since they can be many and large.
+type lookups struct {
+	ctx       context.Context
+	reader    client.Reader
+	namespace string
+	found     map[objectName]content
+}
+
+// objectName is the name of a ConfigMap or Secret, with its kind.
+type objectName struct{ kind, name string }
+
+// content is the content of a ConfigMap or Secret.
+type content struct {
+	missing error // if there is none
+	has     func(key string) bool
+}
+
+// check returns why a reference leads nowhere, or nil.
+func (l *lookups) check(ref *dependency) (why, err error) {
+	if ref.optional {
+		return nil, nil
+	}
+	name := objectName{ref.kind, ref.name}
+	found, ok := l.found[name]
+	if !ok {
+		if found, err = l.read(name); err != nil {
+			return nil, err
+		}
+		if l.found == nil {
+			l.found = map[objectName]content{}
+		}
+		l.found[name] = found
+	}
+	if found.missing != nil {
+		return found.missing, nil
+	}
+	for _, key := range ref.keys {
+		if !found.has(key) {
+			return fmt.Errorf(ref.missingKey, key), nil
+		}
+	}
+	return nil, nil
+}
+
+// read reads a ConfigMap or Secret.
+func (l *lookups) read(name objectName) (c content, err error) {
+	key := client.ObjectKey{Namespace: l.namespace, Name: name.name}
+	if name.kind == secretKind {
+		s := &corev1.Secret{}
+		err = l.reader.Get(l.ctx, key, s)
+		c.has = func(key string) bool { _, ok := s.Data[key]; return ok }
+	} else {
+		m := &corev1.ConfigMap{}
+		err = l.reader.Get(l.ctx, key, m)
+		c.has = func(key string) bool {
+			_, text := m.Data[key]
+			_, binary := m.BinaryData[key]
+			return text || binary
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		c.missing, err = apierrors.NewNotFound(corev1.Resource(name.kind), name.name), nil
+	}
+	return c, err
+}
+
+// dependents has the pods that wait for ConfigMaps and Secrets. A pod is added before what it waits for
+// is read, so that no creation is missed.
+type dependents struct {
+	mu   sync.Mutex
+	pods map[objectKey]map[types.NamespacedName]bool
+	keys map[types.NamespacedName]*wait
+}
+
+// objectKey is the key of a ConfigMap or Secret, with its kind.
+type objectKey struct {
+	kind string
+	types.NamespacedName
+}
+
+// wait is what a pod waits for, and what was reported about it.
+type wait struct {
+	keys     []objectKey
+	reported string
+}
+
+func newDependents() *dependents {
+	return &dependents{pods: map[objectKey]map[types.NamespacedName]bool{}, keys: map[types.NamespacedName]*wait{}}
+}
+
+// add makes a pod wait for what a reference leads to, unless that is optional.
+func (w *dependents) add(pod types.NamespacedName, ref dependency) {
+	if ref.optional {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := objectKey{ref.kind, types.NamespacedName{Namespace: pod.Namespace, Name: ref.name}}
+	if w.pods[key] == nil {
+		w.pods[key] = map[types.NamespacedName]bool{}
+	}
+	if w.pods[key][pod] {
+		return
+	}
+	w.pods[key][pod] = true
+	if w.keys[pod] == nil {
+		w.keys[pod] = &wait{}
+	}
+	w.keys[pod].keys = append(w.keys[pod].keys, key)
+}
+
+// remove makes a pod wait for nothing.
+func (w *dependents) remove(pod types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	waits := w.keys[pod]
+	if waits == nil {
+		return
+	}
+	delete(w.keys, pod)
+	for _, key := range waits.keys {
+		if delete(w.pods[key], pod); len(w.pods[key]) == 0 {
+			delete(w.pods, key)
+		}
+	}
+}
+
+// report reports whether a pod that waits has not been reported with these messages last.
+func (w *dependents) report(pod types.NamespacedName, messages []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := strings.Join(messages, "\n")
+	waits := w.keys[pod]
+	if waits == nil || waits.reported == all {
+		return false
+	}
+	waits.reported = all
+	return true
+}
+
+// requests returns a [handler.MapFunc] that maps a ConfigMap or Secret to the pods that wait for it.
+func (w *dependents) requests(kind string) handler.MapFunc {
+	return func(_ context.Context, o client.Object) (requests []reconcile.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for pod := range w.pods[objectKey{kind, client.ObjectKeyFromObject(o)}] {
+			requests = append(requests, reconcile.Request{NamespacedName: pod})
+		}
+		return requests
+	}
+}
+
+// wasMounted reports whether the volumes of a pod have been mounted before.
+func wasMounted(pod *corev1.Pod) bool {
+	c := podstate.Condition(pod, corev1.PodReadyToStartContainers)
+	return pod.Status.Phase != corev1.PodPending || c != nil && c.Status == corev1.ConditionTrue
+}
