@@ -37,6 +37,7 @@ import (
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
 	"flyball.dev/controllers/statefulset"
+	"flyball.dev/controllers/tainteviction"
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
@@ -122,6 +123,7 @@ var descriptors = []descriptor{
 		return localpath.AddToManager(mgr, pods.NodeName)
 	}},
 	{"ephemeral-volume", withoutOptions(ephemeralvolume.AddToManager)},
+	{"taint-eviction", withoutOptions(tainteviction.AddToManager)},
 	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {

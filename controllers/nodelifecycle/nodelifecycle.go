@@ -1,5 +1,5 @@
 // Package nodelifecycle taints nodes by their conditions, so that pods are not scheduled to nodes
-// that are not ready or are cordoned. No pod is evicted.
+// that are not ready or are cordoned. It gives no node a taint that evicts pods.
 package nodelifecycle
 
 import (
