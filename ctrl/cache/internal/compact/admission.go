@@ -85,7 +85,11 @@ func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 	packed := a.packSubtree(e, mark)
 	cost := packed.Size() + subtreeCost
 	t := &subtree{codec: codec, packed: packed, threshold: uint32(3 * cost)}
-	return a.table.Add(hash, entry{Value: t}, inline-tokenCost, cost), true
+	id := a.table.Add(hash, entry{Value: t}, inline-tokenCost, cost)
+	if e.keeps(mark) {
+		a.addPrototype(id, t)
+	}
+	return id, true
 }
 
 // admits reports whether a string or subtree that occurred count times gets an entry, if each use
@@ -136,6 +140,13 @@ func (a *admission) promote(id uint32, t *subtree) {
 	if t.threshold = uint32(a.table.Cost(id) + size); saved < int(t.threshold) {
 		return
 	}
+	a.table.Grow(id, size)
+	t.prototype.Store(p)
+}
+
+// addPrototype makes a prototype of a subtree that takes longer to unpack than to copy.
+func (a *admission) addPrototype(id uint32, t *subtree) {
+	p, size := newPrototype(a.table.Current(), t)
 	a.table.Grow(id, size)
 	t.prototype.Store(p)
 }

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"maps"
+	"reflect"
 	"unsafe"
 )
 
@@ -13,8 +14,8 @@ type anyCodec struct{}
 
 // The maps and slices in unstructured content are subtrees as others are.
 var (
-	anyMaps   = &subtreeCodec{codec: anyMapCodec{}}
-	anySlices = &subtreeCodec{codec: anySliceCodec{}, slice: true}
+	anyMaps   = &subtreeCodec{codec: anyMapCodec{}, kind: reflect.Map}
+	anySlices = &subtreeCodec{codec: anySliceCodec{}, kind: reflect.Slice}
 )
 
 const (
@@ -33,6 +34,8 @@ func (anyCodec) decode(d *decoder, p unsafe.Pointer)  { *(*any)(p) = d.any() }
 func (anyCodec) unalias(_ *decoder, p unsafe.Pointer) { *(*any)(p) = copyAny(*(*any)(p)) }
 
 // any writes a value, and fails if JSON has none such.
+//
+// Unsafe: the pointers are to variables of the types of the subtrees.
 func (e *encoder) any(x any) {
 	switch x := x.(type) {
 	case nil:
@@ -58,6 +61,9 @@ func (e *encoder) any(x any) {
 			mark := e.begin(anyMaps)
 			e.anyMap(x)
 			e.end(mark)
+			if len(x) >= minKept {
+				e.weigh(mark, len(x), true, unsafe.Pointer(&[]map[string]any{x}[0]))
+			}
 		}
 	case []any:
 		e.byte(anySlice)
@@ -65,6 +71,9 @@ func (e *encoder) any(x any) {
 			mark := e.begin(anySlices)
 			e.anySlice(x)
 			e.end(mark)
+			if len(x) >= minKept {
+				e.weigh(mark, len(x), false, unsafe.Pointer(&[][]any{x}[0]))
+			}
 		}
 	default:
 		e.fail()
@@ -125,6 +134,7 @@ func (e *encoder) anyMap(m map[string]any) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(len(m))
 	sorted(e, m, func(key string) {
 		e.string(key)
@@ -166,6 +176,7 @@ func (e *encoder) anySlice(s []any) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(len(s))
 	for _, value := range s {
 		e.any(value)

@@ -74,16 +74,16 @@ func (b builder) codec(t reflect.Type) codec {
 		if leaf(t.Elem()) {
 			return pointer
 		}
-		return &subtreeCodec{codec: pointer}
+		return &subtreeCodec{codec: pointer, kind: reflect.Pointer}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return bytesCodec{}
 		}
-		return &subtreeCodec{codec: &sliceCodec{b.of(t.Elem())}, slice: true}
+		return &subtreeCodec{codec: &sliceCodec{b.of(t.Elem())}, kind: reflect.Slice}
 	case reflect.Array:
 		return &arrayCodec{b.of(t.Elem()), t.Len()}
 	case reflect.Map:
-		return &subtreeCodec{codec: b.mapCodec(t)}
+		return &subtreeCodec{codec: b.mapCodec(t), kind: reflect.Map}
 	case reflect.Struct:
 		return b.structCodec(t)
 	default:
@@ -183,20 +183,41 @@ func timesAndQuantities(t reflect.Type) codec {
 // mapCodec returns the codec of a map type. Common types have codecs that need no reflection.
 func (b builder) mapCodec(t reflect.Type) codec {
 	switch t {
-	case reflect.TypeFor[map[string]string]():
-		return stringMapCodec{}
 	case reflect.TypeFor[map[string]any]():
 		return anyMapCodec{}
 	case reflect.TypeFor[map[string][]byte]():
 		return &typedMapCodec[string, []byte]{b.of(t.Elem())}
 	case reflect.TypeFor[corev1.ResourceList]():
 		return &typedMapCodec[corev1.ResourceName, resource.Quantity]{b.of(t.Elem())}
-	default:
-		key := b.of(t.Key())
-		if hasPointers(t.Key()) {
-			key = &node{codec: unsupportedCodec{}}
+	}
+	if t.Key().Kind() == reflect.String {
+		if c := b.scalarMapCodec(t); c != nil {
+			return c
 		}
-		return &mapCodec{t, key, b.of(t.Elem())}
+	}
+	key := b.of(t.Key())
+	if hasPointers(t.Key()) {
+		key = &node{codec: unsupportedCodec{}}
+	}
+	return &mapCodec{t, key, b.of(t.Elem())}
+}
+
+// scalarMapCodec returns the codec of a map of strings to strings or to values without pointers, nil
+// for others.
+func (b builder) scalarMapCodec(t reflect.Type) codec {
+	switch t.Elem().Kind() {
+	case reflect.String:
+		return stringMapCodec{}
+	case reflect.Bool, reflect.Int8, reflect.Uint8:
+		return &typedMapCodec[string, uint8]{b.of(t.Elem())}
+	case reflect.Int16, reflect.Uint16:
+		return &typedMapCodec[string, uint16]{b.of(t.Elem())}
+	case reflect.Int32, reflect.Uint32, reflect.Float32:
+		return &typedMapCodec[string, uint32]{b.of(t.Elem())}
+	case reflect.Int64, reflect.Uint64, reflect.Float64:
+		return &typedMapCodec[string, uint64]{b.of(t.Elem())}
+	default:
+		return nil
 	}
 }
 

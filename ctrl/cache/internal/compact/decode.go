@@ -65,7 +65,7 @@ type cursor struct {
 func (d *decoder) open(v Value) {
 	tokens, data, text := v.sections()
 	d.cursor = cursor{code: v.code, token: tokens, data: data, text: v.code[text:], apart: v.apart}
-	if v.apart != nil {
+	if v.apart.large() {
 		d.text = v.apart.pieces[0]
 	}
 }
@@ -131,7 +131,7 @@ func (d *decoder) string() string {
 	default:
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
-		if d.apart != nil {
+		if d.apart.large() {
 			piece := d.apart.pieces[x/maxPiece]
 			return piece[x%maxPiece:][:length]
 		}
@@ -178,12 +178,16 @@ func (d *decoder) skip(data []byte, end int) bool {
 	return true
 }
 
-// subtree returns the next subtree if it is interned; if not, nil, and its content follows.
+// subtree returns the next subtree if it is interned or kept; if not, nil, and its content follows.
 func (d *decoder) subtree() *subtree {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
-	if token&tokenMask == tokenInterned {
+	switch token & tokenMask {
+	case tokenInterned:
 		return d.entries[token>>tokenBits].Value
+	case tokenKept:
+		return d.apart.kept[token>>tokenBits]
+	default:
+		return nil
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // encoder takes a value apart into data, and a mark for each string and each subtree that may be
@@ -14,6 +15,8 @@ type encoder struct {
 	keys   []string
 	depth  int
 	failed bool
+	// variables is how many variables the value consists of that are allocated by themselves.
+	variables int
 }
 
 // mark is a string, or a subtree of the value with the marks in it.
@@ -25,12 +28,16 @@ type mark struct {
 	codec any
 	// The subtree's data is from data to dataEnd, and the marks in it are before end.
 	data, dataEnd, end int
+	// variables are those of the value before the subtree.
+	variables int
+	// kept is the variable of the subtree if that is to be kept as a Go value.
+	kept unsafe.Pointer
 }
 
 func (e *encoder) reset() {
 	clear(e.marks)
 	clear(e.keys[:cap(e.keys)])
-	e.data, e.marks, e.keys, e.depth, e.failed = e.data[:0], e.marks[:0], e.keys[:0], 0, false
+	e.data, e.marks, e.keys, e.depth, e.failed, e.variables = e.data[:0], e.marks[:0], e.keys[:0], 0, false, 0
 	if cap(e.data) > maxRetained || cap(e.marks) > maxRetained/64 {
 		*e = encoder{}
 	}
@@ -104,11 +111,44 @@ func sorted[K ~string, V any](e *encoder, m map[K]V, do func(key string)) {
 
 // begin begins a subtree and returns its mark, end ends it.
 func (e *encoder) begin(codec any) int {
-	e.marks = append(e.marks, mark{codec: codec, data: len(e.data)})
+	e.marks = append(e.marks, mark{codec: codec, data: len(e.data), variables: e.variables})
 	return len(e.marks) - 1
 }
 
 func (e *encoder) end(subtree int) {
 	e.depth--
 	e.marks[subtree].dataEnd, e.marks[subtree].end = len(e.data), len(e.marks)
+}
+
+// keeps reports whether a subtree, or one in it, is to be kept as a Go value.
+func (e *encoder) keeps(subtree int) bool {
+	marks := e.marks[subtree:e.marks[subtree].end]
+	return slices.ContainsFunc(marks, func(m mark) bool { return m.kept != nil })
+}
+
+const (
+	// A slice or map of fewer elements than minKept is never kept, and one of fewer than minDecoded is
+	// packed however long unpacking it takes.
+	minKept, minDecoded = 64, 256
+	// Unpacking takes no longer than copying if there are at most stepsPerVariable bytes of data,
+	// strings and subtrees for each variable that is allocated.
+	stepsPerVariable = 3
+)
+
+// weigh decides what happens to a slice or map that has ended and has a number of elements. Copying a
+// long one takes less time than unpacking it if it consists of few variables. If it is the only one,
+// and is a map, which is cloned in less time than it is filled, or not very long, it is kept as a Go
+// value unless it is interned. Otherwise the value is not packed.
+//
+// Unsafe: the variable is of the subtree's type, and stays as it is until the value is packed.
+func (e *encoder) weigh(subtree, elements int, isMap bool, variable unsafe.Pointer) {
+	m := &e.marks[subtree]
+	variables, steps := e.variables-m.variables, m.dataEnd-m.data+m.end-subtree
+	switch {
+	case elements < minKept:
+	case variables == 1 && (isMap || elements < minDecoded):
+		m.kept = variable
+	case elements >= minDecoded && steps > stepsPerVariable*variables:
+		e.fail()
+	}
 }

@@ -11,7 +11,9 @@ import (
 // typedMapCodec packs maps of a key type of strings and an element type that is known here. The
 // keys are sorted, so that equal maps have equal encodings.
 //
-// Unsafe: the methods rely on the contract of codec, and on elem being the node of V.
+// Unsafe: the methods rely on the contract of codec, on elem being the node of a type of the kind or
+// size of V, and on the memory of maps being the same for all key types of one kind and all element
+// types of one size without pointers.
 type typedMapCodec[K ~string, V any] struct{ elem *node }
 
 func (t *typedMapCodec[K, V]) encode(e *encoder, p unsafe.Pointer) {
@@ -20,6 +22,7 @@ func (t *typedMapCodec[K, V]) encode(e *encoder, p unsafe.Pointer) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(len(m))
 	value := new(V)
 	sorted(e, m, func(key string) {
@@ -52,32 +55,38 @@ func (t *typedMapCodec[K, V]) unalias(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	to := maps.Clone(from)
+	d.arena.CountMap(len(to), unsafe.Sizeof("")+t.elem.Size)
 	*(*map[K]V)(p) = to
 	if t.elem.plain {
 		return
 	}
-	copied := new(V)
+	copied, size := new(V), t.elem.Size
 	for key, value := range from {
 		*copied = value
 		t.elem.unalias(d, unsafe.Pointer(copied))
-		to[key] = *copied
+		if !sameBytes(unsafe.Pointer(copied), unsafe.Pointer(&value), size) {
+			to[key] = *copied
+		}
 	}
+}
+
+// sameBytes reports whether two variables of a size are equal to the bit.
+//
+// Unsafe: both have that size.
+func sameBytes(a, b unsafe.Pointer, size uintptr) bool {
+	return string(unsafe.Slice((*byte)(a), size)) == string(unsafe.Slice((*byte)(b), size))
 }
 
 // specialize returns a codec that copies only this map, and none of its values, if they refer to
 // nothing, as most quantities do.
 //
-// Unsafe: p points to a map of the type, and both byte slices are as long as the variables of type
-// V that they are of.
+// Unsafe: p points to a map of the type, and V has the size of the node.
 func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 	copied := new(V)
 	for _, value := range *(*map[K]V)(p) {
 		*copied = value
 		t.elem.unalias(&decoder{}, unsafe.Pointer(copied))
-		size := int(t.elem.Size)
-		before := unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)
-		after := unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)
-		if string(after) != string(before) {
+		if !sameBytes(unsafe.Pointer(copied), unsafe.Pointer(&value), t.elem.Size) {
 			return t
 		}
 	}
@@ -95,6 +104,7 @@ func (stringMapCodec) encode(e *encoder, p unsafe.Pointer) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(len(m))
 	sorted(e, m, func(key string) {
 		e.string(key)
@@ -116,8 +126,10 @@ func (stringMapCodec) decode(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-func (stringMapCodec) unalias(_ *decoder, p unsafe.Pointer) {
-	*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(p))
+func (stringMapCodec) unalias(d *decoder, p unsafe.Pointer) {
+	m := maps.Clone(*(*map[string]string)(p))
+	d.arena.CountMap(len(m), 2*unsafe.Sizeof(""))
+	*(*map[string]string)(p) = m
 }
 
 // mapCodec packs all other maps, by reflection.
@@ -137,6 +149,7 @@ func (t *mapCodec) encode(e *encoder, p unsafe.Pointer) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(m.Len())
 	// Not every key is found again: one that is not a number equals nothing.
 	type pair struct{ key, elem reflect.Value }
@@ -163,11 +176,13 @@ func (t *mapCodec) decode(d *decoder, p unsafe.Pointer) {
 	}
 	m := reflect.MakeMapWithSize(t.typ, n)
 	d.arena.CountMap(n, t.key.Size+t.elem.Size)
+	key, elem := reflect.New(t.typ.Key()).Elem(), reflect.New(t.typ.Elem()).Elem()
 	for range n {
-		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
-		t.key.decode(d, key.UnsafePointer())
-		t.elem.decode(d, elem.UnsafePointer())
-		m.SetMapIndex(key.Elem(), elem.Elem())
+		key.SetZero()
+		elem.SetZero()
+		t.key.decode(d, key.Addr().UnsafePointer())
+		t.elem.decode(d, elem.Addr().UnsafePointer())
+		m.SetMapIndex(key, elem)
 	}
 	t.at(p).Set(m)
 }
@@ -178,13 +193,14 @@ func (t *mapCodec) unalias(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	to := reflect.MakeMapWithSize(t.typ, from.Len())
+	d.arena.CountMap(from.Len(), t.key.Size+t.elem.Size)
+	key, elem := reflect.New(t.typ.Key()).Elem(), reflect.New(t.typ.Elem()).Elem()
 	for entry := from.MapRange(); entry.Next(); {
-		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
-		key.Elem().SetIterKey(entry)
-		elem.Elem().SetIterValue(entry)
-		t.key.unalias(d, key.UnsafePointer())
-		t.elem.unalias(d, elem.UnsafePointer())
-		to.SetMapIndex(key.Elem(), elem.Elem())
+		key.SetIterKey(entry)
+		elem.SetIterValue(entry)
+		t.key.unalias(d, key.Addr().UnsafePointer())
+		t.elem.unalias(d, elem.Addr().UnsafePointer())
+		to.SetMapIndex(key, elem)
 	}
 	from.Set(to)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // These are what a prototype takes beside its variables, in bytes.
-const prototypeCost, relocatableCost, relocationCost = 50, 100, 40
+const prototypeCost, keptCost, relocatableCost, relocationCost = 50, 200, 100, 40
 
 // newPrototype unpacks a subtree into a prototype, and returns about how many bytes that takes. The
 // entries are those that the subtree may refer to.
@@ -31,6 +31,33 @@ func newPrototype(entries []entry, t *subtree) (*prototype, int) {
 	}
 	return p, size + size/8 // allocations are rounded up
 }
+
+// newKept returns a slice or map that is kept as a Go value, and about how many bytes that takes. Its
+// elements refer to no variables.
+//
+// Unsafe: the mark has a variable of the type of its codec.
+func newKept(m *mark) (*subtree, int) {
+	t := m.codec.(*subtreeCodec)
+	c := t.codec
+	switch s := c.(type) {
+	case *sliceCodec:
+		elem := *s.elem
+		elem.plain = true
+		c = &sliceCodec{&elem}
+	case specializer:
+		c = s.specialize(m.kept)
+	}
+	d := decoder{arena: arena.Arena{Dedicated: true}}
+	variable := t.variable()
+	t.assign(variable, m.kept)
+	c.unalias(&d, variable)
+	kept := &subtree{codec: t}
+	kept.prototype.Store(&prototype{variable, c})
+	return kept, d.arena.Allocated + keptCost
+}
+
+// specializer is a codec for which there is a faster one for a variable of which copies are made.
+type specializer interface{ specialize(unsafe.Pointer) codec }
 
 // relocatable is what the variable of a prototype refers to, in one block of memory, so that it is
 // copied at once: a struct of a type that was made for it. Pointers into the block are relocated in
@@ -130,8 +157,8 @@ func (f *flattener) gather(c codec, at slot, from unsafe.Pointer) {
 			f.gather(c.elem, slot{at.variable, at.offset + i*c.elem.Size}, unsafe.Add(from, i*c.elem.Size))
 		}
 	default:
-		if m, ok := c.(interface{ specialize(unsafe.Pointer) codec }); ok {
-			c = m.specialize(from)
+		if s, ok := c.(specializer); ok {
+			c = s.specialize(from)
 		}
 		if !isPlain(c) {
 			f.fixups = append(f.fixups, fixup{at, c})

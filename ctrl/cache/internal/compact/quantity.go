@@ -124,6 +124,7 @@ func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
 
 // dec writes a number of any size: its sign, its words and its scale.
 func (e *encoder) dec(x *inf.Dec) {
+	e.variables++
 	unscaled := x.UnscaledBig()
 	e.bool(unscaled.Sign() < 0)
 	if words := unscaled.Bits(); words == nil {

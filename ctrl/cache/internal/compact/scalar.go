@@ -64,6 +64,7 @@ func (bytesCodec) encode(e *encoder, p unsafe.Pointer) {
 	b := *(*[]byte)(p)
 	e.bool(b != nil)
 	if b != nil {
+		e.variables++
 		e.string(unsafe.String(unsafe.SliceData(b), len(b)))
 	}
 }

@@ -1,17 +1,18 @@
 package compact
 
 import (
+	"reflect"
 	"unsafe"
 )
 
 // subtreeCodec is the codec of what may be interned as a whole: a pointer, a slice or a map. Its
 // token comes first, and its content follows unless the token is an ID.
 //
-// Unsafe: the methods rely on the contract of codec, and on slice being set if and only if the type
-// is a slice; variables of pointer and map types are one pointer.
+// Unsafe: the methods rely on the contract of codec, and on kind being that of the type; variables of
+// pointer and map types are one pointer.
 type subtreeCodec struct {
 	codec // of the content
-	slice bool
+	kind  reflect.Kind
 }
 
 // slice is the memory layout of a variable of a slice type.
@@ -22,10 +23,31 @@ type slice struct {
 
 // variable returns a new variable that has room for the value and is scanned as a pointer.
 func (t *subtreeCodec) variable() unsafe.Pointer {
-	if t.slice {
+	if t.kind == reflect.Slice {
 		return unsafe.Pointer(new(slice))
 	}
 	return unsafe.Pointer(new(unsafe.Pointer))
+}
+
+// assign makes a variable a shallow copy of another one.
+func (t *subtreeCodec) assign(to, from unsafe.Pointer) {
+	if t.kind == reflect.Slice {
+		*(*slice)(to) = *(*slice)(from)
+	} else {
+		*(*unsafe.Pointer)(to) = *(*unsafe.Pointer)(from)
+	}
+}
+
+// elements returns how many elements a slice or a map has, whose length does not depend on its type.
+func (t *subtreeCodec) elements(p unsafe.Pointer) int {
+	switch t.kind {
+	case reflect.Slice:
+		return (*slice)(p).len
+	case reflect.Map:
+		return len(*(*map[string]string)(p))
+	default:
+		return 0
+	}
 }
 
 func (t *subtreeCodec) encode(e *encoder, p unsafe.Pointer) {
@@ -35,6 +57,7 @@ func (t *subtreeCodec) encode(e *encoder, p unsafe.Pointer) {
 	mark := e.begin(t)
 	t.codec.encode(e, p)
 	e.end(mark)
+	e.weigh(mark, t.elements(p), t.kind == reflect.Map, p)
 }
 
 func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
@@ -44,17 +67,13 @@ func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	proto := d.prototype(interned)
-	switch {
-	case proto == nil:
+	if proto == nil {
 		outer := d.enter(interned.packed)
 		t.codec.decode(d, p)
 		d.leave(outer)
 		return
-	case t.slice:
-		*(*slice)(p) = *(*slice)(proto.variable)
-	default:
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(proto.variable)
 	}
+	t.assign(p, proto.variable)
 	proto.unalias(d, p)
 }
 
@@ -68,6 +87,7 @@ func (t *pointerCodec) encode(e *encoder, p unsafe.Pointer) {
 	elem := *(*unsafe.Pointer)(p)
 	e.bool(elem != nil)
 	if elem != nil {
+		e.variables++
 		t.elem.encode(e, elem)
 	}
 }
@@ -98,6 +118,7 @@ func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
 		e.byte(0)
 		return
 	}
+	e.variables++
 	e.length(s.len)
 	for i := range uintptr(s.len) {
 		t.elem.encode(e, unsafe.Add(s.data, i*t.elem.Size))

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
@@ -14,16 +15,22 @@ type Value struct {
 	code string
 	// head is the text of the header.
 	head string
-	// apart is set if the text is not in code.
+	// apart is set if there is more.
 	apart *apart
 }
 
-// apart is what a large value does not have in its code.
+// apart is what a value does not have in its code.
 type apart struct {
-	// pieces are the text. A string is in one piece; one that is longer than maxPiece is a piece of
-	// its own.
+	// pieces are the text of a large value. A string is in one piece; one that is longer than
+	// maxPiece is a piece of its own.
 	pieces []string
+	// kept are the subtrees that are kept as Go values, and size is about how many bytes they take.
+	kept []*subtree
+	size int
 }
+
+// large reports whether the text is in pieces.
+func (a *apart) large() bool { return a != nil && a.pieces != nil }
 
 const (
 	// maxPiece is how many bytes of text are kept together in a large value, and maxSmall how many
@@ -41,7 +48,7 @@ func (v Value) IsZero() bool { return v.code == "" }
 func (v Value) Size() int {
 	size := len(v.code) + len(v.head)
 	if v.apart != nil {
-		size += apartCost
+		size += apartCost + v.apart.size
 		for _, piece := range v.apart.pieces {
 			size += len(piece) + pieceCost
 		}
@@ -54,6 +61,9 @@ type sections struct {
 	tokens, data, head, text []byte
 	// cuts are the offsets in the text at which its pieces but the first one begin.
 	cuts []int
+	kept []*subtree
+	// keptSize is about how many bytes the kept subtrees take.
+	keptSize int
 }
 
 // value puts the sections of a value together.
@@ -62,8 +72,14 @@ type sections struct {
 func (s *sections) value() Value {
 	text := s.text
 	var a *apart
+	if len(s.kept) > 0 {
+		a = &apart{kept: slices.Clone(s.kept), size: s.keptSize}
+	}
 	if len(s.cuts) > 0 || len(s.tokens)+len(s.data)+len(s.text) > maxSmall {
-		a, text = &apart{s.pieces()}, nil
+		if a == nil {
+			a = &apart{}
+		}
+		a.pieces, text = s.pieces(), nil
 	}
 	code := make([]byte, 0, 2*binary.MaxVarintLen32+len(s.tokens)+len(s.data)+len(text))
 	code = binary.AppendUvarint(code, uint64(len(s.tokens)))
@@ -120,7 +136,8 @@ func (v Value) sections() (tokens, data, text int) {
 // A token is one of four: the ID of an entry of the intern table; or the length of a string that
 // comes next in the value's own text; or, if the string came there before, its offset there, and a
 // number that is its length follows; or the number of a string that is given or in the header. A
-// subtree that is not interned has the token of an empty string, and its content follows.
+// subtree that is neither interned nor kept has the token of an empty string, and its content
+// follows; that of one that is kept is its number.
 const (
 	tokenBits     = 2
 	tokenMask     = 1<<tokenBits - 1
@@ -128,6 +145,7 @@ const (
 	tokenInterned = 1
 	tokenRepeat   = 2
 	tokenHeader   = 3
+	tokenKept     = 3
 )
 
 func appendToken(tokens []byte, kind, x uint64) []byte {

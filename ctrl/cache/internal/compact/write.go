@@ -62,6 +62,12 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 			w.tokens = appendToken(w.tokens, tokenInterned, uint64(id))
 			w.data = append(w.data, e.data[from:m.data]...)
 			from, i = m.dataEnd, m.end
+		} else if m.kept != nil && !a.closed {
+			w.tokens = appendToken(w.tokens, tokenKept, uint64(len(w.kept)))
+			w.data = append(w.data, e.data[from:m.data]...)
+			from, i = m.dataEnd, m.end
+			t, size := newKept(m)
+			w.kept, w.keptSize = append(w.kept, t), w.keptSize+size
 		} else {
 			w.tokens = appendToken(w.tokens, tokenInline, 0)
 			i++
@@ -103,7 +109,8 @@ func (w *writer) reset() {
 	clear(w.places)
 	clear(w.header)
 	w.tokens, w.data, w.head, w.text = w.tokens[:0], w.data[:0], w.head[:0], w.text[:0]
-	w.cuts, w.header = w.cuts[:0], w.header[:0]
+	clear(w.kept)
+	w.cuts, w.header, w.kept, w.keptSize = w.cuts[:0], w.header[:0], w.kept[:0], 0
 	if cap(w.data)+cap(w.text) > maxRetained {
 		*w = writer{places: map[uint64]int{}}
 	}

@@ -1,0 +1,264 @@
+package compact
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/randfill"
+)
+
+var ratios = flag.Bool("ratios", false, "measure unpacking against deep copies, for every slice and map type of some API groups")
+
+// plainValues has slices and maps of what is copied as a block.
+type plainValues struct {
+	Points     []struct{ X, Y int64 }
+	Numbers    []int64
+	Counts     map[string]int64
+	Quantities map[string]resource.Quantity
+	Flags      []bool
+	Text       map[string]string
+}
+
+// DeepCopy is what deepcopy-gen would generate.
+func (in *plainValues) DeepCopy() *plainValues {
+	out := *in
+	if in.Points != nil {
+		out.Points = make([]struct{ X, Y int64 }, len(in.Points))
+		copy(out.Points, in.Points)
+	}
+	if in.Numbers != nil {
+		out.Numbers = make([]int64, len(in.Numbers))
+		copy(out.Numbers, in.Numbers)
+	}
+	if in.Counts != nil {
+		out.Counts = make(map[string]int64, len(in.Counts))
+		for key, value := range in.Counts {
+			out.Counts[key] = value
+		}
+	}
+	if in.Quantities != nil {
+		out.Quantities = make(map[string]resource.Quantity, len(in.Quantities))
+		for key, value := range in.Quantities {
+			out.Quantities[key] = value.DeepCopy()
+		}
+	}
+	if in.Flags != nil {
+		out.Flags = make([]bool, len(in.Flags))
+		copy(out.Flags, in.Flags)
+	}
+	if in.Text != nil {
+		out.Text = make(map[string]string, len(in.Text))
+		for key, value := range in.Text {
+			out.Text[key] = value
+		}
+	}
+	return &out
+}
+
+// long is a struct with a field that is a slice or a map, which is to be long.
+type long struct {
+	in    reflect.Type
+	field reflect.StructField
+}
+
+func (l long) String() string { return fmt.Sprintf("%v.%s %v", l.in, l.field.Name, l.field.Type) }
+
+// longs returns the slices and maps of different types that kinds of some API groups have, each in a
+// struct that has a DeepCopy.
+func longs() (all []long) {
+	seen, types := map[reflect.Type]bool{}, map[reflect.Type]bool{}
+	var walk func(t reflect.Type)
+	walk = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(t.Elem())
+		case reflect.Struct:
+			if seen[t] {
+				return
+			}
+			seen[t] = true
+			_, copies := reflect.PointerTo(t).MethodByName("DeepCopy")
+			for i := range t.NumField() {
+				f := t.Field(i)
+				if !f.IsExported() {
+					continue
+				}
+				flat := f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Uint8
+				if k := f.Type.Kind(); copies && !flat && !types[f.Type] && (k == reflect.Slice || k == reflect.Map) {
+					types[f.Type] = true
+					all = append(all, long{t, f})
+				}
+				walk(f.Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[plainValues]())
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[appsv1.Deployment](), reflect.TypeFor[appsv1.StatefulSet](), reflect.TypeFor[appsv1.DaemonSet](), reflect.TypeFor[appsv1.ReplicaSet](), reflect.TypeFor[appsv1.ControllerRevision](),
+		reflect.TypeFor[batchv1.Job](), reflect.TypeFor[batchv1.CronJob](), reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](),
+	} {
+		walk(t)
+	}
+	for _, t := range kinds() {
+		if t.PkgPath() == reflect.TypeFor[corev1.Pod]().PkgPath() {
+			walk(t)
+		}
+	}
+	return all
+}
+
+// fill returns a struct whose field has so many elements, filled at random.
+func (l long) fill(elements int) reflect.Value {
+	v := reflect.New(l.in)
+	f := filler(3).MaxDepth(4).NumElements(0, 2).Funcs(
+		func(s *apiextensionsv1.JSONSchemaProps, c randfill.Continue) {
+			*s = apiextensionsv1.JSONSchemaProps{Description: c.String(0), Type: "string", MaxLength: new(int64(7)), Enum: []apiextensionsv1.JSON{{Raw: []byte(`"a"`)}}}
+		},
+		func(s *string, c randfill.Continue) { *s = fmt.Sprintf("a text %d", c.Intn(1e6)) },
+	)
+	field := v.Elem().FieldByIndex(l.field.Index)
+	field.Set(reflect.Zero(field.Type()))
+	if field.Kind() == reflect.Slice {
+		field.Set(reflect.MakeSlice(field.Type(), elements, elements))
+		for i := range elements {
+			f.Fill(field.Index(i).Addr().Interface())
+		}
+		return v
+	}
+	field.Set(reflect.MakeMap(field.Type()))
+	for i := range elements {
+		key, elem := reflect.New(field.Type().Key()).Elem(), reflect.New(field.Type().Elem())
+		key.SetString(fmt.Sprint("key-", i))
+		f.Fill(elem.Interface())
+		field.SetMapIndex(key, elem.Elem())
+	}
+	return v
+}
+
+const longLength = 3000
+
+// TestLong packs long slices and maps of every type, and expects that what is unpacked
+// is what was packed, and that a change of it changes nothing else.
+func TestLong(t *testing.T) {
+	for _, l := range longs() {
+		in := l.fill(2 * minKept)
+		p, typ := NewPacker(), TypeOf(l.in)
+		for n := range often { // in the end it is interned
+			v, ok := p.Pack(nil, []string{fmt.Sprint(n)}, typ, in.Interface())
+			if !ok {
+				t.Errorf("%v is not packed", l)
+				break
+			}
+			for range 1 + n/(often-2) {
+				out := reflect.New(l.in)
+				unpackInto(p.View(), v, out)
+				if !identical(in.Elem(), out.Elem()) {
+					t.Fatalf("%v is unpacked as something else", l)
+				}
+				mutate(out.Elem())
+			}
+		}
+	}
+}
+
+// TestVeryLong expects that what takes longer to unpack than to copy is kept as a Go value if it is a
+// map, and else that the value is not packed.
+func TestVeryLong(t *testing.T) {
+	for _, tt := range []struct {
+		field          string
+		elements       int
+		packed, isKept bool
+	}{
+		{"Counts", minKept - 1, true, false}, {"Counts", longLength, true, true}, {"Text", longLength, true, true},
+		{"Numbers", minKept - 1, true, false}, {"Numbers", minDecoded - 1, true, true}, {"Numbers", minDecoded, false, false},
+		{"Points", longLength, false, false}, {"Flags", longLength, false, false},
+	} {
+		in := reflect.TypeFor[plainValues]()
+		field, _ := in.FieldByName(tt.field)
+		p := NewPacker()
+		v, ok := p.Pack(nil, nil, TypeOf(in), long{in, field}.fill(tt.elements).Interface())
+		if ok != tt.packed {
+			t.Errorf("%s of %d elements: packed: %v, want %v", tt.field, tt.elements, ok, tt.packed)
+		}
+		if got := v.apart != nil && v.apart.kept != nil; got != tt.isKept {
+			t.Errorf("%s of %d elements: kept: %v, want %v", tt.field, tt.elements, got, tt.isKept)
+		}
+	}
+}
+
+// TestRatios measures what the documentation says, that an object is read in less time than it is
+// copied, for what is most unfavorable.
+func TestRatios(t *testing.T) {
+	if !*ratios {
+		t.Skip("it takes a minute, and measures time; run it with -ratios")
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "ratio\tunpack\tcopy\tpacked\t\ttype")
+	worst := 0.0
+	for _, l := range longs() {
+		// An object has metadata beside its content.
+		whole := reflect.StructOf([]reflect.StructField{{Name: "Meta", Type: reflect.TypeFor[metav1.ObjectMeta]()}, {Name: "Content", Type: l.in}})
+		content := l.fill(longLength)
+		in := reflect.New(whole)
+		in.Elem().Field(0).Set(reflect.ValueOf(pod(1).ObjectMeta))
+		in.Elem().Field(1).Set(content.Elem())
+		p, typ := NewPacker(), TypeOf(whole)
+		v, ok := p.Pack(nil, nil, typ, in.Interface())
+		if !ok {
+			fmt.Fprintf(w, "1.00\t\t\t\tdecoded\t%v\n", l)
+			continue
+		}
+		view, meta, deepCopy := p.View(), in.Elem().Field(0).Addr().Interface().(*metav1.ObjectMeta), content.MethodByName("DeepCopy")
+		if deepCopy.Call(nil)[0].Elem().FieldByIndex(l.field.Index).Pointer() == content.Elem().FieldByIndex(l.field.Index).Pointer() {
+			continue // JSONSchemaProps does not copy everything
+		}
+		best := fastest([]func(){
+			func() { unpackInto(view, v, reflect.New(whole)) },
+			func() { meta.DeepCopy(); deepCopy.Call(nil) },
+		})
+		ratio := float64(best[0]) / float64(best[1])
+		worst = max(worst, ratio)
+		kept := ""
+		if v.apart != nil && v.apart.kept != nil {
+			kept = "kept"
+		}
+		fmt.Fprintf(w, "%.2f\t%v\t%v\t%d\t%s\t%v\n", ratio, best[0], best[1], v.Size(), kept, l)
+	}
+	w.Flush()
+	lines := strings.SplitAfter(table.String(), "\n")
+	slices.SortStableFunc(lines[1:len(lines)-1], func(a, b string) int { return strings.Compare(b[:7], a[:7]) })
+	t.Logf("worst %.2f\n%s", worst, strings.Join(lines, ""))
+}
+
+// fastest returns the least time that each function takes. They run in turns.
+func fastest(sides []func()) []time.Duration {
+	best := make([]time.Duration, len(sides))
+	for range 10 {
+		for _, i := range rand.Perm(len(sides)) {
+			runtime.GC()
+			for range 3 {
+				start := time.Now()
+				sides[i]()
+				if took := time.Since(start); best[i] == 0 || took < best[i] {
+					best[i] = took
+				}
+			}
+		}
+	}
+	return best
+}
