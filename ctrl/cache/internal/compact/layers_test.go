@@ -15,10 +15,9 @@ import (
 // layers are the files from the bottom to the top. A file refers to what those above it in the list
 // declare, and to its own; those of one entry may refer to each other.
 var layers = [][]string{
-	{"value.go"},
 	{"sketch.go"},
 	{"encode.go"},
-	{"decode.go"},
+	{"value.go", "decode.go"},
 	{"codec.go"},
 	{"scalar.go"},
 	{"fields_byte.go", "fields_string.go"},
