@@ -67,7 +67,7 @@ func noscan(t reflect.Type) bool {
 // Unsafe: from points to count variables of the node's type, which nobody changes meanwhile.
 // Allocations without pointers, of two words or more, are aligned to a word, whatever their type.
 func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
-	if n.noscan && count >= minBulk {
+	if n.noscan && n.Size > 0 && count >= minBulk {
 		// Unlike new variables, these are not zeroed before.
 		size := count * int(n.Size)
 		d.arena.Allocated += size

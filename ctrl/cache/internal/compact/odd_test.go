@@ -220,6 +220,7 @@ func TestOddValues(t *testing.T) {
 		"pointers to pointers":               {[]***string{pp, new(new(*string)), new(**string), nil}, true},
 		"pointers to slices and maps":        {struct{ P *[]*map[string]*[]int }{&[]*map[string]*[]int{nil, {}, {"a": nil, "b": {}}, new(map[string]*[]int)}}, true},
 		"nothing":                            {[]struct{}{{}, {}}, true},
+		"many nothings":                      {struct{ A, B []struct{} }{make([]struct{}, 5), make([]struct{}, 2*minKept)}, true},
 		"pointers to nothing":                {[]*struct{}{{}, nil}, true},
 		"arrays":                             {[3][2][]any{{nil, {}}, {{nil}, {"a"}}}, true},
 		"arrays of nothing":                  {[]any{[0]int{}}, false},
