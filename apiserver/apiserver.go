@@ -61,6 +61,10 @@ type Options struct {
 	// AuthorizationMode are authorization modes, separated by commas, by default [authz.ModeRBAC]; see
 	// [authz.ParseModes]. A request is allowed if one of them allows it.
 	AuthorizationMode string
+	// Objects are created at the start, without admission and validation, if they do not exist, beside
+	// those that every cluster has. Roles and bindings among them are created in the mode RBAC only, and
+	// get back what they lack.
+	Objects []kinds.Object
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
 	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, beside those
@@ -74,8 +78,8 @@ type Options struct {
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
 	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
-	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
-	// long-running requests do not count.
+	// get 429 Too Many Requests, except those of members of system:masters and those with a context of
+	// [WithoutLimit]. Watches and other long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 	// Audit configures the audit log. By default there is none.
 	Audit auditlog.Options

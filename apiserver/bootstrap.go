@@ -96,22 +96,28 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 	for _, class := range scheduling.SystemPriorityClasses() {
 		add(schedulingv1.SchemeGroupVersion, "priorityclasses", class)
 	}
-	if !slices.Contains(s.modes, authz.ModeRBAC) {
-		return all
+	roles := slices.Contains(s.modes, authz.ModeRBAC)
+	if roles {
+		for _, obj := range rbac.Policy() {
+			all = append(all, bootstrapObject{s.resourceOf(obj), obj})
+		}
 	}
-	for _, obj := range rbac.Policy() {
-		switch obj.(type) {
-		case *rbacv1.Role:
-			add(rbacv1.SchemeGroupVersion, "roles", obj)
-		case *rbacv1.ClusterRole:
-			add(rbacv1.SchemeGroupVersion, "clusterroles", obj)
-		case *rbacv1.RoleBinding:
-			add(rbacv1.SchemeGroupVersion, "rolebindings", obj)
-		default:
-			add(rbacv1.SchemeGroupVersion, "clusterrolebindings", obj)
+	for _, obj := range s.options.Objects {
+		if resource := s.resourceOf(obj); roles || resource.Group != rbacv1.GroupName {
+			all = append(all, bootstrapObject{resource, obj.DeepCopyObject().(kinds.Object)})
 		}
 	}
 	return all
+}
+
+// resourceOf returns the resource of a built-in object, or the zero value if there is none.
+func (s *Server) resourceOf(obj kinds.Object) schema.GroupVersionResource {
+	of, _, err := builtin.Scheme().ObjectKinds(obj)
+	if err != nil {
+		return schema.GroupVersionResource{}
+	}
+	kind, _ := s.objects.Kind(of[0])
+	return kind.Resource
 }
 
 // reconcileAccess adds what is missing in a role or binding that exists, or replaces it.
@@ -221,7 +227,7 @@ func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
 	}
-	_, _, err := storage.Delete(request.WithNamespace(context.Background(), namespace), name,
+	_, _, err := storage.Delete(request.WithNamespace(own(), namespace), name,
 		rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -17,9 +18,19 @@ const (
 	defaultMaxMutatingRequestsInFlight = 200
 )
 
+// withoutLimit is the key of a value in the context of a request that is not limited.
+type withoutLimit struct{}
+
+// WithoutLimit exempts requests with the returned context from the limits of requests in flight. It is
+// for controllers in the process, which users must not starve; on a cluster they have a priority level
+// of their own.
+func WithoutLimit(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutLimit{}, true)
+}
+
 // limitInFlight answers 429 for requests above the limits of concurrent requests, of which
-// read-only and mutating requests have one each. Long-running requests do not count, and members of
-// system:masters are not limited.
+// read-only and mutating requests have one each. Long-running requests do not count, and exempt ones
+// are not limited.
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	s.reading = newLimiter(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
 	s.mutating = newLimiter(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)
@@ -37,7 +48,7 @@ func (s *Server) limitInFlight(next http.Handler) http.Handler {
 		case limit.tryAcquire():
 			defer limit.release()
 			next.ServeHTTP(w, r)
-		case privileged(r):
+		case exempt(r):
 			next.ServeHTTP(w, r)
 		default:
 			metrics.RecordDroppedRequest(r, info, metrics.APIServerComponent, limit == s.mutating)
@@ -46,10 +57,11 @@ func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	})
 }
 
-// privileged reports whether the user is a member of system:masters.
-func privileged(r *http.Request) bool {
+// exempt reports whether a request is not limited: its user is a member of system:masters, or it has a
+// context of WithoutLimit.
+func exempt(r *http.Request) bool {
 	u, ok := request.UserFrom(r.Context())
-	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) || r.Context().Value(withoutLimit{}) != nil
 }
 
 // limiter counts requests in flight up to a limit. A negative limit is none.

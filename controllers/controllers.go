@@ -4,12 +4,18 @@
 // Each controller is a package of its own: pure functions from the observed state to the next
 // action, and a reconciler that executes it. Controllers share only the manager's cache, so any of
 // them can be left out.
+//
+// Each controller makes its requests with the [Identity] that its counterpart has on a cluster, such as
+// the service account deployment-controller in kube-system, and needs no permissions but those of the
+// roles that every cluster has, and of [Options.Manifests].
 package controllers
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
@@ -41,6 +47,7 @@ import (
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
+	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/manager"
 )
 
@@ -54,6 +61,9 @@ type Options struct {
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
+	// ConfigFor returns the configuration of clients that make their requests with an identity. If it is
+	// nil, all controllers use the manager's client.
+	ConfigFor func(Identity) *rest.Config
 	// RootCA is the certificate, in PEM, that is published in every namespace, and with the tokens in
 	// Secrets. If it is empty, nothing is published.
 	RootCA []byte
@@ -68,78 +78,95 @@ type Options struct {
 
 // descriptor is a controller by its name.
 type descriptor struct {
-	name string
-	add  addFunc
+	name     string
+	identity Identity
+	add      addFunc
 }
 
-// addFunc adds a controller to a manager. All controllers share one inventory, which is created at
-// the first call of objects.
-type addFunc func(mgr manager.Manager, o Options, objects func() (*inventory.Inventory, error)) error
+// addFunc adds a controller to a manager.
+type addFunc func(mgr manager.Manager, o Options, s *shared) error
+
+// shared is what the controllers of one manager share.
+type shared struct {
+	manager   manager.Manager
+	inventory *inventory.Inventory // created at the first call of objects
+}
+
+// objects returns the inventory.
+func (s *shared) objects() (_ *inventory.Inventory, err error) {
+	if s.inventory == nil {
+		s.inventory, err = inventory.New(s.manager)
+	}
+	return s.inventory, err
+}
 
 // descriptors are all controllers.
 var descriptors = []descriptor{
-	{"garbage-collector", withInventory(gc.AddToManager)},
-	{"namespace", withInventory(namespace.AddToManager)},
-	{"serviceaccount", withoutOptions(serviceaccount.AddToManager)},
-	{"serviceaccount-token", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+	{"garbage-collector", account("generic-garbage-collector"), withInventory(gc.AddToManager)},
+	{"namespace", account("namespace-controller"), withInventory(namespace.AddToManager)},
+	{"serviceaccount", account("service-account-controller"), withoutOptions(serviceaccount.AddToManager)},
+	{"serviceaccount-token", ManagerIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
 		return serviceaccounttoken.AddToManager(mgr, o.RootCA)
 	}},
-	{"root-ca", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+	{"root-ca", account("root-ca-cert-publisher"), func(mgr manager.Manager, o Options, s *shared) error {
 		if len(o.RootCA) == 0 {
 			return nil
 		}
-		return rootca.AddToManager(mgr, o.RootCA)
+		return rootca.AddToManager(mgr, s.manager.GetAPIReader(), o.RootCA)
 	}},
-	{"csrapproving", withoutOptions(certificates.AddApproverToManager)},
-	{"csrcleaner", withoutOptions(certificates.AddCleanerToManager)},
-	{"csrsigning", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+	{"csrapproving", account("certificate-controller"), withoutOptions(certificates.AddApproverToManager)},
+	{"csrcleaner", account("certificate-controller"), withoutOptions(certificates.AddCleanerToManager)},
+	{"csrsigning", account("certificate-controller"), func(mgr manager.Manager, o Options, _ *shared) error {
 		if o.Signer == nil {
 			return nil
 		}
 		return certificates.AddToManager(mgr, o.Signer)
 	}},
-	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
-	{"deployment", withoutOptions(deployment.AddToManager)},
-	{"replicaset", withoutOptions(replicaset.AddToManager)},
-	{"statefulset", withoutOptions(statefulset.AddToManager)},
-	{"job", withoutOptions(job.AddToManager)},
-	{"cronjob", withoutOptions(cronjob.AddToManager)},
-	{"ttl-after-finished", withoutOptions(ttlafterfinished.AddToManager)},
-	{"disruption", withoutOptions(disruption.AddToManager)},
-	{"endpoints", withoutOptions(endpoints.AddToManager)},
-	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
-	{"endpointslicemirroring", withoutOptions(endpointslicemirroring.AddToManager)},
-	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
-	{"resourcequota", withInventory(resourcequota.AddToManager)},
-	{"service-cidr", withoutOptions(servicecidr.AddToManager)},
-	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
+	{"clusterrole-aggregation", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
+	{"deployment", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
+	{"replicaset", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
+	{"statefulset", account("statefulset-controller"), withoutOptions(statefulset.AddToManager)},
+	{"job", account("job-controller"), withoutOptions(job.AddToManager)},
+	{"cronjob", account("cronjob-controller"), withoutOptions(cronjob.AddToManager)},
+	{"ttl-after-finished", account("ttl-after-finished-controller"), withoutOptions(ttlafterfinished.AddToManager)},
+	{"disruption", account("disruption-controller"), withoutOptions(disruption.AddToManager)},
+	{"endpoints", account("endpoint-controller"), withoutOptions(endpoints.AddToManager)},
+	{"endpointslice", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
+	{"endpointslicemirroring", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
+	{"node-lifecycle", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
+	{"resourcequota", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
+	{"service-cidr", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
+	{"scheduler", schedulerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
-	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+	{"pods", nodeIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
-	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
-	{"local-path-provisioner", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
+	{"persistentvolume-binder", account("persistent-volume-binder"), withoutOptions(persistentvolume.AddToManager)},
+	{"local-path-provisioner", provisionerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
 		return localpath.AddToManager(mgr, pods.NodeName)
 	}},
-	{"ephemeral-volume", withoutOptions(ephemeralvolume.AddToManager)},
-	{"taint-eviction", withoutOptions(tainteviction.AddToManager)},
-	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
-	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
-	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+	{"ephemeral-volume", account("ephemeral-volume-controller"), withoutOptions(ephemeralvolume.AddToManager)},
+	{"taint-eviction", account("node-controller"), withoutOptions(tainteviction.AddToManager)},
+	{"validatingadmissionpolicy-status", account("validatingadmissionpolicy-status-controller"), withoutOptions(validatingadmissionpolicystatus.AddToManager)},
+	{"pvc-protection", account("pvc-protection-controller"), withoutOptions(volumeprotection.AddClaimsToManager)},
+	{"pv-protection", account("pv-protection-controller"), withoutOptions(volumeprotection.AddVolumesToManager)},
+	{"volumeattributesclass-protection", account("volumeattributesclass-protection-controller"),
+		withoutOptions(volumeprotection.AddClassesToManager)},
+	{"podgc", account("pod-garbage-collector"), func(mgr manager.Manager, o Options, _ *shared) error {
 		return podgc.AddToManager(mgr, o.PodGC)
 	}},
 }
 
 // withoutOptions adapts the AddToManager of a controller that needs only the manager.
 func withoutOptions(add func(manager.Manager) error) addFunc {
-	return func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error { return add(mgr) }
+	return func(mgr manager.Manager, _ Options, _ *shared) error { return add(mgr) }
 }
 
 // withInventory adapts the AddToManager of a controller that needs the inventory.
 func withInventory(add func(manager.Manager, *inventory.Inventory) error) addFunc {
-	return func(mgr manager.Manager, _ Options, objects func() (*inventory.Inventory, error)) error {
-		i, err := objects()
+	return func(mgr manager.Manager, _ Options, s *shared) error {
+		i, err := s.objects()
 		if err != nil {
 			return err
 		}
@@ -175,18 +202,17 @@ func AddAll(mgr manager.Manager, o Options) error {
 		return err
 	}
 	mgr = newIndexingManager(mgr)
-	var shared *inventory.Inventory
-	objects := func() (_ *inventory.Inventory, err error) {
-		if shared == nil {
-			shared, err = inventory.New(mgr)
-		}
-		return shared, err
-	}
+	s := &shared{manager: mgr}
+	users := &identities{manager: mgr, configFor: o.ConfigFor, clusters: map[string]cluster.Cluster{}}
 	for _, d := range descriptors {
 		if !slices.Contains(selected, d.name) {
 			continue
 		}
-		if err := d.add(newSupervisedManager(mgr, d.name, o), o, objects); err != nil {
+		own, err := users.managerFor(d.identity)
+		if err == nil {
+			err = d.add(newSupervisedManager(own, d.name, o), o, s)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
 	}

@@ -21,10 +21,8 @@ var aliases = map[string]string{
 	"nodelifecycle":                       "node-lifecycle",
 	"root-ca-certificate-publisher":       "root-ca",
 	"root-ca-cert-publisher":              "root-ca",
-	"persistentvolumeclaim-protection":    "volume-protection",
-	"persistentvolume-protection":         "volume-protection",
-	"pvc-protection":                      "volume-protection",
-	"pv-protection":                       "volume-protection",
+	"persistentvolumeclaim-protection":    "pvc-protection",
+	"persistentvolume-protection":         "pv-protection",
 }
 
 // Variable is the environment variable that selects the controllers of the stand-in for

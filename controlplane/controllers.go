@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/apiserver"
@@ -48,17 +47,10 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 	return &controllerManager{names: names, logger: logger, done: make(chan struct{}), failed: map[string]error{}}, nil
 }
 
-// userAgent is that of the controllers, and so the field manager of what they write: not the name of
-// this process, which is also that of the operator in it.
-const userAgent = "kube-controller-manager"
-
 // start starts the controllers and returns without waiting for their caches.
-func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error {
+func (m *controllerManager) start(o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
-	cfg = rest.CopyConfig(cfg)
-	cfg.WarningHandler = rest.NoWarnings{} // controllers use deprecated kinds, such as Endpoints
-	cfg.UserAgent = userAgent
-	mgr, err := manager.New(cfg, manager.Options{
+	mgr, err := manager.New(o.ConfigFor(controllers.ManagerIdentity), manager.Options{
 		// The info messages of controllers are about the runtime, which is of no interest by
 		// default.
 		Logger: m.logger.V(1),

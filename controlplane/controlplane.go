@@ -76,7 +76,8 @@ type Options struct {
 	Tokens map[string]*user.DefaultInfo
 	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings;
 	// "Node", which lets the user system:node:NAME in the group system:nodes access what the pods of
-	// that node need; "Node,RBAC", by both; or "AlwaysAllow".
+	// that node need; "Node,RBAC", by both; or "AlwaysAllow". The controllers are authorized like other
+	// users, so they need "RBAC" or "AlwaysAllow".
 	AuthorizationMode string
 	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
 	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no
@@ -87,7 +88,8 @@ type Options struct {
 	// and Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
-	// the certificate of the authority of this control plane, and its Signer that authority.
+	// the certificate of the authority of this control plane, and its Signer that authority. Its
+	// ConfigFor is replaced: the controllers make their requests in the process, each with its identity.
 	Controllers controllers.Options
 	// Admission selects the API server's admission plugins. Without the controllers that they need,
 	// ServiceAccount, which refuses pods in namespaces without a service account,
@@ -207,6 +209,9 @@ func (c *ControlPlane) start(o Options) error {
 		}
 		options.ReadyChecks = c.controllers.readyChecks()
 		options.Warnings, options.Simulated = o.Controllers.Warnings, pods.Simulated
+		if options.Objects, err = o.manifests(); err != nil {
+			return err
+		}
 	}
 	if c.server, err = apiserver.New(options); err != nil {
 		return err
@@ -224,10 +229,13 @@ func (c *ControlPlane) start(o Options) error {
 	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {
 		return err
 	}
-	if c.controllers != nil {
-		err = c.controllers.start(c.Config(), o.Controllers)
+	if c.controllers == nil {
+		return nil
 	}
-	return err
+	if o.Controllers.ConfigFor, err = c.identities(); err != nil {
+		return err
+	}
+	return c.controllers.start(o.Controllers)
 }
 
 // checkKubeconfigFile returns an error if the kubeconfig could not be written, or must not.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/authn"
 )
 
@@ -30,6 +31,8 @@ type inProcess struct {
 	// of the client, with its certificate.
 	user       user.Info
 	connection *tls.ConnectionState
+	// unlimited exempts the requests from the limits of requests in flight.
+	unlimited bool
 	*requests
 }
 
@@ -49,6 +52,11 @@ func newInProcess(handler http.Handler, user user.Info) *inProcess {
 // as returns a transport whose requests are made by another user.
 func (t *inProcess) as(user user.Info) *inProcess {
 	return &inProcess{handler: t.handler, user: user, requests: t.requests}
+}
+
+// asController returns a transport whose requests are made by another user, and not limited.
+func (t *inProcess) asController(user user.Info) *inProcess {
+	return &inProcess{handler: t.handler, user: user, unlimited: true, requests: t.requests}
 }
 
 // over returns a transport whose requests are those of a client with that connection.
@@ -107,6 +115,9 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool
 func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
 	if t.user != nil {
 		ctx = authn.WithUser(ctx, t.user)
+	}
+	if t.unlimited {
+		ctx = apiserver.WithoutLimit(ctx)
 	}
 	req := r.WithContext(ctx)
 	req.TLS = t.connection

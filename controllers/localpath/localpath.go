@@ -1,6 +1,6 @@
 // Package localpath provisions volumes as in a cluster of kind or k3s, where the provisioner
-// rancher.io/local-path does so: it creates the default StorageClass "standard", and for each claim of
-// a class of that provisioner, when a pod that uses the claim has a node, a volume on that node.
+// rancher.io/local-path does so: for each claim of a class of that provisioner, such as the default
+// StorageClass "standard", when a pod that uses the claim has a node, it creates a volume on that node.
 //
 // The volumes have a path, at which there is nothing, since no container runs. They are deleted, if
 // that is their reclaim policy, by the controller of volumes. Claims are handled as by any external
@@ -40,13 +40,8 @@ const provisionedBy = "pv.kubernetes.io/provisioned-by"
 // root is the folder of the volumes' paths.
 const root = "/var/local-path-provisioner/"
 
-// AddToManager adds the provisioner, and creates the default class unless a class of its name exists.
-// node is the node of volumes of classes that do not wait for a pod.
+// AddToManager adds the provisioner. node is the node of volumes of classes that do not wait for a pod.
 func AddToManager(mgr manager.Manager, node string) error {
-	// The class is created now and not when the manager starts, as claims get it when they are created.
-	if err := mgr.GetClient().Create(context.Background(), defaultClass()); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("the default StorageClass: %w", err)
-	}
 	r := &reconciler{client: mgr.GetClient(), node: node,
 		recorder: events.RecorderFor(mgr, Provisioner)}
 	return builder.ControllerManagedBy(mgr).
@@ -69,8 +64,9 @@ type reconciler struct {
 	node     string
 }
 
-// defaultClass returns the default StorageClass.
-func defaultClass() *storagev1.StorageClass {
+// DefaultStorageClass returns the default StorageClass. It must exist before there are claims, which get
+// it when they are created.
+func DefaultStorageClass() *storagev1.StorageClass {
 	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: DefaultClass,

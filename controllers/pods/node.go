@@ -26,6 +26,9 @@ const (
 	NodeIP   = "10.0.0.1"
 )
 
+// User is the name of the user that the node is.
+const User = "system:node:" + NodeName
+
 // capacity is the capacity of the node.
 var capacity = corev1.ResourceList{
 	corev1.ResourceCPU:              resource.MustParse("10k"),

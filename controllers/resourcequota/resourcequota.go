@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,13 +68,9 @@ type reconciler struct {
 
 // Reconcile counts what is used of one quota, and updates its status.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	q := &corev1.ResourceQuota{}
-	// The cache may not have yet what admission has charged, and would agree with a count without it.
-	if err := r.live.Get(ctx, req.NamespacedName, q); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.quotas.remove(req.NamespacedName)
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	q, err := r.read(ctx, req.NamespacedName)
+	if q == nil || err != nil {
+		return reconcile.Result{}, err
 	}
 	r.quotas.add(req.NamespacedName)
 	hard := upstream.Add(corev1.ResourceList{}, q.Spec.Hard)
@@ -94,6 +89,21 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	q.Status = status
 	return reconcile.Result{RequeueAfter: recount}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
+}
+
+// read returns a quota, or nil if it does not exist. The cache may not have yet what admission has
+// charged, and would agree with a count without it. The controller may list quotas, but not get one.
+func (r *reconciler) read(ctx context.Context, key client.ObjectKey) (*corev1.ResourceQuota, error) {
+	found := &corev1.ResourceQuotaList{}
+	byName := client.MatchingFields{"metadata.name": key.Name}
+	if err := r.live.List(ctx, found, client.InNamespace(key.Namespace), byName); err != nil {
+		return nil, err
+	}
+	if len(found.Items) == 0 {
+		r.quotas.remove(key)
+		return nil, nil
+	}
+	return &found.Items[0], nil
 }
 
 // list returns the objects of a resource in a namespace, of most of which only the metadata. It

@@ -26,8 +26,9 @@ const (
 )
 
 // AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
-// metadata of ConfigMaps, which can be many and large.
-func AddToManager(mgr manager.Manager, certificate []byte) error {
+// metadata of ConfigMaps, which can be many and large, and reads them through live: kube-controller-manager
+// has them in its cache, and the controller itself may not read them.
+func AddToManager(mgr manager.Manager, live client.Reader, certificate []byte) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("root-ca-certificate-publisher").
 		For(&corev1.Namespace{}).
@@ -35,7 +36,7 @@ func AddToManager(mgr manager.Manager, certificate []byte) error {
 			builder.WithPredicates(watches.Named(Name))).
 		Complete(&reconciler{
 			client: mgr.GetClient(),
-			live:   mgr.GetAPIReader(),
+			live:   live,
 			data:   map[string]string{Key: string(certificate)},
 		})
 }

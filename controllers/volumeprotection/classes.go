@@ -16,8 +16,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// addClasses adds the controller of VolumeAttributesClasses.
-func addClasses(mgr manager.Manager) error {
+// AddClassesToManager adds the controller of VolumeAttributesClasses.
+func AddClassesToManager(mgr manager.Manager) error {
 	released := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
 	return builder.ControllerManagedBy(mgr).
 		Named("volumeattributesclass-protection").

@@ -25,25 +25,22 @@ const (
 	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// AddToManager adds the controllers of claims, volumes and VolumeAttributesClasses.
-func AddToManager(mgr manager.Manager) error {
-	err := builder.ControllerManagedBy(mgr).
+// AddClaimsToManager adds the controller of claims.
+func AddClaimsToManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
 		Named("persistentvolumeclaim-protection").
 		For(&corev1.PersistentVolumeClaim{}, ifDeleting).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests),
 			builder.WithPredicates(podstate.Ended)).
 		Complete(newReconciler(mgr, claimFinalizer, claimInUse))
-	if err != nil {
-		return err
-	}
-	err = builder.ControllerManagedBy(mgr).
+}
+
+// AddVolumesToManager adds the controller of volumes.
+func AddVolumesToManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-protection").
 		For(&corev1.PersistentVolume{}, ifDeleting).
 		Complete(newReconciler(mgr, volumeFinalizer, volumeInUse))
-	if err != nil {
-		return err
-	}
-	return addClasses(mgr)
 }
 
 var ifDeleting = builder.WithPredicates(predicate.NewPredicateFuncs(deleting))

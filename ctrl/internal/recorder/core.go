@@ -53,7 +53,7 @@ func (r *coreRecorder) record(object runtime.Object, annotations map[string]stri
 	now := metav1.Now()
 	p.send(&coreEvent{provider: p, event: &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        p.names.name(ref),
+			Name:        nameFor(ref),
 			Namespace:   namespaceFor(ref),
 			Annotations: annotations,
 		},
@@ -111,7 +111,7 @@ func (e *coreEvent) write(ctx context.Context) (*corev1.Event, error) {
 	event.ResourceVersion = ""
 	written, err := events.Create(ctx, event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		event.Name = e.provider.names.name(&event.InvolvedObject)
+		event.Name = nameFor(&event.InvolvedObject)
 		written, err = events.Create(ctx, event, metav1.CreateOptions{})
 	}
 	return written, err

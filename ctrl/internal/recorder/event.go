@@ -40,15 +40,16 @@ func namespaceFor(ref *corev1.ObjectReference) string {
 	return ref.Namespace
 }
 
-// namer creates unique names of events from the time, also for events at the same time, which are
-// common with virtual time.
-type namer struct{ last atomic.Int64 }
+// lastName is the time in the name of the last event of this process, in nanoseconds.
+var lastName atomic.Int64
 
-func (n *namer) name(ref *corev1.ObjectReference) string {
+// nameFor returns a unique name of an event of ref: it has the time, or the one that follows the last
+// event's, as events at the same time are common with virtual time.
+func nameFor(ref *corev1.ObjectReference) string {
 	for {
-		last := n.last.Load()
+		last := lastName.Load()
 		next := max(time.Now().UnixNano(), last+1)
-		if n.last.CompareAndSwap(last, next) {
+		if lastName.CompareAndSwap(last, next) {
 			return util.GenerateEventName(ref.Name, next)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *eventsRecorder) AnnotatedEventf(
 	}
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        p.names.name(ref),
+			Name:        nameFor(ref),
 			Namespace:   namespaceFor(ref),
 			Annotations: annotations,
 		},
@@ -131,7 +131,7 @@ func (e *eventsEvent) write(ctx context.Context) error {
 	}
 	_, err := events.Create(ctx, e.event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		e.event.Name = e.provider.names.name(&e.event.Regarding)
+		e.event.Name = nameFor(&e.event.Regarding)
 		_, err = events.Create(ctx, e.event, metav1.CreateOptions{})
 	}
 	return err

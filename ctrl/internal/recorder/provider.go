@@ -54,7 +54,6 @@ type Provider struct {
 	mu      sync.Mutex // so that no event is queued after Run has drained the queue
 	stopped bool
 	queue   chan delivery
-	names   namer
 
 	// Only Run uses these.
 	correlator *record.EventCorrelator

@@ -1,0 +1,144 @@
+package controllers
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/controllers/pods"
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/cluster"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/recorder"
+)
+
+// Identity is the user that makes the requests of a controller.
+type Identity struct {
+	// User is the name of the user, and Groups are its groups without system:authenticated.
+	User   string
+	Groups []string
+	// UserAgent begins with the field manager of what the controller writes.
+	UserAgent string
+}
+
+// managerName begins the user agents of what runs in kube-controller-manager.
+const managerName = "kube-controller-manager"
+
+// ManagerIdentity is the identity of the manager's own client: that of kube-controller-manager,
+// which may list and watch everything. It fills the cache that all controllers share.
+var ManagerIdentity = Identity{User: user.KubeControllerManager, UserAgent: managerName}
+
+// Controllers that no program of Kubernetes has have the identities that their counterparts have: the
+// provisioner the service account of local-path-provisioner in k3s, and kubelet's stand-in the user of
+// its node.
+var (
+	schedulerIdentity   = Identity{User: user.KubeScheduler, UserAgent: "kube-scheduler"}
+	provisionerIdentity = accountOf("local-path-provisioner-service-account", "local-path-provisioner")
+	nodeIdentity        = Identity{User: pods.User, Groups: []string{user.NodesGroup}, UserAgent: "kubelet"}
+)
+
+// account returns the identity of a controller of kube-controller-manager: a service account in
+// kube-system.
+func account(name string) Identity {
+	id := accountOf(name, managerName)
+	id.UserAgent += "/" + id.User
+	return id
+}
+
+// accountOf returns the identity of a program with a service account in kube-system.
+func accountOf(name, program string) Identity {
+	info := serviceaccount.UserInfo(metav1.NamespaceSystem, name, "")
+	return Identity{User: info.GetName(), Groups: info.GetGroups(), UserAgent: program}
+}
+
+// serviceAccount returns the name of the service account in kube-system that has the identity, or
+// false if it is another user.
+func (i Identity) serviceAccount() (name string, ok bool) {
+	_, name, err := serviceaccount.SplitUsername(i.User)
+	return name, err == nil
+}
+
+// IdentityOf returns the identity of the controller with that name, or false if there is none.
+func IdentityOf(name string) (Identity, bool) {
+	for _, d := range descriptors {
+		if d.name == name {
+			return d.identity, true
+		}
+	}
+	return Identity{}, false
+}
+
+// identities has, for each identity, a cluster with the manager's cache and a client of its own.
+type identities struct {
+	manager   manager.Manager
+	configFor func(Identity) *rest.Config // nil if all requests are made by the manager's client
+	newClient client.NewClientFunc        // nil for the default
+	clusters  map[string]cluster.Cluster  // by user
+}
+
+// managerFor returns the manager for the controllers of an identity.
+func (i *identities) managerFor(id Identity) (manager.Manager, error) {
+	if i.configFor == nil || id.User == ManagerIdentity.User {
+		return i.manager, nil
+	}
+	c, ok := i.clusters[id.User]
+	if !ok {
+		var err error
+		if c, err = i.newCluster(id); err != nil {
+			return nil, err
+		}
+		i.clusters[id.User] = c
+	}
+	return &identifiedManager{i.manager, c}, nil
+}
+
+// newCluster returns a cluster that writes with an identity, and adds it to the manager, which runs
+// its event recorders.
+func (i *identities) newCluster(id Identity) (cluster.Cluster, error) {
+	c, err := cluster.New(i.configFor(id), func(o *cluster.Options) {
+		o.Scheme, o.Logger, o.NewClient = i.manager.GetScheme(), i.manager.GetLogger(), i.newClient
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return i.manager.GetRESTMapper(), nil }
+		o.NewCache = func(*rest.Config, cache.Options) (cache.Cache, error) { return sharedCache{i.manager.GetCache()}, nil }
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, i.manager.Add(c)
+}
+
+// sharedCache is the manager's cache in another cluster. The manager starts it.
+type sharedCache struct{ cache.Cache }
+
+// Start waits until ctx ends.
+func (sharedCache) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// identifiedManager is the manager for the controllers of one identity, which make their requests with
+// it: what they read from the cache was read by the manager.
+type identifiedManager struct {
+	manager.Manager
+	identity cluster.Cluster
+}
+
+func (m *identifiedManager) GetClient() client.Client    { return m.identity.GetClient() }
+func (m *identifiedManager) GetAPIReader() client.Reader { return m.identity.GetAPIReader() }
+func (m *identifiedManager) GetConfig() *rest.Config     { return m.identity.GetConfig() }
+func (m *identifiedManager) GetHTTPClient() *http.Client { return m.identity.GetHTTPClient() }
+func (m *identifiedManager) GetEventRecorder(name string) recorder.EventRecorder {
+	return m.identity.GetEventRecorder(name)
+}
+
+// GetEventRecorderFor implements [recorder.Provider].
+func (m *identifiedManager) GetEventRecorderFor(name string) record.EventRecorder {
+	//lint:ignore SA1019 it implements the deprecated method
+	return m.identity.GetEventRecorderFor(name)
+}

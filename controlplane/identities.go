@@ -1,0 +1,71 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/controllers"
+)
+
+// manifests returns the objects that the controllers need before they start.
+func (o *Options) manifests() ([]kinds.Object, error) {
+	modes, err := authz.ParseModes(o.AuthorizationMode)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(modes, []string{authz.ModeNode}) {
+		return nil, fmt.Errorf("the authorization mode %s alone does not authorize controllers: use %s,%s",
+			authz.ModeNode, authz.ModeNode, authz.ModeRBAC)
+	}
+	manifests, err := o.Controllers.Manifests(slices.Contains(modes, authz.ModeNode))
+	objects := make([]kinds.Object, len(manifests))
+	for i := range manifests {
+		objects[i] = manifests[i]
+	}
+	return objects, err
+}
+
+// identities returns a function that returns the configuration of an in-process client with the
+// identity of a controller. Service accounts have the UIDs that they have now.
+func (c *ControlPlane) identities() (func(controllers.Identity) *rest.Config, error) {
+	accounts, err := c.serviceAccounts()
+	if err != nil {
+		return nil, err
+	}
+	return func(id controllers.Identity) *rest.Config {
+		config := c.Config()
+		config.UserAgent = id.UserAgent
+		config.WarningHandler = rest.NoWarnings{} // controllers use deprecated kinds, such as Endpoints
+		config.Transport = c.transport.asController(&user.DefaultInfo{
+			Name: id.User, UID: string(accounts[id.User]), Groups: append(slices.Clone(id.Groups), user.AllAuthenticated)})
+		return config
+	}, nil
+}
+
+// serviceAccounts returns the UIDs of the service accounts in kube-system by their user names.
+func (c *ControlPlane) serviceAccounts() (map[string]types.UID, error) {
+	core, err := corev1client.NewForConfig(c.Config())
+	if err != nil {
+		return nil, err
+	}
+	list, err := core.ServiceAccounts(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the service accounts of the controllers: %w", err)
+	}
+	uids := map[string]types.UID{}
+	for i := range list.Items {
+		account := &list.Items[i]
+		uids[serviceaccount.MakeUsername(account.Namespace, account.Name)] = account.UID
+	}
+	return uids, nil
+}
