@@ -47,6 +47,7 @@ import (
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
+	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/manager"
 )
@@ -196,14 +197,17 @@ func (o *Options) Names() ([]string, error) {
 
 // AddAll adds the selected controllers to the manager. The manager's client should have no rate
 // limit, and its scheme must have the kinds of client-go's scheme.
-func AddAll(mgr manager.Manager, o Options) error {
+func AddAll(mgr manager.Manager, o Options) error { return addAll(mgr, o, nil) }
+
+// addAll is AddAll with the function that creates the clients of the controllers, or nil for the default.
+func addAll(mgr manager.Manager, o Options, newClient client.NewClientFunc) error {
 	selected, err := o.Names()
 	if err != nil {
 		return err
 	}
 	mgr = newIndexingManager(mgr)
 	s := &shared{manager: mgr}
-	users := &identities{manager: mgr, configFor: o.ConfigFor, clusters: map[string]cluster.Cluster{}}
+	users := &identities{manager: mgr, configFor: o.ConfigFor, newClient: newClient, clusters: map[string]cluster.Cluster{}}
 	for _, d := range descriptors {
 		if !slices.Contains(selected, d.name) {
 			continue

@@ -15,11 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/gc"
-	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
-	"flyball.dev/ctrl/manager"
 )
 
 const (
@@ -163,13 +160,7 @@ func TestDependentsOfAbsentOwners(t *testing.T) {
 // TestDependentThatChanges updates an object whenever the collector is about to delete it.
 func TestDependentThatChanges(t *testing.T) {
 	changes := 0
-	withController(t, func(mgr manager.Manager) error {
-		objects, err := inventory.New(mgr)
-		if err != nil {
-			return err
-		}
-		return gc.AddToManager(mgr, objects)
-	}, func(e env) interceptor.Funcs {
+	withController(t, "garbage-collector", func(e env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				changes++

@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	deploymentcontroller "flyball.dev/controllers/deployment"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )
@@ -16,7 +15,7 @@ import (
 // controller writes the revision of the old one, which must not reach the new one.
 func TestDeploymentOfTheSameName(t *testing.T) {
 	var responses []error
-	withController(t, deploymentcontroller.AddToManager, func(e env) interceptor.Funcs {
+	withController(t, "deployment", func(e env) interceptor.Funcs {
 		return interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, obj client.Object,
 				opts ...client.SubResourceUpdateOption) error {

@@ -11,19 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
+	"flyball.dev/controllers"
 	jobcontroller "flyball.dev/controllers/job"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/config"
-	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/metrics/server"
 )
 
 // faults is a transport that fails writes at random: before they reach the server, or after, so
@@ -75,7 +71,8 @@ func (noFaults) Uint64() uint64 { return 1<<64 - 1 }
 // runJobController runs the controller for a while, with writes that fail.
 func (e env) runJobController(f *faults, d time.Duration) {
 	e.Helper()
-	cfg := rest.CopyConfig(e.config)
+	id, _ := controllers.IdentityOf("job")
+	cfg := e.configFor(id)
 	cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		f.RoundTripper = inner
 		return f
@@ -83,12 +80,7 @@ func (e env) runJobController(f *faults, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	f.stop = cancel
-	skipNames := true
-	mgr, err := manager.New(cfg, manager.Options{
-		Logger:     logr.New(log.NullLogSink{}),
-		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &skipNames},
-	})
+	mgr, err := manager.New(cfg, e.managerOptions())
 	e.must(err)
 	e.must(jobcontroller.AddToManager(mgr))
 	e.must(mgr.Start(ctx))

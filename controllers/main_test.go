@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type env struct {
 	*testing.T
 	client.WithWatch
-	config *rest.Config
+	plane *controlplane.ControlPlane
 }
 
 // inVirtualTime runs a test with a control plane of its own.
@@ -45,6 +46,9 @@ func withControlPlane(t *testing.T, o controlplane.Options, test func(e env)) {
 // withPlane runs a test with a control plane of its own.
 func withPlane(t *testing.T, o controlplane.Options, test func(e env)) {
 	t.Helper()
+	if o.Logger.GetSink() == nil {
+		o.Logger = authorized(t)
+	}
 	plane, err := controlplane.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -58,29 +62,25 @@ func withPlane(t *testing.T, o controlplane.Options, test func(e env)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	test(env{t, c, plane.Config()})
+	test(env{t, c, plane})
 }
 
-// withController runs a test in virtual time with one controller, whose client is intercepted.
-func withController(t *testing.T, add func(manager.Manager) error, funcs func(e env) interceptor.Funcs,
-	test func(e env)) {
+// withController runs a test in virtual time with one controller, which has its identity and a client
+// that is intercepted.
+func withController(t *testing.T, name string, funcs func(e env) interceptor.Funcs, test func(e env)) {
 	t.Helper()
+	others := slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
 	withControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e env) {
-		skipNames := true
-		mgr, err := manager.New(e.config, manager.Options{
-			Logger:     logr.New(log.NullLogSink{}),
-			Metrics:    server.Options{BindAddress: "0"},
-			Controller: config.Controller{SkipNameValidation: &skipNames},
-			NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
-				c, err := client.NewWithWatch(cfg, o)
-				if err != nil {
-					return nil, err
-				}
-				return interceptor.NewClient(c, funcs(e)), nil
-			},
-		})
+		mgr, err := manager.New(e.configFor(controllers.ManagerIdentity), e.managerOptions())
 		e.must(err)
-		e.must(add(mgr))
+		o := controllers.Options{Without: others, ConfigFor: e.configFor}
+		e.must(controllers.AddAllWithClient(mgr, o, func(cfg *rest.Config, o client.Options) (client.Client, error) {
+			c, err := client.NewWithWatch(cfg, o)
+			if err != nil {
+				return nil, err
+			}
+			return interceptor.NewClient(c, funcs(e)), nil
+		}))
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- mgr.Start(ctx) }()
@@ -90,6 +90,25 @@ func withController(t *testing.T, add func(manager.Manager) error, funcs func(e 
 		}()
 		test(e)
 	})
+}
+
+// configFor returns the configuration of a client with an identity.
+func (e env) configFor(id controllers.Identity) *rest.Config {
+	e.Helper()
+	cfg, err := e.plane.UserConfig(id.User, id.Groups...)
+	e.must(err)
+	cfg.UserAgent = id.UserAgent
+	return cfg
+}
+
+// managerOptions returns the options of a manager of controllers.
+func (e env) managerOptions() manager.Options {
+	skipNames := true
+	return manager.Options{
+		Logger:     logr.New(&authorizedSink{log.NullLogSink{}, e.T}),
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &skipNames},
+	}
 }
 
 // waitIdle waits until the controllers are idle.

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/persistentvolume"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )
@@ -124,7 +123,7 @@ func TestBindingReserved(t *testing.T) {
 
 // TestClaimDeletedWhileBound deletes a claim that a volume was reserved for, before it names that volume.
 func TestClaimDeletedWhileBound(t *testing.T) {
-	withController(t, persistentvolume.AddToManager, func(env) interceptor.Funcs {
+	withController(t, "persistentvolume-binder", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 				if _, ok := o.(*corev1.PersistentVolumeClaim); ok {

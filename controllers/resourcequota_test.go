@@ -15,12 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/internal/inventory"
-	"flyball.dev/controllers/resourcequota"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
-	"flyball.dev/ctrl/manager"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -95,14 +92,7 @@ func TestResourceQuotas(t *testing.T) {
 // TestResourceQuotaIsStale deletes a pod before the cache has what admission has charged for it.
 func TestResourceQuotaIsStale(t *testing.T) {
 	var stale atomic.Pointer[corev1.ResourceQuota]
-	add := func(mgr manager.Manager) error {
-		objects, err := inventory.New(mgr)
-		if err != nil {
-			return err
-		}
-		return resourcequota.AddToManager(mgr, objects)
-	}
-	withController(t, add, func(env) interceptor.Funcs {
+	withController(t, "resourcequota", func(env) interceptor.Funcs {
 		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
 			if q, ok := obj.(*corev1.ResourceQuota); ok && stale.Load() != nil {
 				stale.Load().DeepCopyInto(q)

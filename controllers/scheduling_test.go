@@ -254,7 +254,7 @@ func TestAddressesSurviveARestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			do(env{t, c, plane.Config()})
+			do(env{t, c, plane})
 			if err := plane.Stop(); err != nil {
 				t.Error(err)
 			}

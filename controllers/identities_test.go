@@ -1,0 +1,280 @@
+package controllers_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/apiserver/auditlog"
+	"flyball.dev/controllers"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+)
+
+// authorized returns a logger that fails the test when a controller was not authorized to do something.
+func authorized(t *testing.T) logr.Logger {
+	return logr.New(&authorizedSink{klog.Background().GetSink(), t})
+}
+
+type authorizedSink struct {
+	logr.LogSink
+	t *testing.T
+}
+
+func (s *authorizedSink) Error(err error, message string, keysAndValues ...any) {
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), ` is forbidden: User "system:`) {
+		s.t.Errorf("%s: %v", message, err)
+	}
+	s.LogSink.Error(err, message, keysAndValues...)
+}
+
+func (s *authorizedSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return &authorizedSink{s.LogSink.WithValues(keysAndValues...), s.t}
+}
+
+func (s *authorizedSink) WithName(name string) logr.LogSink {
+	return &authorizedSink{s.LogSink.WithName(name), s.t}
+}
+
+// auditTrail is an audit log in memory.
+type auditTrail struct {
+	*testing.T
+	mu     sync.Mutex
+	events []auditv1.Event
+}
+
+func (a *auditTrail) Write(line []byte) (int, error) {
+	var e auditv1.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		a.Errorf("%s: %v", line, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events = append(a.events, e)
+	return len(line), nil
+}
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// options returns the options of an audit log that is written to a.
+func (a *auditTrail) options() auditlog.Options {
+	a.Helper()
+	policy := filepath.Join(a.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		a.Fatal(err)
+	}
+	return auditlog.Options{PolicyFile: policy, Writer: a}
+}
+
+// administrator is the user of the tests' clients.
+const administrator = "flyball-admin"
+
+// TestIdentities: each controller writes as the user that its counterpart on a cluster is, and its role
+// suffices for all that it does, in each mode that has RBAC.
+func TestIdentities(t *testing.T) {
+	for _, mode := range []string{"RBAC", "Node,RBAC"} {
+		t.Run(mode, func(t *testing.T) {
+			trail := &auditTrail{T: t}
+			o := controlplane.Options{AuthorizationMode: mode, Audit: trail.options()}
+			withControlPlane(t, o, func(e env) {
+				e.exerciseControllers()
+				uids := map[string]string{}
+				accounts := &corev1.ServiceAccountList{}
+				e.must(e.List(e.Context(), accounts, client.InNamespace("kube-system")))
+				for _, a := range accounts.Items {
+					uids["system:serviceaccount:kube-system:"+a.Name] = string(a.UID)
+				}
+				trail.check(uids)
+			})
+		})
+	}
+}
+
+// check checks who has made the requests.
+func (a *auditTrail) check(uids map[string]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wrote := map[string]bool{administrator: false}
+	for _, name := range controllers.Names() {
+		id, _ := controllers.IdentityOf(name)
+		wrote[id.User] = false
+	}
+	for _, event := range a.events {
+		who := event.User.Username
+		if _, ok := wrote[who]; !ok && who != controllers.ManagerIdentity.User {
+			a.Errorf("%s %s by %s", event.Verb, event.RequestURI, who)
+		}
+		if who != administrator && event.Annotations["authorization.k8s.io/decision"] != "allow" {
+			a.Errorf("%s was not allowed to %s %s", who, event.Verb, event.RequestURI)
+		}
+		if strings.HasPrefix(who, "system:serviceaccount:") &&
+			(uids[who] == "" || event.User.UID != uids[who] || !slices.Contains(event.User.Groups, "system:serviceaccounts:kube-system")) {
+			a.Fatalf("%s is %+v, and its account has the UID %q", who, event.User, uids[who])
+		}
+		if slices.Contains(event.User.Groups, "system:masters") && who != administrator {
+			a.Errorf("%s is a member of system:masters", who)
+		}
+		if !slices.Contains([]string{"get", "list", "watch"}, event.Verb) && event.ObjectRef.Resource != "events" {
+			wrote[who] = true
+		}
+	}
+	for who, ok := range wrote {
+		if !ok {
+			a.Errorf("%s has written nothing", who)
+		}
+	}
+}
+
+// exerciseControllers creates, changes and deletes what each controller acts on.
+func (e env) exerciseControllers() {
+	e.Helper()
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
+	ttl := int32(0)
+	job := aJob(1, nil)
+	job.Spec.TTLSecondsAfterFinished = &ttl
+	token := &corev1.Secret{ObjectMeta: meta("token"), Type: corev1.SecretTypeServiceAccountToken}
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	most := intstr.FromInt32(1)
+	class := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com", Parameters: map[string]string{"a": "b"}}
+	volume, cidr := newVolume("spare", "1Gi", "none"), &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
+	request := kubeletRequest(e)
+	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+	e.create(
+		doomed, deployment(2, "a"), webService(), job, aCronJob("* * * * *", nil), token, class, volume, cidr, request,
+		statefulSet(1, "a", withClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)),
+		&policyv1.PodDisruptionBudget{ObjectMeta: meta("most"), Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &most, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}},
+		&corev1.ResourceQuota{ObjectMeta: meta("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": newVolume("", "100", "").Spec.Capacity["storage"]}}},
+		&corev1.Service{ObjectMeta: meta("manual"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+		//lint:ignore SA1019 a controller mirrors it
+		&corev1.Endpoints{ObjectMeta: meta("manual"), Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}},
+		exemptingPolicy("nobody"),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.NodeSpec{Unschedulable: true}},
+		podOn("missing", "default", "orphan"),
+	)
+	e.waitIdle()
+	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})
+	e.must(e.SubResource("approval").Update(e.Context(), request))
+	time.Sleep(2 * time.Minute) // virtual: a CronJob is due, and orphaned pods are deleted
+	for _, o := range []client.Object{doomed, deployment(2, "a"), class, volume, cidr,
+		statefulSet(1, "a")} {
+		e.must(e.Delete(e.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	}
+	time.Sleep(time.Minute)
+	for _, o := range []client.Object{doomed, deployment(2, "a"), class, volume, cidr, statefulSet(1, "a"), podOn("", "default", "orphan")} {
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			e.Errorf("%T %s still exists: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// kubeletRequest returns a request for a client certificate.
+func kubeletRequest(e env) *certificatesv1.CertificateSigningRequest {
+	e.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	e.must(err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ann"}}, key)
+	e.must(err)
+	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "ann"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		}}
+}
+
+// exemptingPolicy returns a policy by which only one user may create ReplicaSets.
+func exemptingPolicy(user string) *admissionv1.ValidatingAdmissionPolicy {
+	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "replicasets"},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"replicasets"}}}}}},
+			Validations: []admissionv1.Validation{{Expression: "request.userInfo.username == '" + user + "'", Message: "only one user may"}},
+		}}
+}
+
+// TestPolicyForOneController: a policy that exempts the account of the deployment controller refuses
+// ReplicaSets of everybody else.
+func TestPolicyForOneController(t *testing.T) {
+	for user, allowed := range map[string]bool{
+		"system:serviceaccount:kube-system:deployment-controller": true,
+		"system:serviceaccount:kube-system:replicaset-controller": false,
+	} {
+		inVirtualTime(t, controllers.Options{}, func(e env) {
+			e.create(exemptingPolicy(user), &admissionv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "replicasets"},
+				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "replicasets",
+					ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+			})
+			e.create(deployment(2, "a"))
+			e.waitIdle()
+			if done := isRolledOut(e.deployment()); done != allowed {
+				t.Errorf("with %s exempted, rolled out: %v", user, done)
+			}
+			set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"},
+				Spec: appsv1.ReplicaSetSpec{Selector: deployment(1, "a").Spec.Selector, Template: deployment(1, "a").Spec.Template}}
+			if err := e.Create(e.Context(), set); !apierrors.IsInvalid(err) {
+				t.Errorf("a ReplicaSet of the administrator: %v", err)
+			}
+		})
+	}
+}
+
+// TestManifests: the selected controllers get the objects that they need, and no others.
+func TestManifests(t *testing.T) {
+	for _, tc := range []struct {
+		names          []string
+		nodeAuthorizer bool
+		want           []string
+	}{
+		{nil, false, nil},
+		{[]string{"csrsigning", "csrcleaner"}, false, []string{"*v1.ServiceAccount certificate-controller"}},
+		{[]string{"scheduler", "serviceaccount-token"}, false, nil},
+		{[]string{"pods"}, false, []string{"*v1.ClusterRoleBinding system:node:flyball"}},
+		{[]string{"pods"}, true, nil},
+		{[]string{"local-path-provisioner"}, true, []string{"*v1.ServiceAccount local-path-provisioner-service-account",
+			"*v1.StorageClass standard", "*v1.ClusterRoleBinding local-path-provisioner-bind"}},
+	} {
+		o := controllers.Options{Without: slices.DeleteFunc(controllers.Names(), func(n string) bool { return slices.Contains(tc.names, n) })}
+		manifests, err := o.Manifests(tc.nodeAuthorizer)
+		var got []string
+		for _, m := range manifests {
+			got = append(got, fmt.Sprintf("%T %s", m, m.GetName()))
+		}
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%v need %q, %v; want %q", tc.names, got, err, tc.want)
+		}
+	}
+}
