@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,10 +126,10 @@ func TestIdentities(t *testing.T) {
 func (a *auditTrail) check(uids map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wrote := map[string]bool{administrator: false}
+	wrote, agents := map[string]bool{administrator: false}, map[string]string{}
 	for _, name := range controllers.Names() {
 		id, _ := controllers.IdentityOf(name)
-		wrote[id.User] = false
+		wrote[id.User], agents[id.User] = false, id.UserAgent
 	}
 	for _, event := range a.events {
 		who := event.User.Username
@@ -137,6 +138,9 @@ func (a *auditTrail) check(uids map[string]string) {
 		}
 		if who != administrator && event.Annotations["authorization.k8s.io/decision"] != "allow" {
 			a.Errorf("%s was not allowed to %s %s", who, event.Verb, event.RequestURI)
+		}
+		if agent := agents[who]; agent != "" && event.UserAgent != agent {
+			a.Errorf("the user agent of %s is %q", who, event.UserAgent)
 		}
 		if strings.HasPrefix(who, "system:serviceaccount:") &&
 			(uids[who] == "" || event.User.UID != uids[who] || !slices.Contains(event.User.Groups, "system:serviceaccounts:kube-system")) {
@@ -223,6 +227,46 @@ func exemptingPolicy(user string) *admissionv1.ValidatingAdmissionPolicy {
 					Rule: admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"replicasets"}}}}}},
 			Validations: []admissionv1.Validation{{Expression: "request.userInfo.username == '" + user + "'", Message: "only one user may"}},
 		}}
+}
+
+// TestFieldManagers: what the controllers write has the managers of the programs of Kubernetes.
+func TestFieldManagers(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
+		policy := exemptingPolicy("nobody")
+		claim := newClaim("data", "1Gi", "standard")
+		pod := one("user", "a", func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		})
+		set := statefulSet(1, "a")
+		e.create(cidr, policy, set, claim, pod)
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
+		for _, tc := range []struct {
+			object client.Object
+			want   []string
+		}{
+			{cidr, []string{"controllers.test Update", "kube-controller-manager Update", "service-cidr-controller Apply status"}},
+			{policy, []string{"controllers.test Update", "validatingadmissionpolicy-status Apply status"}},
+			{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}, []string{"clusterrole-aggregation-controller Apply", "kube-apiserver Update"}},
+			{set, []string{"controllers.test Update", "kube-controller-manager Update status"}},
+			{volume, []string{"kube-controller-manager Update status", "local-path-provisioner Update"}},
+			{pod, []string{"controllers.test Update", "kubelet Update status"}},
+			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kubelet Update", "kubelet Update status"}},
+		} {
+			e.must(e.Get(e.Context(), client.ObjectKeyFromObject(tc.object), tc.object))
+			var got []string
+			for _, m := range tc.object.GetManagedFields() {
+				got = append(got, strings.TrimSpace(m.Manager+" "+string(m.Operation)+" "+m.Subresource))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("the managers of %T %s are %q, want %q", tc.object, tc.object.GetName(), got, tc.want)
+			}
+		}
+	})
 }
 
 // TestPolicyForOneController: a policy that exempts the account of the deployment controller refuses

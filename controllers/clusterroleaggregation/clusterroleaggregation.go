@@ -8,9 +8,9 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	applyv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -18,6 +18,9 @@ import (
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 )
+
+// fieldManager is the manager of the rules that are aggregated.
+const fieldManager = "clusterrole-aggregation-controller"
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
@@ -48,7 +51,7 @@ func (r *reconciler) aggregating(ctx context.Context, changed client.Object) []r
 	return requests
 }
 
-// Reconcile updates the rules of one role.
+// Reconcile applies the rules of one role.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	role := &rbacv1.ClusterRole{}
 	if err := r.client.Get(ctx, req.NamespacedName, role); err != nil || role.AggregationRule == nil {
@@ -62,12 +65,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {
 		return reconcile.Result{}, err
 	}
-	role.Rules = rules
-	err = r.client.Update(ctx, role)
-	if apierrors.IsNotFound(err) {
-		err = nil // it was deleted meanwhile
+	// With the UID, a role that was deleted meanwhile is not created again.
+	change := applyv1.ClusterRole(role.Name).WithUID(role.UID)
+	for i := range rules {
+		change.WithRules(applyRule(&rules[i]))
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{}, r.client.Apply(ctx, change, client.FieldOwner(fieldManager), client.ForceOwnership)
+}
+
+// applyRule returns a rule to be applied.
+func applyRule(r *rbacv1.PolicyRule) *applyv1.PolicyRuleApplyConfiguration {
+	return &applyv1.PolicyRuleApplyConfiguration{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources,
+		ResourceNames: r.ResourceNames, NonResourceURLs: r.NonResourceURLs}
 }
 
 // aggregated returns the distinct rules of the roles that a role selects, in the order of the

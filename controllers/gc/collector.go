@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/controller"
@@ -57,7 +58,7 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 			client:   mgr.GetClient(),
 			live:     mgr.GetAPIReader(),
 			mapper:   mgr.GetRESTMapper(),
-			recorder: mgr.GetEventRecorder("garbage-collector-controller"),
+			recorder: events.RecorderFor(mgr, "garbage-collector-controller"),
 		},
 		inventory:  objects,
 		graph:      newGraph(),

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/recorder"
 )
 
 // operations are the requests of the collector to the API server.
@@ -23,7 +23,7 @@ type operations struct {
 	client   client.Client
 	live     client.Reader
 	mapper   meta.RESTMapper
-	recorder recorder.EventRecorder
+	recorder record.EventRecorder
 }
 
 // errUnresolved is the error for an owner whose existence cannot be determined, mostly because its
@@ -165,7 +165,7 @@ func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPro
 func (o *operations) reportInvalid(n *node, ref metav1.OwnerReference) {
 	about := metadataOf(n)
 	about.ResourceVersion = "" // so that repeated events are the same, and are counted
-	o.recorder.Eventf(about, nil, corev1.EventTypeWarning, "OwnerRefInvalidNamespace", "CollectGarbage",
+	o.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
 		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
 		ref.APIVersion, ref.Kind, n.namespace, ref.Name, ref.UID, n.namespace)
 }

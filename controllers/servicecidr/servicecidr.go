@@ -11,6 +11,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyv1 "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
@@ -30,6 +32,9 @@ const gracePeriod = 10 * time.Second
 
 // addressManager is the value of the label of the IPAddresses of services.
 const addressManager = "ipallocator.k8s.io"
+
+// fieldManager is the manager of the condition.
+const fieldManager = "service-cidr-controller"
 
 // AddToManager adds the controller. A ServiceCIDR that is deleted is reconciled again when an address
 // is released, or when another ServiceCIDR, which may have the same addresses, changes.
@@ -113,9 +118,11 @@ func (r *reconciler) ready(ctx context.Context, c *networkingv1.ServiceCIDR, con
 	if is != nil && is.Status == condition.Status && is.Reason == condition.Reason {
 		return nil
 	}
-	condition.Type = networkingv1.ServiceCIDRConditionReady
-	meta.SetStatusCondition(&c.Status.Conditions, condition)
-	return client.IgnoreNotFound(r.client.Status().Update(ctx, c))
+	status := applyv1.ServiceCIDRStatus().WithConditions(applymetav1.Condition().
+		WithType(networkingv1.ServiceCIDRConditionReady).WithStatus(condition.Status).WithReason(condition.Reason).
+		WithMessage(condition.Message).WithLastTransitionTime(metav1.Now()))
+	change := applyv1.ServiceCIDR(c.Name).WithUID(c.UID).WithStatus(status)
+	return client.IgnoreNotFound(r.client.Status().Apply(ctx, change, client.FieldOwner(fieldManager), client.ForceOwnership))
 }
 
 // needed reports whether services have addresses that are only in this ServiceCIDR.
