@@ -78,7 +78,7 @@ type Options struct {
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
 	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
-	// get 429 Too Many Requests, except those of members of system:masters and those with a context of
+	// get 429 Too Many Requests, unless the user is a member of system:masters or the context is one of
 	// [WithoutLimit]. Watches and other long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 	// Audit configures the audit log. By default there is none.

@@ -91,6 +91,24 @@ func TestRequestsInFlight(t *testing.T) {
 	}
 }
 
+// TestWithoutLimit: requests of controllers in the process pass when users have taken all room, and
+// take room that is free.
+func TestWithoutLimit(t *testing.T) {
+	l := newLimited(Options{MaxMutatingRequestsInFlight: 1})
+	unlimited := func() {
+		r := httptest.NewRequestWithContext(WithoutLimit(t.Context()), http.MethodPost, pods, nil)
+		l.handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for range 3 {
+		l.done.Go(unlimited)
+		<-l.entered
+	}
+	if w := l.serve(http.MethodPost, pods, "guests"); w.Code != http.StatusTooManyRequests {
+		t.Errorf("a user gets %d", w.Code)
+	}
+	l.finish()
+}
+
 func TestNoLimitOfRequestsInFlight(t *testing.T) {
 	l := newLimited(Options{MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1})
 	for range 500 {

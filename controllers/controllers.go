@@ -6,8 +6,8 @@
 // them can be left out.
 //
 // Each controller makes its requests with the [Identity] that its counterpart has on a cluster, such as
-// the service account deployment-controller in kube-system, and needs no permissions but those of the
-// roles that every cluster has, and of [Options.Manifests].
+// the service account deployment-controller in kube-system. It needs no roles but those that every
+// cluster has, and no objects but these and [Options.Manifests].
 package controllers
 
 import (
@@ -87,7 +87,7 @@ type descriptor struct {
 // addFunc adds a controller to a manager.
 type addFunc func(mgr manager.Manager, o Options, s *shared) error
 
-// shared is what the controllers of one manager share.
+// shared has the parts that the controllers of one manager have in common.
 type shared struct {
 	manager   manager.Manager
 	inventory *inventory.Inventory // created at the first call of objects

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
@@ -79,7 +78,7 @@ func TestDisruptionsOfUnknownScale(t *testing.T) {
 		failures++
 		return fmt.Errorf("failure %d", failures)
 	}}
-	withController(t, disruption.AddToManager, func(env) interceptor.Funcs { return failing }, func(e env) {
+	withController(t, "disruption", func(env) interceptor.Funcs { return failing }, func(e env) {
 		p := podOn("", "default", "p")
 		p.Labels = map[string]string{"app": "web"}
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s", UID: "s", Controller: new(true)}}

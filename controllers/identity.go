@@ -31,8 +31,8 @@ type Identity struct {
 // managerName begins the user agents of what runs in kube-controller-manager.
 const managerName = "kube-controller-manager"
 
-// ManagerIdentity is the identity of the manager's own client: that of kube-controller-manager,
-// which may list and watch everything. It fills the cache that all controllers share.
+// ManagerIdentity is the identity of the manager's own client, kube-controller-manager, which may list
+// and watch everything. It fills the cache that all controllers share.
 var ManagerIdentity = Identity{User: user.KubeControllerManager, UserAgent: managerName}
 
 // Controllers that no program of Kubernetes has have the identities that their counterparts have: the

@@ -29,7 +29,7 @@ type revisions struct {
 // countRevisions watches the objects of all kinds.
 func (e env) countRevisions() *revisions {
 	e.Helper()
-	d, err := discovery.NewDiscoveryClientForConfig(e.config)
+	d, err := discovery.NewDiscoveryClientForConfig(e.plane.Config())
 	e.must(err)
 	_, lists, err := d.ServerGroupsAndResources()
 	e.must(err)

@@ -44,7 +44,7 @@ controller disruption: poddisruptionbudgets.policy
 controller service-cidr: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
 controller clusterrole-aggregation: clusterroles.rbac.authorization.k8s.io
 controller validatingadmissionpolicy-status: validatingadmissionpolicies.admissionregistration.k8s.io
-controller volume-protection: volumeattributesclasses.storage.k8s.io
+controller volumeattributesclass-protection: volumeattributesclasses.storage.k8s.io
 
 server: bindings componentstatuses limitranges apiservices.apiregistration.k8s.io
 server: endpointslices.discovery.k8s.io ingressclasses.networking.k8s.io

@@ -259,6 +259,10 @@ func TestNodeAuthorizerAtOnce(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `authorization-mode ["Node" "Node"] has mode specified more than once`) {
 		t.Errorf("a repeated mode: %v", err)
 	}
+	_, err = controlplane.Start(ctx, controlplane.Options{AuthorizationMode: "Node"})
+	if err == nil || !strings.Contains(err.Error(), "the authorization mode Node alone does not authorize controllers: use Node,RBAC") {
+		t.Errorf("controllers with the mode Node alone: %v", err)
+	}
 	rbacOnly := start(t, controlplane.Options{WithoutControllers: true})
 	if _, err := as(t, rbacOnly, "system:node:one", "system:nodes").CoreV1().Nodes().Get(ctx, "one", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("without the mode Node: %v", err)

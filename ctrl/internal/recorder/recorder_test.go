@@ -251,8 +251,9 @@ func TestManySeries(t *testing.T) {
 func TestSameInstant(t *testing.T) {
 	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		core, events := p.GetEventRecorderFor("me"), p.GetEventRecorder("me")
+		next := max(time.Now().UnixNano(), lastName.Load()+1)
 		for i := range int64(2) {
-			s.Put(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("x.%x", time.Now().UnixNano()+i)}})
+			s.Put(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("x.%x", next+i)}})
 		}
 		for i := range 3 {
 			core.Eventf(pod, "Normal", "R", "core %d", i)
