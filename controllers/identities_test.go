@@ -186,6 +186,10 @@ func (e env) exerciseControllers() {
 		exemptingPolicy("nobody"),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.NodeSpec{Unschedulable: true}},
 		podOn("missing", "default", "orphan"),
+		one("ephemeral", "a", func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: newClaim("", "1Gi", "standard").Spec}}}}}
+		}),
 	)
 	e.waitIdle()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
