@@ -65,7 +65,8 @@ type Options struct {
 	// those that every cluster has. Roles and bindings among them are created in the mode RBAC only, and
 	// get back what they lack.
 	Objects []kinds.Object
-	// Admission chooses among the admission plugins.
+	// Admission chooses among the admission plugins. With the authorization mode Node,
+	// [admission.NodeRestriction] runs unless it is disabled by its name.
 	Admission admission.Options
 	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, beside those
 	// of the server itself. old is nil on create. It must be safe for concurrent use, and change
@@ -180,6 +181,9 @@ func New(o Options) (*Server, error) {
 		Require:               require,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
+	}
+	if slices.Contains(s.modes, authz.ModeNode) {
+		o.Admission.Enable = append(slices.Clone(o.Admission.Enable), admission.NodeRestriction)
 	}
 	if s.admission, err = admission.New(o.Admission, admission.Environment{
 		Objects:               s.objects,

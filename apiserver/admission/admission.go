@@ -63,7 +63,7 @@ var plugins = []struct {
 	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true},
 	{name: "LimitRanger", new: newLimitRanger},
 	{name: ServiceAccount, new: newServiceAccount, measured: true},
-	{name: "NodeRestriction", new: newNodeRestriction, off: true},
+	{name: NodeRestriction, new: newNodeRestriction, off: true},
 	{name: TaintNodesByCondition, new: newTaintNodes},
 	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
 	{name: "ImagePolicyWebhook", off: true},

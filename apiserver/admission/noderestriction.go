@@ -2,15 +2,12 @@ package admission
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,26 +19,40 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // nodeUserPrefix begins the names of the users of kubelets.
 const nodeUserPrefix = "system:node:"
 
-// nodeRestriction lets a kubelet write only its own node and what is bound to that. It does not
-// compare the audience of a token with the volumes of the pod.
+// NodeRestriction is the name of the plugin that lets a kubelet write only what belongs to its node. It
+// completes the authorization mode Node, which does not see the objects.
+const NodeRestriction = "NodeRestriction"
+
+// nodeRestriction lets a kubelet write only its own node and what is bound to that.
 type nodeRestriction struct {
 	*admission.Handler
-	nodes *stored[*corev1.Node]
-	pods  *stored[*corev1.Pod]
+	authorizer authorizer.UnconditionalAuthorizer
+	nodes      *stored[*corev1.Node]
+	pods       *stored[*corev1.Pod]
+	accounts   *stored[*corev1.ServiceAccount]
+	claims     *stored[*corev1.PersistentVolumeClaim]
+	volumes    *stored[*corev1.PersistentVolume]
+	drivers    *stored[*storagev1.CSIDriver]
 }
 
 var _ admission.MutationInterface = nodeRestriction{}
 
 func newNodeRestriction(e Environment) admission.Interface {
 	return nodeRestriction{
-		Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
-		nodes:   newStored[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes")),
-		pods:    newStored[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods")),
+		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+		authorizer: e.Authorizer,
+		nodes:      newStored[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes")),
+		pods:       newStored[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods")),
+		accounts:   newStored[*corev1.ServiceAccount](e, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+		claims:     newStored[*corev1.PersistentVolumeClaim](e, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")),
+		volumes:    newStored[*corev1.PersistentVolume](e, corev1.SchemeGroupVersion.WithResource("persistentvolumes")),
+		drivers:    newStored[*storagev1.CSIDriver](e, storagev1.SchemeGroupVersion.WithResource("csidrivers")),
 	}
 }
 
@@ -84,8 +95,13 @@ func (n nodeRestriction) check(ctx context.Context, a admission.Attributes, node
 		if requestedName(a) != node {
 			return errors.New("can only access CSINode with the same name as the requesting node")
 		}
+		if a.GetSubresource() == "status" {
+			return errors.New("CSIVolumeHealth feature gate is disabled") // as it is by default
+		}
 	case resourcev1.Resource("resourceslices"):
 		return checkSlice(a, node)
+	case certificatesv1.Resource("podcertificaterequests"):
+		return n.checkPodCertificate(ctx, a, node)
 	case certificatesv1.Resource("certificatesigningrequests"):
 		return checkSigningRequest(a, node)
 	}
@@ -195,6 +211,8 @@ func checkPodStatus(a admission.Attributes, node string) error {
 		return fmt.Errorf("node %q cannot update resource claim statues", node)
 	case !apiequality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
 		return fmt.Errorf("node %q cannot update extended resource claim status", node)
+	case !apiequality.Semantic.DeepEqual(old.Status.NodeAllocatableResourceClaimStatuses, pod.Status.NodeAllocatableResourceClaimStatuses):
+		return fmt.Errorf("node %q cannot update node allocatable resource claim statuses", node)
 	}
 	return nil
 }
@@ -297,31 +315,6 @@ func checkClaimStatus(a admission.Attributes, node string) error {
 	return nil
 }
 
-// checkToken checks that a requested token is bound to a pod of the node.
-func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes, node string) error {
-	request, ok := a.GetObject().(*authenticationv1.TokenRequest)
-	if a.GetOperation() != admission.Create || a.GetSubresource() != "token" || !ok {
-		return nil
-	}
-	ref := request.Spec.BoundObjectRef
-	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
-		return errors.New("node requested token not bound to a pod")
-	}
-	if ref.UID == "" {
-		return errors.New("node requested token with a pod binding without a uid")
-	}
-	pod, err := n.pods.get(ctx, a.GetNamespace(), ref.Name)
-	switch {
-	case err != nil:
-		return err
-	case ref.UID != pod.UID:
-		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
-	case pod.Spec.NodeName != node:
-		return errors.New("node requested token bound to a pod scheduled on a different node")
-	}
-	return nil
-}
-
 func checkSlice(a admission.Attributes, node string) error {
 	obj, verb := a.GetObject(), "create"
 	switch a.GetOperation() {
@@ -337,26 +330,6 @@ func checkSlice(a admission.Attributes, node string) error {
 	}
 	if slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
 		return fmt.Errorf("can only %s ResourceSlice with the same NodeName as the requesting node", verb)
-	}
-	return nil
-}
-
-func checkSigningRequest(a admission.Attributes, node string) error {
-	request, ok := a.GetObject().(*certificatesv1.CertificateSigningRequest)
-	if a.GetOperation() != admission.Create || !ok || request.Spec.SignerName != certificatesv1.KubeletServingSignerName &&
-		request.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
-		return nil
-	}
-	block, _ := pem.Decode(request.Spec.Request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return errors.New("unable to parse csr: PEM block type must be CERTIFICATE REQUEST")
-	}
-	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		return fmt.Errorf("unable to parse csr: %w", err)
-	}
-	if parsed.Subject.CommonName != nodeUserPrefix+node {
-		return fmt.Errorf("can only create a node CSR with CN=%s%s", nodeUserPrefix, node)
 	}
 	return nil
 }

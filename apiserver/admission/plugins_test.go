@@ -20,6 +20,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -353,10 +354,13 @@ func TestPodResizeValidator(t *testing.T) {
 func TestNodeRestriction(t *testing.T) {
 	yes := true
 	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}
-	bound := podWith(func(p *corev1.Pod) { p.Name, p.UID, p.Spec.NodeName = "bound", "p1", "n1" })
+	bound := podWith(func(p *corev1.Pod) {
+		p.Name, p.UID, p.Spec.NodeName = "bound", "p1", "n1"
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}}}
+	})
 	elsewhere := podWith(func(p *corev1.Pod) { p.Name, p.UID, p.Spec.NodeName = "elsewhere", "p2", "n2" })
 	plugin := newNodeRestriction(environmentOf([]runtime.Object{self, bound, elsewhere}))
-	kubelet := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{user.NodesGroup}}
 	mirror := func(change func(*corev1.Pod)) *corev1.Pod {
 		return podWith(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
@@ -393,12 +397,17 @@ func TestNodeRestriction(t *testing.T) {
 		"with a secret": {write{obj: mirror(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}
 		})}, `node "n1" can not create pods that reference secrets`},
-		"update a pod":            {write{operation: admission.Update, obj: bound, old: bound}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
-		"delete":                  {write{operation: admission.Delete, name: "bound"}, ""},
-		"delete elsewhere":        {write{operation: admission.Delete, name: "elsewhere"}, `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"status":                  {write{operation: admission.Update, sub: "status", obj: bound, old: bound}, ""},
-		"status elsewhere":        {write{operation: admission.Update, sub: "status", obj: elsewhere, old: elsewhere}, "can only update pod status for pods with spec.nodeName set to itself"},
-		"labels by status":        {write{operation: admission.Update, sub: "status", obj: podWith(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound}, "cannot update labels through pod status"},
+		"update a pod":     {write{operation: admission.Update, obj: bound, old: bound}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
+		"delete":           {write{operation: admission.Delete, name: "bound"}, ""},
+		"delete elsewhere": {write{operation: admission.Delete, name: "elsewhere"}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		"status":           {write{operation: admission.Update, sub: "status", obj: bound, old: bound}, ""},
+		"status elsewhere": {write{operation: admission.Update, sub: "status", obj: elsewhere, old: elsewhere}, "can only update pod status for pods with spec.nodeName set to itself"},
+		"labels by status": {write{operation: admission.Update, sub: "status", obj: podWith(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound}, "cannot update labels through pod status"},
+		"allocatable claims": {write{operation: admission.Update, sub: "status", old: bound, obj: podWith(func(p *corev1.Pod) {
+			p.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{ResourceClaimName: "c"}}
+		})}, "cannot update node allocatable resource claim statuses"},
+		"CSINode status": {write{operation: admission.Update, resource: storagev1.SchemeGroupVersion.WithResource("csinodes"), sub: "status", name: "n1",
+			obj: &storagev1.CSINode{}, old: &storagev1.CSINode{}}, "CSIVolumeHealth feature gate is disabled"},
 		"evict":                   {write{sub: "eviction", obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "bound"}}}, ""},
 		"evict elsewhere":         {write{sub: "eviction", obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}}, "node n1 can only evict pods with spec.nodeName set to itself"},
 		"bind":                    {write{sub: "binding", obj: &corev1.Binding{}}, `unexpected pod subresource "binding", only 'status' and 'eviction' are allowed`},
