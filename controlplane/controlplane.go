@@ -76,7 +76,7 @@ type Options struct {
 	Tokens map[string]*user.DefaultInfo
 	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings;
 	// "Node", which lets the user system:node:NAME in the group system:nodes access what the pods of
-	// that node need; "Node,RBAC", by both; or "AlwaysAllow". The controllers are authorized like other
+	// that node need, and runs the admission plugin NodeRestriction; "Node,RBAC", by both; or "AlwaysAllow". The controllers are authorized like other
 	// users, so they need "RBAC" or "AlwaysAllow".
 	AuthorizationMode string
 	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
