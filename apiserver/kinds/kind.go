@@ -65,8 +65,12 @@ type Of[T Object] struct {
 	Status bool
 	// StatusOnCreate keeps the status of a new object, which is otherwise dropped.
 	StatusOnCreate bool
-	// PrepareStatus sets the fields that the server owns on an update of the status.
+	// PrepareStatus sets the fields that the server owns on an update of the status, and keeps the
+	// metadata that such an update does not change; see [KeepMetadata].
 	PrepareStatus func(ctx context.Context, obj, old T)
+	// StatusReset are the fields, besides those of the desired state, that an update of the status does
+	// not change, as paths in JSON. They get no manager.
+	StatusReset []string
 	// ValidateStatus returns the errors of an update of the status.
 	ValidateStatus func(obj, old T) field.ErrorList
 

@@ -211,7 +211,7 @@ func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object,
 type statusStrategy[T Object] struct{ *strategy[T] }
 
 func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.resetFields(s.layout.desiredNames)
+	return s.resetFields(slices.Concat(s.layout.desiredNames, s.kind.StatusReset))
 }
 
 func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
@@ -232,6 +232,10 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	}
 	return errs
 }
+
+// KeepMetadata is the PrepareStatus of a kind whose metadata an update of the status does not change.
+// Such a kind has "metadata" in StatusReset.
+func KeepMetadata[T Object](_ context.Context, obj, old T) { metav1.ResetObjectMetaForStatus(obj, old) }
 
 // partStrategy updates a part of the object and leaves everything else as it is stored.
 type partStrategy[T Object] struct {

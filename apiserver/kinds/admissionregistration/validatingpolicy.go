@@ -28,8 +28,10 @@ func ValidatingPolicies() kinds.Kind {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
 			defaultMatchResources(p.Spec.MatchConstraints)
 		},
-		Validate: validateValidatingPolicy,
-		Status:   true,
+		Validate:      validateValidatingPolicy,
+		Status:        true,
+		PrepareStatus: kinds.KeepMetadata[*admissionv1.ValidatingAdmissionPolicy],
+		StatusReset:   []string{"metadata"},
 		ValidateStatus: func(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
 			return append(typeChecking(p.Status.TypeChecking),
 				metav1validation.ValidateConditions(p.Status.Conditions, fieldrules.Status.ChildField("conditions"))...)

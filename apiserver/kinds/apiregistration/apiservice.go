@@ -35,6 +35,7 @@ func APIServices() kinds.Kind {
 		PrepareStatus: func(_ context.Context, s, old *apiregistrationv1.APIService) {
 			s.Labels, s.Annotations, s.Finalizers, s.OwnerReferences = old.Labels, old.Annotations, old.Finalizers, old.OwnerReferences
 		},
+		StatusReset: []string{"metadata"},
 		ValidateStatus: func(s, _ *apiregistrationv1.APIService) field.ErrorList {
 			var errs field.ErrorList
 			list := fieldrules.Status.Child("conditions")

@@ -36,6 +36,8 @@ func Deployments() kinds.Kind {
 		},
 		Warnings:       func(d, _ *appsv1.Deployment) []string { return workload.TemplateWarnings(&d.Spec.Template) },
 		Status:         true,
+		PrepareStatus:  func(_ context.Context, d, old *appsv1.Deployment) { d.Labels = old.Labels },
+		StatusReset:    []string{"metadata.labels"},
 		ValidateStatus: validateDeploymentStatus,
 		Generation:     true,
 		Scale: &kinds.ScaleOf[*appsv1.Deployment]{

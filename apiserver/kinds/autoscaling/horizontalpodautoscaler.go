@@ -30,6 +30,7 @@ func HorizontalPodAutoscalers() kinds.Kind {
 		ValidateCreate: targetVersion,
 		ValidateUpdate: targetVersionUpdate,
 		Status:         true,
+		Generation:     true,
 		ValidateStatus: func(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 			return workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas,
 				"desiredReplicas": a.Status.DesiredReplicas})

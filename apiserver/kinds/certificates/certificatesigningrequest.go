@@ -38,6 +38,7 @@ func CertificateSigningRequests() kinds.Kind {
 		Reset:          []string{"spec"},
 		Status:         true,
 		PrepareStatus:  prepareRequestStatus,
+		StatusReset:    []string{"status.conditions"},
 		ValidateStatus: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 			errs := append(validateRequestStatus(r, old), keepsConditions(r, old)...)
 			errs = append(errs, addsNoApproval(r, old)...)

@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -44,10 +43,9 @@ func PodCertificateRequests() kinds.Kind {
 		ValidateUpdate: func(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
 			return fieldrules.Immutable(r.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
-		Status: true,
-		PrepareStatus: func(_ context.Context, r, old *certificatesv1.PodCertificateRequest) {
-			metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-		},
+		Status:         true,
+		PrepareStatus:  kinds.KeepMetadata[*certificatesv1.PodCertificateRequest],
+		StatusReset:    []string{"metadata"},
 		ValidateStatus: validatePodRequestStatus,
 		Fields: func(r *certificatesv1.PodCertificateRequest) fields.Set {
 			return fields.Set{"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName)}

@@ -26,14 +26,11 @@ func Namespaces() kinds.Kind {
 	return kinds.Of[*corev1.Namespace]{
 		Type: &corev1.Namespace{}, List: &corev1.NamespaceList{},
 		Plural: "namespaces", ShortNames: []string{"ns"}, Cluster: true,
-		Name:     fieldrules.NameIsLabel,
-		Default:  defaultNamespace,
-		Prepare:  prepareNamespace,
-		Validate: func(n *corev1.Namespace) field.ErrorList { return namespaceFinalizers(n, &fieldrules.Spec) },
-		Status:   true,
-		PrepareStatus: func(_ context.Context, n, old *corev1.Namespace) {
-			n.DeletionTimestamp = old.DeletionTimestamp
-		},
+		Name:           fieldrules.NameIsLabel,
+		Default:        defaultNamespace,
+		Prepare:        prepareNamespace,
+		Validate:       func(n *corev1.Namespace) field.ErrorList { return namespaceFinalizers(n, &fieldrules.Spec) },
+		Status:         true,
 		ValidateStatus: validateNamespaceStatus,
 		Terminate:      TerminateNamespace,
 		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
@@ -136,7 +133,7 @@ func (r *finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set 
 func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}
 
-// Update sets the finalizers of a namespace. It removes a terminating namespace without any.
+// Update sets the finalizers in the spec and the metadata of a namespace. It removes a terminating namespace without any.
 func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, err := r.namespaces.Update(ctx, name, options.DryRun, func(n *corev1.Namespace) error {
@@ -153,9 +150,10 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 			return errors.NewConflict(corev1.Resource("namespaces"), name,
 				fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 		}
-		n.Spec.Finalizers = w.Spec.Finalizers
-		n.ManagedFields = w.ManagedFields
-		if errs := namespaceFinalizers(n, &fieldrules.Spec); len(errs) > 0 {
+		n.ObjectMeta, n.Spec = *w.ObjectMeta.DeepCopy(), *w.Spec.DeepCopy()
+		keepSystemMetadata(&n.ObjectMeta, &old.ObjectMeta)
+		errs := apivalidation.ValidateObjectMetaAccessorUpdate(n, old, field.NewPath("metadata"))
+		if errs = append(errs, namespaceFinalizers(n, &fieldrules.Spec)...); len(errs) > 0 {
 			return errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(), name, errs)
 		}
 		if validate == nil {
@@ -164,4 +162,19 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 		return validate(ctx, n.DeepCopy(), old)
 	})
 	return obj, false, err
+}
+
+// keepSystemMetadata keeps the metadata that no update changes, as rest.BeforeUpdate does for the
+// updates that a strategy describes.
+func keepSystemMetadata(m, old *metav1.ObjectMeta) {
+	m.ResourceVersion, m.Generation, m.CreationTimestamp = old.ResourceVersion, old.Generation, old.CreationTimestamp
+	if m.UID == "" {
+		m.UID = old.UID
+	}
+	if old.DeletionTimestamp != nil {
+		m.DeletionTimestamp = old.DeletionTimestamp
+	}
+	if m.DeletionGracePeriodSeconds == nil {
+		m.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
+	}
 }

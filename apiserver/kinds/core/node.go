@@ -35,6 +35,7 @@ func Nodes() kinds.Kind {
 		ValidateUpdate: validateNodeUpdate,
 		Status:         true,
 		StatusOnCreate: true,
+		PrepareStatus:  dropNodeConfig,
 		ValidateStatus: func(n, _ *corev1.Node) field.ErrorList { return nodeStatus(n) },
 		Columns:        nodeColumns,
 		Row:            nodeRow,
@@ -62,10 +63,18 @@ func defaultNode(n *corev1.Node) {
 	}
 }
 
-func prepareNode(_ context.Context, n, old *corev1.Node) {
+func prepareNode(ctx context.Context, n, old *corev1.Node) {
 	//lint:ignore SA1019 the API still has the field, and drops it
 	if old == nil || old.Spec.ConfigSource == nil {
 		n.Spec.ConfigSource = nil //lint:ignore SA1019 see above
+	}
+	dropNodeConfig(ctx, n, old)
+}
+
+// dropNodeConfig drops what the status says about dynamic configuration, which no kubelet has any more.
+func dropNodeConfig(_ context.Context, n, old *corev1.Node) {
+	if old == nil || old.Status.Config == nil {
+		n.Status.Config = nil
 	}
 }
 

@@ -38,6 +38,11 @@ func PersistentVolumeClaims() kinds.Kind {
 		},
 		ValidateUpdate: validateClaimUpdate,
 		Status:         true,
+		PrepareStatus: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) {
+			if old.Status.HealthStatus == nil { // the feature CSIVolumeHealth is off
+				c.Status.HealthStatus = nil
+			}
+		},
 		ValidateStatus: claimStatus,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Status", "string", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["phase"]),

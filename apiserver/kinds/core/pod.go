@@ -36,6 +36,7 @@ func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAutho
 		ValidateUpdate: validatePodUpdate,
 		Status:         true,
 		PrepareStatus:  preparePodStatus,
+		StatusReset:    []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
 		ValidateStatus: validatePodStatus,
 		Warnings:       podWarnings,
 		Generation:     true,

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -19,16 +18,9 @@ import (
 
 // podParts are the subresources that update the ephemeral containers and the resources of a pod.
 var podParts = map[string]kinds.Part[*corev1.Pod]{
-	"ephemeralcontainers": {
-		Prepare:  prepareEphemeral,
-		Validate: validateEphemeral,
-		Filter:   fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
-	},
-	"resize": {
-		Prepare:  prepareResize,
-		Validate: validateResize,
-		// As with kube-apiserver, a resize records a manager for all that the request sets.
-	},
+	// As with kube-apiserver, they record a manager for all that a request sets.
+	"ephemeralcontainers": {Prepare: prepareEphemeral, Validate: validateEphemeral},
+	"resize":              {Prepare: prepareResize, Validate: validateResize},
 }
 
 // keepPod makes p the old pod with another spec.

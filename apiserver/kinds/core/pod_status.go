@@ -13,8 +13,43 @@ import (
 
 // preparePodStatus keeps the quality-of-service class of a status that has none.
 func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
-	if p.Status.QOSClass == "" {
-		p.Status.QOSClass = old.Status.QOSClass
+	p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
+	is, was := &p.Status, &old.Status
+	if is.QOSClass == "" {
+		is.QOSClass = was.QOSClass
+	}
+	if is.ResourceClaimStatuses == nil {
+		is.ResourceClaimStatuses = was.ResourceClaimStatuses
+	}
+	if is.ExtendedResourceClaimStatus == nil {
+		is.ExtendedResourceClaimStatus = was.ExtendedResourceClaimStatus
+	}
+	if is.NodeAllocatableResourceClaimStatuses == nil {
+		is.NodeAllocatableResourceClaimStatuses = was.NodeAllocatableResourceClaimStatuses
+	}
+	keepObservedGenerations(is, was)
+}
+
+// keepObservedGenerations keeps the observed generations that clients drop which do not know the field:
+// the one of the status, and those of the conditions. There may be several conditions of a type.
+func keepObservedGenerations(is, was *corev1.PodStatus) {
+	if is.ObservedGeneration == 0 {
+		is.ObservedGeneration = was.ObservedGeneration
+	}
+	before := map[corev1.PodConditionType][]int64{}
+	for _, c := range was.Conditions {
+		before[c.Type] = append(before[c.Type], c.ObservedGeneration)
+	}
+	for i := range is.Conditions {
+		c := &is.Conditions[i]
+		generations := before[c.Type]
+		if len(generations) == 0 {
+			continue
+		}
+		before[c.Type] = generations[1:]
+		if c.ObservedGeneration == 0 {
+			c.ObservedGeneration = generations[0]
+		}
 	}
 }
 

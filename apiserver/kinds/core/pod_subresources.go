@@ -128,6 +128,11 @@ func bind(p *corev1.Pod, b *corev1.Binding) {
 		p.Annotations = map[string]string{}
 	}
 	maps.Copy(p.Annotations, b.Annotations)
+	if len(b.Labels) > 0 && p.Labels == nil {
+		p.Labels = map[string]string{}
+	}
+	maps.Copy(p.Labels, b.Labels)
+	p.Status.NominatedNodeName = ""
 	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
 		LastTransitionTime: metav1.Now()}
 	if c := podCondition(p, corev1.PodScheduled); c != nil {

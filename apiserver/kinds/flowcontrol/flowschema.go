@@ -2,6 +2,7 @@
 package flowcontrol
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,10 @@ func FlowSchemas() kinds.Kind {
 		},
 		Validate: validateFlowSchema,
 		Status:   true,
+		PrepareStatus: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
+			keepMetadata(&s.ObjectMeta, &old.ObjectMeta)
+		},
+		StatusReset: []string{"metadata"},
 		ValidateStatus: func(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 			return conditionTypes(len(s.Status.Conditions), func(i int) string { return string(s.Status.Conditions[i].Type) })
 		},
@@ -46,6 +51,13 @@ func FlowSchemas() kinds.Kind {
 		},
 		Row: flowSchemaRow,
 	}
+}
+
+// keepMetadata keeps all metadata but the managed fields, which have the change of the status.
+func keepMetadata(m, old *metav1.ObjectMeta) {
+	managed := m.ManagedFields
+	*m = *old
+	m.ManagedFields = managed
 }
 
 const (

@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"context"
 	"fmt"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -25,6 +26,10 @@ func PriorityLevels() kinds.Kind {
 		Default:    defaultPriorityLevel,
 		Validate:   validatePriorityLevel,
 		Status:     true,
+		PrepareStatus: func(_ context.Context, p, old *flowcontrolv1.PriorityLevelConfiguration) {
+			keepMetadata(&p.ObjectMeta, &old.ObjectMeta)
+		},
+		StatusReset: []string{"metadata"},
 		ValidateStatus: func(p, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 			return conditionTypes(len(p.Status.Conditions), func(i int) string { return string(p.Status.Conditions[i].Type) })
 		},

@@ -26,6 +26,8 @@ func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 		ValidateCreate: func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
+		PrepareStatus:  kinds.KeepMetadata[*networkingv1.ServiceCIDR],
+		StatusReset:    []string{"metadata"},
 		More: func(s kinds.Stored[*networkingv1.ServiceCIDR]) map[string]rest.Storage {
 			addresses.CIDRs = s
 			return nil

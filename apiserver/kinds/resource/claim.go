@@ -3,6 +3,8 @@
 package resource
 
 import (
+	"context"
+	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -36,12 +38,40 @@ func ResourceClaims() kinds.Kind {
 			return fieldrules.ImmutableStruct(c.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
+		PrepareStatus:  prepareClaimStatus,
+		StatusReset:    []string{"metadata"},
 		ValidateStatus: validateClaimStatus,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("State", "string", "Whether the claim is pending, allocated, reserved or deleted."),
 		},
 		Row: func(c *resourcev1.ResourceClaim) []any { return []any{claimCell(c)} },
 	}
+}
+
+// prepareClaimStatus keeps the metadata, and removes the state of devices that are no longer allocated.
+func prepareClaimStatus(ctx context.Context, c, old *resourcev1.ResourceClaim) {
+	kinds.KeepMetadata(ctx, c, old)
+	gone := allocatedDevices(old)
+	for d := range allocatedDevices(c) {
+		delete(gone, d)
+	}
+	c.Status.Devices = slices.DeleteFunc(c.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
+		return gone[idOf(d.Driver, d.Pool, d.Device, d.ShareID)]
+	})
+	if len(c.Status.Devices) == 0 {
+		c.Status.Devices = nil
+	}
+}
+
+// allocatedDevices returns the devices that are allocated to a claim.
+func allocatedDevices(c *resourcev1.ResourceClaim) map[deviceID]bool {
+	allocated := map[deviceID]bool{}
+	if c.Status.Allocation != nil {
+		for _, r := range c.Status.Allocation.Devices.Results {
+			allocated[idOf(r.Driver, r.Pool, r.Device, (*string)(r.ShareID))] = true
+		}
+	}
+	return allocated
 }
 
 // ResourceClaimTemplates describes the kind ResourceClaimTemplate.
@@ -226,12 +256,7 @@ func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 			errs := append(fieldrules.Required(r.Resource, w, "resource"), fieldrules.Required(r.Name, w, "name")...)
 			return append(errs, fieldrules.Required(r.UID, w, "uid")...)
 		}, func(r *resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID })
-	allocated := map[deviceID]bool{}
-	if s.Allocation != nil {
-		for _, r := range s.Allocation.Devices.Results {
-			allocated[idOf(r.Driver, r.Pool, r.Device, (*string)(r.ShareID))] = true
-		}
-	}
+	allocated := allocatedDevices(c)
 	devices := fieldrules.Status.Child("devices")
 	errs = append(errs, set(s.Devices, -1, &devices,
 		func(d *resourcev1.AllocatedDeviceStatus, w *fieldrules.Path) field.ErrorList {

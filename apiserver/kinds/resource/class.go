@@ -57,7 +57,9 @@ func DeviceTaintRules() kinds.Kind {
 			at := fieldrules.Spec.Child("taint")
 			return append(errs, deviceTaint(&r.Spec.Taint, &at)...)
 		},
-		Status: true,
+		Status:        true,
+		PrepareStatus: kinds.KeepMetadata[*resourcev1.DeviceTaintRule],
+		StatusReset:   []string{"metadata"},
 		ValidateStatus: func(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
 			at := fieldrules.Status.ChildField("conditions")
 			errs := metav1validation.ValidateConditions(r.Status.Conditions, at)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -22,6 +23,12 @@ func CSINodes() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Validate:       validateCSINode,
 		ValidateUpdate: validateCSINodeUpdate,
+		Status:         true,
+		PrepareStatus: func(ctx context.Context, n, old *storagev1.CSINode) {
+			kinds.KeepMetadata(ctx, n, old)
+			n.Status.StorageHealth = old.Status.StorageHealth // the feature CSIVolumeHealth is off
+		},
+		StatusReset: []string{"metadata"},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Drivers", "integer", "How many CSI drivers are registered on the node."),
 		},

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"math"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,10 +29,9 @@ func VolumeAttachments() kinds.Kind {
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
 			return fieldrules.ImmutableStruct(a.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
-		Status: true,
-		PrepareStatus: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
-			metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
-		},
+		Status:         true,
+		PrepareStatus:  kinds.KeepMetadata[*storagev1.VolumeAttachment],
+		StatusReset:    []string{"metadata"},
 		ValidateStatus: func(a, _ *storagev1.VolumeAttachment) field.ErrorList { return validateAttachment(a) },
 		Columns: []metav1.TableColumnDefinition{
 			{Name: "Attacher", Type: "string", Format: "name", Description: storagev1.VolumeAttachmentSpec{}.SwaggerDoc()["attacher"]},

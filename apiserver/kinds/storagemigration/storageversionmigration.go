@@ -45,6 +45,8 @@ func StorageVersionMigrations() kinds.Kind {
 			return fieldrules.Immutable(m.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
+		PrepareStatus:  kinds.KeepMetadata[*storagemigrationv1.StorageVersionMigration],
+		StatusReset:    []string{"metadata"},
 		ValidateStatus: validateMigrationStatus,
 		Columns:        columns.CreatedAt,
 		Row:            func(m *storagemigrationv1.StorageVersionMigration) []any { return columns.CreatedRow(m) },
