@@ -39,6 +39,7 @@ var (
 	timestamp = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})`)
 	volume    = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 	age       = regexp.MustCompile(`^\d{1,3}s$`)
+	years     = regexp.MustCompile(`^\d+y(\d+d)?$`) // since a time that a script has, which grows by the day
 	// revision matches a resource version in a message.
 	revision = regexp.MustCompile(`(?i)(resource ?version(?: in [a-z ]*)?[\\": ]{0,8}|in record \(|current: )(\d+)( \(\d+\))?`)
 	// randomFields are the fields whose values are random, with their symbols.
@@ -134,8 +135,13 @@ func (n *normalizer) value(name string, value any) any {
 		}
 		list := make([]any, len(v))
 		for i, item := range v {
-			if cell, ok := item.(string); ok && name == "cells" && age.MatchString(cell) {
-				item = "<age>"
+			if cell, ok := item.(string); ok && name == "cells" {
+				switch {
+				case age.MatchString(cell):
+					item = "<age>"
+				case years.MatchString(cell):
+					item = "<years>"
+				}
 			}
 			list[i] = n.value(name, item)
 		}
