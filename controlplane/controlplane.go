@@ -171,6 +171,18 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 // start starts the parts, each before those that need it. Those that have started are in c even if
 // it returns an error.
 func (c *ControlPlane) start(o Options) error {
+	var listener net.Listener
+	if o.Listen != "" { // first, so that clients that come during the start need not come again
+		var err error
+		if listener, err = listen(o.Listen); err != nil {
+			return err
+		}
+		defer func() {
+			if c.https == nil {
+				listener.Close()
+			}
+		}()
+	}
 	ca, err := newAuthority()
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
@@ -222,8 +234,8 @@ func (c *ControlPlane) start(o Options) error {
 		if o.AdvertiseAddress.IsValid() {
 			hosts = append(hosts, o.AdvertiseAddress.String())
 		}
-		if c.https, err = listenHTTPS(o.Listen, ca, o.ServingCertificate, c.server, hosts...); err != nil {
-			return err
+		if c.https, err = serveHTTPS(o.Listen, listener, ca, o.ServingCertificate, c.server, hosts...); err != nil {
+			return fmt.Errorf("certificates: %w", err)
 		}
 	}
 	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {

@@ -51,24 +51,18 @@ type httpsServer struct {
 	err         error         // written before done is closed
 }
 
-// listenHTTPS serves HTTPS at an address, with a certificate of the authority, also for further hosts,
-// unless another is given.
-func listenHTTPS(address string, ca *authority, given *tls.Certificate, handler http.Handler,
-	hosts ...string) (*httpsServer, error) {
+// listen listens on an address.
+func listen(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, reason(err))
 	}
-	s, err := serveHTTPS(address, listener, ca, given, handler, hosts...)
-	if err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("certificates: %w", err)
-	}
-	return s, nil
+	return listener, nil
 }
 
-// serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse
-// requests that arrive after that has begun.
+// serveHTTPS starts a server on a listener, which it closes when it stops, with a certificate of the
+// authority, also for further hosts, unless another is given. The handler must refuse requests that
+// arrive after the server has begun to stop.
 func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls.Certificate,
 	handler http.Handler, hosts ...string) (*httpsServer, error) {
 	s := &httpsServer{

@@ -28,8 +28,8 @@ runs on Flyball's control plane without a change. It starts faster than on the r
 and needs no download. No controllers run, as with envtest, unless $FLYBALL_CONTROLLERS
 selects them, such as "gc,namespace", or "*" for all.
 
-The programs are copies of this one, by other names. They are written again only if this
-one has changed.`,
+The programs are one copy of this one, by two names, on Linux without its symbols. They are
+written again only if this one has changed.`,
 		Example: `  export KUBEBUILDER_ASSETS=$(flyball assets)
   go test ./...
 
@@ -82,24 +82,43 @@ func writeAssets(program, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		path := filepath.Join(dir, name)
+	server, etcd := filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")
+	write := func(path string) error {
 		if isCopy(path, info) {
+			return nil
+		}
+		return replace(path, func(temporary string) error { return copyProgram(program, info, temporary) })
+	}
+	if err := write(server); err != nil {
+		return err
+	}
+	for !sameFile(server, etcd) { // again if another process has replaced one meanwhile
+		if replace(etcd, func(temporary string) error { return os.Link(server, temporary) }) == nil {
 			continue
 		}
-		if err := replace(path, func(temporary string) error { return copyProgram(program, info, temporary) }); err != nil {
+		if err := write(etcd); err != nil { // the file system has no links
 			return err
 		}
+		break
 	}
 	return linkKubectl(dir)
 }
 
-// isCopy reports whether a file is the copy of a program that copyProgram made, and can be executed.
+// isCopy reports whether a path is a copy of a program, which has its time.
 func isCopy(path string, program fs.FileInfo) bool {
 	const executable = 0o100
 	is, err := os.Stat(path)
-	return err == nil && is.Mode().IsRegular() && is.Size() == program.Size() &&
+	return err == nil && is.Mode().IsRegular() && is.Size() > 0 && is.Size() <= program.Size() &&
 		is.ModTime().Equal(program.ModTime()) && is.Mode()&executable == program.Mode()&executable
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // replace makes a file under a temporary name in the directory of path, and moves it there.
@@ -128,7 +147,7 @@ func copyProgram(program string, info fs.FileInfo, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, withoutSymbols(in, info.Size()))
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"debug/buildinfo"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"flyball.dev/cmd/flyball/internal/help"
 )
 
 // TestAssets writes the programs, twice, after a change, and at the same time by several.
@@ -33,6 +40,9 @@ func TestAssets(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
 			infos = append(infos, info)
+		}
+		if !os.SameFile(infos[0], infos[1]) {
+			t.Error("the programs are two files")
 		}
 		return infos
 	}
@@ -78,6 +88,57 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s is left", e.Name())
 		}
 	}
+}
+
+// TestWithoutSymbols runs this program without its symbols, which makes it smaller, and reads from it how
+// it was built.
+func TestWithoutSymbols(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := writeAssets(program, dir); err != nil {
+		t.Fatal(err)
+	}
+	before, after := sizeOf(t, program), sizeOf(t, filepath.Join(dir, "etcd"))
+	if runtime.GOOS == "linux" && after >= before {
+		t.Errorf("the copy of a program of %d bytes has %d", before, after)
+	}
+	out, err := exec.Command(filepath.Join(dir, "etcd"), "--help").CombinedOutput()
+	if err != nil || string(out) != help.Etcd {
+		t.Errorf("%v: %s", err, out)
+	}
+	if info, err := buildinfo.ReadFile(filepath.Join(dir, "etcd")); err != nil || info.GoVersion != runtime.Version() {
+		t.Errorf("built with %+v, %v", info, err)
+	}
+}
+
+// TestWithoutSymbolsOfOtherFiles keeps files as they are that are no programs, or not whole.
+func TestWithoutSymbolsOfOtherFiles(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range [][]byte{nil, []byte("#!/bin/sh"), content[:64], content[:len(content)/8]} {
+		got, err := io.ReadAll(withoutSymbols(bytes.NewReader(file), int64(len(file))))
+		if err != nil || !bytes.Equal(got, file) {
+			t.Errorf("%d bytes became %d, %v", len(file), len(got), err)
+		}
+	}
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }
 
 // TestLinkKubectl installs kubectl, moves it, and removes it.

@@ -12,9 +12,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	_ "flyball.dev/cmd/flyball/internal/help" // before the others
+	"flyball.dev/cmd/flyball/internal/pages"
 )
 
 func main() {
+	pages.Release() // what initializing packages has mapped
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal has been closed

@@ -74,6 +74,7 @@ func setUpLogging(verbosity int) {
 
 // runUp runs a control plane until ctx ends or it fails.
 func runUp(ctx context.Context, out io.Writer, options controlplane.Options) error {
+	defer saveMemory()()
 	start := time.Now()
 	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
@@ -81,7 +82,6 @@ func runUp(ctx context.Context, out io.Writer, options controlplane.Options) err
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
 		time.Since(start).Milliseconds(), plane.URL(), options.KubeconfigFile)
-	defer time.AfterFunc(startTime, releaseMemory).Stop()
 	<-plane.Done()
 	return plane.Err()
 }

@@ -76,7 +76,7 @@ func TestAssets(t *testing.T) {
 }
 
 // standIns builds flyball and returns the directory that it prints.
-func standIns(t *testing.T) string {
+func standIns(t testing.TB) string {
 	t.Helper()
 	program, into := filepath.Join(t.TempDir(), "flyball"), filepath.Join(t.TempDir(), "assets")
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "flyball.dev/cmd/flyball").CombinedOutput(); err != nil {

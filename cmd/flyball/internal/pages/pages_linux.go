@@ -1,29 +1,46 @@
-package main
+package pages
 
 import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 )
 
-// releasePages unmaps the pages of the program file, which are mapped again from the page cache
+// mapSmall makes the kernel map the program file in pages. If the page cache has the file in huge
+// pages, one that is used would map 2 MiB.
+func mapSmall() {
+	for _, m := range programMappings() {
+		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, noHugePages)
+	}
+}
+
+// noHugePages is MADV_NOHUGEPAGE, which package syscall does not have on all architectures.
+const noHugePages = 15
+
+// Release unmaps the pages of the program file, which are mapped again from the page cache
 // when they are used. The kernel maps 16 pages around each one that is used, so a start that runs
 // through much code leaves most of the file mapped.
-func releasePages() {
-	program, err := os.Executable()
-	if err != nil {
-		return
-	}
-	text, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		return
-	}
-	for _, m := range mappingsOf(string(text), program) {
+func Release() {
+	for _, m := range programMappings() {
 		// What fails stays mapped.
 		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }
+
+// programMappings returns the mappings of the program file, none if they are not known.
+var programMappings = sync.OnceValue(func() []mapping {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return nil
+	}
+	return mappingsOf(string(text), program)
+})
 
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }

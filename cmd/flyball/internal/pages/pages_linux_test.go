@@ -1,4 +1,4 @@
-package main
+package pages
 
 import (
 	"os"
@@ -27,8 +27,8 @@ Anonymous:             0 kB
 	}
 }
 
-// TestReleasePages expects that the program goes on when its pages are unmapped.
-func TestReleasePages(t *testing.T) {
+// TestRelease expects that the program goes on when its pages are unmapped.
+func TestRelease(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +40,5 @@ func TestReleasePages(t *testing.T) {
 	if len(mappingsOf(string(smaps), program)) == 0 {
 		t.Errorf("no mapping of %s in:\n%s", program, smaps)
 	}
-	releasePages()
-	releaseMemory()
+	Release()
 }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package pages
+
+func mapSmall() {}
+
+// Release does nothing on this system.
+func Release() {}

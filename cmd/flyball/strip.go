@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+)
+
+// withoutSymbols returns a program without what only linkers and debuggers read: its symbols, its
+// DWARF sections and the table of sections. Stack traces and "go version -m" need none of these.
+// Linkers put them behind all that is loaded. A program that is no ELF file, or where they are not
+// behind, stays as it is.
+func withoutSymbols(program io.ReaderAt, size int64) io.Reader {
+	whole := io.NewSectionReader(program, 0, size)
+	file, err := elf.NewFile(program)
+	if err != nil || file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN {
+		return whole
+	}
+	// Where a header has the offset of the table of sections, and its size and number of entries.
+	header, table, tableSize, entries := make([]byte, 64), 0x28, 8, 0x3a
+	if file.Class == elf.ELFCLASS32 {
+		header, table, tableSize, entries = make([]byte, 52), 0x20, 4, 0x2e
+	}
+	end := int64(len(header))
+	for _, p := range file.Progs {
+		end = max(end, int64(p.Off+p.Filesz))
+	}
+	if _, err := program.ReadAt(header, 0); err != nil || end > size {
+		return whole
+	}
+	clear(header[table : table+tableSize])
+	clear(header[entries : entries+6])
+	start := int64(len(header))
+	return io.MultiReader(bytes.NewReader(header), io.NewSectionReader(program, start, end-start))
+}
