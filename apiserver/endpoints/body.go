@@ -13,7 +13,7 @@ import (
 // initialBuffer is the size of the buffer for a body whose length is not announced, or larger.
 const initialBuffer = 16 << 10
 
-// bufferedBody is a request's body in memory, whose nesting is within the limit.
+// bufferedBody is a request's body in memory, which checkDocument accepts.
 type bufferedBody struct {
 	bytes.Reader
 	bytes []byte
@@ -35,8 +35,8 @@ func readBody(r *http.Request, limit int64) error {
 	if err != nil {
 		return err
 	}
-	if tooDeep(r.Header.Get("Content-Type"), data) {
-		return errors.NewBadRequest(fmt.Sprintf("the request body is nested more than %d levels deep", maxDepth))
+	if err := checkDocument(r.Header.Get("Content-Type"), data, limit); err != nil {
+		return err
 	}
 	if isJSON(r.Header.Get("Content-Type")) && !utf8.Valid(data) {
 		// Decoders of JSON do so too, but not in what is stored as it is, which could not be read as YAML.

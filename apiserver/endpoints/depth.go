@@ -3,11 +3,11 @@ package endpoints
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 )
 
 // maxDepth is the maximum nesting of objects and lists in a document. Decoders of JSON accept
@@ -17,19 +17,32 @@ import (
 // object.
 const maxDepth = 128
 
-// tooDeep reports whether a document is nested deeper than maxDepth. It may be wrong about
-// documents that cannot be decoded. The decoder of CBOR has a limit of its own.
-func tooDeep(contentType string, data []byte) bool {
+// checkDocument returns an error for a document that costs more to decode than its size lets expect: one
+// that is nested deeper than maxDepth, or YAML with more than limit bytes, unless that is zero, when its
+// aliases are expanded. It may be wrong about documents that cannot be decoded. The decoder of CBOR has a
+// limit of its own for the depth.
+func checkDocument(contentType string, data []byte, limit int64) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")
+	deep := false
 	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
 	case isJSON(contentType):
-		return jsonTooDeep(data)
+		deep = jsonTooDeep(data)
 	case strings.HasSuffix(mediaType, "yaml"):
-		return yamlTooDeep(data)
+		shape, err := yamlShape(data)
+		switch {
+		case err != nil:
+			return errors.NewBadRequest(fmt.Sprintf("error converting YAML to JSON: %v", err))
+		case limit > 0 && shape.aliases && shape.size > limit:
+			return tooLarge(limit)
+		}
+		deep = shape.depth > maxDepth
 	case mediaType == runtime.ContentTypeProtobuf:
-		return protobufTooDeep(bytes.TrimPrefix(data, []byte("k8s\x00")), maxDepth)
+		deep = protobufTooDeep(bytes.TrimPrefix(data, []byte("k8s\x00")), maxDepth)
 	}
-	return false
+	if deep {
+		return errors.NewBadRequest(fmt.Sprintf("the request body is nested more than %d levels deep", maxDepth))
+	}
+	return nil
 }
 
 // isJSON reports whether a media type, with parameters, is one of JSON, as it is if there is none.
@@ -61,26 +74,6 @@ func jsonTooDeep(data []byte) bool {
 		}
 	}
 	return false
-}
-
-// yamlTooDeep converts YAML to JSON, as the decoders do, since neither brackets nor indentation
-// show how deep YAML is.
-func yamlTooDeep(data []byte) bool {
-	levels := 0
-	for _, opening := range []string{"{", "[", ":", "-", "?"} {
-		levels += bytes.Count(data, []byte(opening))
-	}
-	if levels <= maxDepth {
-		return false
-	}
-	if !json.Valid(data) {
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			return false
-		}
-		data = converted
-	}
-	return jsonTooDeep(data)
 }
 
 // protobufTooDeep takes every field that can be a message for one, strings and bytes included. A

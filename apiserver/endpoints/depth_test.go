@@ -89,8 +89,9 @@ func TestTooDeep(t *testing.T) {
 		{"protobuf that is none", protobufType, strings.Repeat("\xff", 1000), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tooDeep(tc.contentType, []byte(tc.body)); got != tc.want {
-				t.Errorf("too deep: %v, want %v", got, tc.want)
+			err := checkDocument(tc.contentType, []byte(tc.body), 0)
+			if got := err != nil && strings.Contains(err.Error(), "nested"); got != tc.want {
+				t.Errorf("too deep: %v, %v; want %v", got, err, tc.want)
 			}
 		})
 	}
@@ -154,7 +155,7 @@ func BenchmarkTooDeep(b *testing.B) {
 		b.Run(tc.name, func(b *testing.B) {
 			b.SetBytes(int64(len(tc.body)))
 			for b.Loop() {
-				tooDeep(tc.contentType, tc.body)
+				_ = checkDocument(tc.contentType, tc.body, 3<<20)
 			}
 		})
 	}
