@@ -41,7 +41,7 @@ func TestExamplesAreGenerated(t *testing.T) {
 			}
 			for _, file := range result.Files {
 				if file.State != generate.Unchanged {
-					t.Errorf("%s is %s:%d; run in %s: go run flyball.dev/cmd/flyball generate", file.Path, file.State, file.Line, example)
+					t.Errorf("%s is %s:%d; run in %s: go generate", file.Path, file.State, file.Line, example)
 				}
 			}
 			for _, warning := range result.Warnings {

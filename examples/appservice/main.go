@@ -5,6 +5,8 @@
 // cluster.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	"flyball.dev/ctrl"
 	appv1 "flyball.dev/examples/appservice/api/v1"

@@ -6,6 +6,8 @@
 // cluster.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	"flyball.dev/ctrl"
 	migrationv1 "flyball.dev/examples/batch/api/v1"

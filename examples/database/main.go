@@ -7,6 +7,8 @@
 // cluster. The backup service runs in the process, too.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	"flag"
 	"fmt"

@@ -7,6 +7,8 @@
 // cluster.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	"fmt"
 	"os"

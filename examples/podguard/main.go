@@ -6,6 +6,8 @@
 // against that cluster.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"

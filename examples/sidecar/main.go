@@ -5,6 +5,8 @@
 // server must reach it at --webhook-host.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 

@@ -8,6 +8,8 @@
 // server must reach it at --webhook-host.
 package main
 
+//go:generate go run flyball.dev/cmd/flyball generate
+
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"

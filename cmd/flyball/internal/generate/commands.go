@@ -108,7 +108,7 @@ func optionsOf(name string, args []string) (options []string, ok bool) {
 		if arg == "--version" || arg == "--check" || arg == "-h" || arg == "--help" {
 			return nil, false
 		}
-		if !strings.HasPrefix(arg, "-") {
+		if name == "controller-gen" || !strings.HasPrefix(arg, "-") { // flags of "flyball generate" are for its output
 			options = append(options, arg)
 		}
 	}
@@ -141,8 +141,12 @@ func (c *commands) setDoubt(format string, args ...any) {
 // add adds a run with some options.
 func (c *commands) add(source string, options []string) {
 	for _, option := range options {
-		if strings.Contains(option, unknown) {
+		switch {
+		case strings.Contains(option, unknown):
 			c.setDoubt("%s has the option %q, which only make and the shell can tell", source, strings.ReplaceAll(option, unknown, "…"))
+			return
+		case strings.HasPrefix(option, "-"):
+			c.setDoubt("%s has the flag %s of controller-gen", source, option)
 			return
 		}
 	}
@@ -200,10 +204,12 @@ func (c *commands) addGoGenerate(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return nil // as data that containers have left
 		case err != nil:
 			return err
 		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
-			slices.Contains([]string{"vendor", "testdata", "node_modules"}, name)):
+			slices.Contains([]string{"vendor", "testdata", "node_modules"}, name) || isModule(path)):
 			return fs.SkipDir
 		case entry.IsDir() || filepath.Ext(name) != ".go":
 			return nil
@@ -223,6 +229,12 @@ func (c *commands) addGoGenerate(root string) error {
 		}
 		return nil
 	})
+}
+
+// isModule reports whether a folder is a module of its own, whose packages are not those of the project.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 // pathKeys begin the parts of options that are paths.

@@ -60,9 +60,10 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			want:    [][]string{{"object", "crd:maxDescLen=0", "paths=./apis/...", "output:dir=out"}},
 		},
 		{
-			name:    "go:generate",
-			archive: "-- apis/gen.go --\npackage apis\n\n//go:generate go tool controller-gen object:headerFile=\"../hack/h.txt\" crd paths=./v1;./v2 output:crd:dir=../config/crd\n//go:generate stringer\n",
-			want:    [][]string{{"object:headerFile=./hack/h.txt", "crd", "paths={./apis/v1,./apis/v2}", "output:crd:dir=./config/crd"}},
+			name: "go:generate",
+			archive: "-- apis/gen.go --\npackage apis\n\n//go:generate go tool controller-gen object:headerFile=\"../hack/h.txt\" crd paths=./v1;./v2 output:crd:dir=../config/crd\n//go:generate stringer\n" +
+				"-- tools/go.mod --\nmodule tools\n-- tools/gen.go --\npackage tools\n\n//go:generate controller-gen crd paths=.\n",
+			want: [][]string{{"object:headerFile=./hack/h.txt", "crd", "paths={./apis/v1,./apis/v2}", "output:crd:dir=./config/crd"}},
 		},
 		{
 			name:    "PROJECT",
@@ -93,6 +94,10 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 				"\tyq -i 'del(.metadata.annotations)' ./config/crd/a.yaml\n",
 			want:  [][]string{{"crd", "paths=./...", "output:crd:artifacts:config=config/crd"}},
 			doubt: "the Makefile changes ./config/crd/a.yaml by yq after it is generated",
+		},
+		{
+			name: "a flag", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcontroller-gen --load-build-tags=x crd paths=./...\n",
+			want: defaults, doubt: "the Makefile has the flag --load-build-tags=x of controller-gen",
 		},
 		{
 			name: "a script", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\t./hack/update.sh\n",
