@@ -8,7 +8,7 @@ require (
 	k8s.io/client-go v0.37.2
 	k8s.io/component-base v0.37.2
 	k8s.io/kubectl v0.37.2
-	sigs.k8s.io/kubebuilder/v4 v4.10.1
+	sigs.k8s.io/kubebuilder/v4 v4.15.0
 )
 
 require (

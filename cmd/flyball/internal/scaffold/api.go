@@ -1,12 +1,14 @@
 package scaffold
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	gopath "path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,7 +221,7 @@ func sameKind(r *projectfile.Resource, others []*projectfile.Resource) error {
 // checkCollisions returns an error if a kind would declare a Go name, or have a resource, that
 // another kind has.
 func checkCollisions(project *projectfile.Project, r *projectfile.Resource) error {
-	for _, name := range []string{"AddToScheme", "GroupVersion", "SchemeBuilder"} {
+	for _, name := range []string{"AddToScheme", "GroupVersion", "SchemeBuilder", "SchemeGroupVersion"} {
 		if r.Kind == name {
 			return fmt.Errorf("--kind %q is invalid: %s/groupversion_info.go declares this name", r.Kind, apiFolder(project, r))
 		}
@@ -301,6 +303,11 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 	if err := p.renderMissing(folder+"/groupversion_info.go", "api/groupversion_info.go.tmpl", d); err != nil {
 		return err
 	}
+	groupVersion, err := p.load(folder + "/groupversion_info.go")
+	if err != nil {
+		return err
+	}
+	d.GroupVersionName, d.RegistersObjects = registration(groupVersion.content)
 	if err := p.render(typesFile(d.Project, r), "api/types.go.tmpl", d, force); err != nil {
 		return err
 	}
@@ -338,6 +345,16 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", alias(r), r.Path)),
 		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
 	)
+}
+
+// registration returns how a package of types registers them: the name of its group and version, and
+// whether its SchemeBuilder takes objects.
+func registration(groupVersionInfo []byte) (groupVersion string, objects bool) {
+	groupVersion = "GroupVersion"
+	if regexp.MustCompile(`(?m)^\s*(var\s+)?SchemeGroupVersion\b`).Match(groupVersionInfo) {
+		groupVersion = "SchemeGroupVersion"
+	}
+	return groupVersion, bytes.Contains(groupVersionInfo, []byte("scheme.Builder{"))
 }
 
 // sampleName returns the name of the sample of a kind, which has the version if the kind has others: they are the
@@ -402,6 +419,9 @@ func renderController(p *plan, d data, force bool) error {
 	}
 	importType := fmt.Sprintf("\t%s %q\n", alias(r), r.Path)
 	if !d.Fake {
+		if err := d.setPlane(p); err != nil {
+			return err
+		}
 		if err := p.renderMissing(suite, "controller/suite_test.go.tmpl", d); err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func planModule(p *plan, project *projectfile.Project, flyballPath string) error
 	}
 	wanted := []*modfile.Require{require(flyballModule, version)}
 	if project.Runtime() == projectfile.RuntimeControllerRuntime {
-		wanted = append(wanted, require("sigs.k8s.io/controller-runtime", controllerRuntime))
+		wanted = append(wanted, require(peerModule, controllerRuntime))
 	}
 	if replacement != "" {
 		own, err := takeOver(p, replacement)
@@ -154,6 +154,11 @@ func planModule(p *plan, project *projectfile.Project, flyballPath string) error
 		if err := mod.AddReplace(flyballModule, "", filepath.ToSlash(replacement), ""); err != nil {
 			return err
 		}
+		if err := replacePeer(mod, project, filepath.ToSlash(replacement)+"/compat", ""); err != nil {
+			return err
+		}
+	} else if err := replacePeer(mod, project, flyballModule+"/compat", version); err != nil {
+		return err
 	} else if err := p.keep("go.sum"); err != nil {
 		return err
 	}
@@ -165,6 +170,35 @@ func planModule(p *plan, project *projectfile.Project, flyballPath string) error
 	mod.SortBlocks()
 	f.content, err = mod.Format()
 	return err
+}
+
+// peerModule is the path of controller-runtime.
+const peerModule = "sigs.k8s.io/controller-runtime"
+
+// replacePeer lets what imports controller-runtime in a project that uses Flyball's runtime, such as
+// controllers that Kubebuilder makes, get the same types by that path.
+func replacePeer(mod *modfile.File, project *projectfile.Project, path, version string) error {
+	if project.Runtime() != projectfile.RuntimeFlyball {
+		return nil
+	}
+	return mod.AddReplace(peerModule, "", path, version)
+}
+
+// setPlane sets Plane by the project's go.mod.
+func (d *data) setPlane(p *plan) error {
+	content, err := os.ReadFile(filepath.Join(p.folder, "go.mod"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		return err
+	}
+	d.Plane = !d.Flyball() && slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == flyballModule })
+	return nil
 }
 
 func require(path, version string) *modfile.Require {

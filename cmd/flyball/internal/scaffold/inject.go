@@ -11,8 +11,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// markerPrefix begins the comments at which code is inserted.
-const markerPrefix = "+kubebuilder:scaffold:"
+// markerPrefix begins the comments at which code is inserted, and ownPrefix those in files where
+// Kubebuilder must not insert its code, which needs another test framework.
+const (
+	markerPrefix = "+kubebuilder:scaffold:"
+	ownPrefix    = "+flyball:scaffold:"
+)
 
 // insertGo inserts code before a marker in a Go file, unless it is there already. It keeps the file
 // formatted if it was.
@@ -28,7 +32,8 @@ func insertGo(content []byte, marker, code string) ([]byte, error) {
 	lines := strings.SplitAfter(string(content), "\n")
 	i := slices.IndexFunc(lines, func(l string) bool {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(l), "//")
-		return ok && strings.TrimSpace(rest) == markerPrefix+marker
+		rest = strings.TrimSpace(rest)
+		return ok && (rest == markerPrefix+marker || rest == ownPrefix+marker)
 	})
 	if i < 0 {
 		return nil, fmt.Errorf("the comment // %s%s is missing: put it back, "+

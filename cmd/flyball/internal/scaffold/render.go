@@ -32,6 +32,14 @@ type data struct {
 	License   string
 	Owner     string
 	Year      int
+	// GroupVersionName is the name of the group and version in the package of a type, and
+	// RegistersObjects says that its SchemeBuilder is one of objects, as that of older projects, and
+	// not one of functions.
+	GroupVersionName string
+	RegistersObjects bool
+	// Plane says that tests start Flyball's control plane, and envtest uses it: the project has the module, and
+	// the runtime is controller-runtime.
+	Plane bool
 	// Fake says that tests do not have an API server: that of a controller uses the fake client.
 	Fake bool
 }

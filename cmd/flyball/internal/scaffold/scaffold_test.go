@@ -260,7 +260,7 @@ func TestCreateAPIBadInput(t *testing.T) {
 		options func(*APIOptions)
 		want    string
 	}{
-		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go:50: choose another"},
+		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go:53: choose another"},
 		{"a group", nil, func(o *APIOptions) { o.Group = "Shop" }, `--group "Shop" is invalid: a lowercase RFC 1123 subdomain must`},
 		{"a long group", nil, func(o *APIOptions) { o.Group = strings.Repeat("a.", 125) + "a" }, "must be no more than 253"},
 		{"another group", nil, func(o *APIOptions) { o.Group = "other" }, "the project has the group shop.example.com, and its layout is for one group: change it with flyball edit --multigroup"},

@@ -210,6 +210,9 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 	folder := webhookFolder(d.Project, d.Resource)
 	suite := folder + "/webhook_suite_test.go"
 	d.Root = root(folder)
+	if err := d.setPlane(p); err != nil {
+		return err
+	}
 	if err := p.renderMissing(suite, "webhook/webhook_suite_test.go.tmpl", d); err != nil {
 		return err
 	}
