@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -174,6 +176,19 @@ func writes(ctx context.Context, c client.Client, mgr ctrl.Manager) error {
 	mgr.GetEventRecorder("me").Eventf(about, nil, corev1.EventTypeNormal, "Applied", "Apply", "applied")
 	return err
 }
+
+// recorders is a part of a manager of one's own.
+type recorders struct{ ctrl.Manager }
+
+// row: GetEventRecorder(name) events.EventRecorder of a manager or cluster of one's own
+func (r recorders) GetEventRecorder(name string) recorder.EventRecorder {
+	return r.Manager.GetEventRecorder("own-" + name)
+}
+
+var (
+	_ ctrl.Manager                                 = recorders{}
+	_ func(recorder.Provider) events.EventRecorder = func(p recorder.Provider) events.EventRecorder { return p.GetEventRecorder("x") }
+)
 
 // Main is what main does.
 func Main(h http.Handler) error {
