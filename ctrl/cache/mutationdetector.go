@@ -168,8 +168,8 @@ func contentOf(obj client.Object) map[string]any {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		return u.UnstructuredContent()
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
+	content, ok := objectdiff.Content(obj)
+	if !ok {
 		return map[string]any{}
 	}
 	return content

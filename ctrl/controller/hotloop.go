@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,10 @@ import (
 
 // The thresholds of hot loop detection; see config.HotLoop.
 const (
-	hotLoopRuns    = 20 // consecutive reconciles that make a hot loop
+	hotLoopRuns = 20 // consecutive reconciles that get nowhere and make a hot loop
+	// runawayFactor is how many reconciles that get somewhere count as one that does not: to create
+	// objects without end is a loop too.
+	runawayFactor  = 10
 	hotLoopWindow  = time.Minute
 	suspectRuns    = hotLoopRuns / 2  // from here on the fields that change are recorded
 	reportInterval = 10 * time.Minute // until it is reported again
@@ -25,7 +29,8 @@ const (
 
 // hotLoopDetector detects hot loops. Of every request whose reconciles write it stores, for a
 // minute and as hashes, the writes and how many consecutive reconciles were caused by writes of
-// those before. The requests themselves are stored only if those are many, up to maxSuspects.
+// those before. A reconcile gets somewhere if an object is written, created or deleted that was not
+// within that minute, as by an operator that creates its objects one by one. The requests themselves are stored only if those are many, up to maxSuspects.
 type hotLoopDetector[request comparable] struct {
 	controller   *controller[request]
 	metrics      *counters
@@ -41,7 +46,7 @@ type hotLoopDetector[request comparable] struct {
 
 // suspect is a request that may be in a hot loop, or was recently.
 type suspect struct {
-	runs     int // as of the last reconcile
+	loops    int // as of the last reconcile
 	seen     time.Time
 	reported time.Time
 }
@@ -75,7 +80,7 @@ func (d *hotLoopDetector[request]) isSuspect(req request) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.suspects[req]
-	return s != nil && s.runs >= suspectRuns
+	return s != nil && s.loops >= suspectRuns
 }
 
 // observe records a reconcile that has just ended, and reports a hot loop.
@@ -92,8 +97,8 @@ func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 		return
 	}
 	d.mu.Lock()
-	runs, since := d.record(c, wrote, began)
-	report := d.updateSuspect(c.req, runs, began)
+	n, since := d.record(c, wrote, began)
+	report := d.updateSuspect(c.req, n.loops(), began)
 	d.mu.Unlock()
 	if !report {
 		return
@@ -101,7 +106,7 @@ func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 	loop := HotLoop{
 		Controller: d.controller.name,
 		Request:    fmt.Sprint(c.req),
-		Reconciles: runs,
+		Reconciles: n.runs,
 		Within:     began.Sub(since),
 		Causes:     c.causes,
 	}
@@ -118,12 +123,22 @@ func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }
 
-// record stores what a reconcile wrote. It returns how many consecutive reconciles of the request,
-// up to this one, wrote something and were caused only by writes of those before, and since when.
+// count counts the consecutive reconciles of a request that wrote something and were caused only by
+// writes of those before.
+type count struct {
+	runs int // all
+	idle int // the last ones, which got nowhere
+}
+
+// loops returns by how many reconciles the count exceeds what a working operator needs.
+func (n count) loops() int { return max(n.idle, n.runs/runawayFactor) }
+
+// record stores what a reconcile wrote. It returns the count up to this reconcile, and since when.
 func (d *hotLoopDetector[request]) record(
 	c *reconcileContext[request], wrote []write, now time.Time,
-) (runs int, since time.Time) {
+) (n count, since time.Time) {
 	since = now
+	advanced := d.advanced(c, wrote, now)
 	id := d.hash(c.req, write{})
 	before := d.recent.find(id, now)
 	switch {
@@ -131,19 +146,45 @@ func (d *hotLoopDetector[request]) record(
 		if before != nil {
 			*before = slot{}
 		}
-		return runs, since
+		return n, since
 	case before != nil && d.selfCaused(c, now):
 		if began := d.recent.epoch.Add(before.since); now.Sub(began) <= hotLoopWindow {
-			runs, since = int(before.runs)+1, began
+			n, since = count{int(before.runs) + 1, int(before.idle) + 1}, began
 		}
 	}
-	d.recent.put(id, runs, since, now)
-	for _, w := range wrote {
-		d.recent.put(d.hash(c.req, w), runs, since, now)
-		// The resource version of a deletion event is not known to the client that deleted.
-		d.recent.put(d.hash(c.req, write{object: w.object}), runs, since, now)
+	if advanced {
+		n.idle = 0
 	}
-	return runs, since
+	d.recent.put(id, n, since, now)
+	for _, w := range wrote {
+		d.recent.put(d.hash(c.req, w), n, since, now)
+		// The resource version of a deletion event is not known to the client that deleted.
+		d.recent.put(d.hash(c.req, write{object: w.object}), n, since, now)
+	}
+	for _, w := range lifetimes(c.causes) {
+		d.recent.put(d.hash(c.req, w), n, since, now)
+	}
+	return n, since
+}
+
+// advanced reports whether a reconcile got somewhere: whether it wrote an object, or was caused by the
+// creation or deletion of one, for the first time within a minute.
+func (d *hotLoopDetector[request]) advanced(c *reconcileContext[request], wrote []write, now time.Time) bool {
+	first := func(w write) bool { return d.recent.find(d.hash(c.req, w), now) == nil }
+	return slices.ContainsFunc(wrote, func(w write) bool { return first(write{object: w.object}) }) ||
+		slices.ContainsFunc(lifetimes(c.causes), first)
+}
+
+// lifetimes returns the causes that are the creation or the deletion of an object, as writes with a
+// version that no object has.
+func lifetimes(causes reconcile.Causes) (all []write) {
+	for i := range causes.List {
+		switch why := &causes.List[i]; why.Kind {
+		case reconcile.CauseCreated, reconcile.CauseDeleted:
+			all = append(all, write{why.Object, why.Kind.String()})
+		}
+	}
+	return all
 }
 
 // selfCaused reports whether all causes are events of writes by the request's own reconciles.
@@ -175,8 +216,8 @@ func (d *hotLoopDetector[request]) hash(req request, w write) uint64 {
 
 // updateSuspect updates the suspects after a reconcile of req, and returns whether a hot loop is to
 // be reported.
-func (d *hotLoopDetector[request]) updateSuspect(req request, runs int, now time.Time) (report bool) {
-	if runs < suspectRuns && len(d.suspects) == 0 {
+func (d *hotLoopDetector[request]) updateSuspect(req request, loops int, now time.Time) (report bool) {
+	if loops < suspectRuns && len(d.suspects) == 0 {
 		return false
 	}
 	if now.Sub(d.swept) > hotLoopWindow {
@@ -184,16 +225,16 @@ func (d *hotLoopDetector[request]) updateSuspect(req request, runs int, now time
 	}
 	s := d.suspects[req]
 	if s == nil {
-		if runs < suspectRuns || len(d.suspects) >= maxSuspects {
+		if loops < suspectRuns || len(d.suspects) >= maxSuspects {
 			return false
 		}
 		// The changes up to now were not recorded, so it is not reported yet.
-		d.suspects[req] = &suspect{runs: runs, seen: now}
+		d.suspects[req] = &suspect{loops: loops, seen: now}
 		d.suspectCount.Store(int32(len(d.suspects)))
 		return false
 	}
-	s.runs, s.seen = runs, now
-	if runs < hotLoopRuns || !s.reported.IsZero() && now.Sub(s.reported) < reportInterval {
+	s.loops, s.seen = loops, now
+	if loops < hotLoopRuns || !s.reported.IsZero() && now.Sub(s.reported) < reportInterval {
 		return false
 	}
 	s.reported = now
@@ -204,7 +245,7 @@ func (d *hotLoopDetector[request]) updateSuspect(req request, runs int, now time
 func (d *hotLoopDetector[request]) sweep(now time.Time) {
 	d.swept = now
 	for req, s := range d.suspects {
-		over := s.runs < suspectRuns || now.Sub(s.seen) > hotLoopWindow
+		over := s.loops < suspectRuns || now.Sub(s.seen) > hotLoopWindow
 		if over && (s.reported.IsZero() || now.Sub(s.reported) >= reportInterval) {
 			delete(d.suspects, req)
 		}

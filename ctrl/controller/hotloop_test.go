@@ -265,6 +265,81 @@ func TestHotLoopOfDeletions(t *testing.T) {
 	}
 }
 
+// An operator that creates, or deletes, one object in each reconcile gets somewhere, but not if that has
+// no end.
+func TestHotLoopOfManyObjects(t *testing.T) {
+	const parent = "parent"
+	event := func(kind cause.Kind, name string, version int) reconcile.Cause {
+		c := reconcile.Cause{Kind: kind, ResourceVersion: fmt.Sprint(version)}
+		c.Object.Name = name
+		return c
+	}
+	written := func(name string, version int) write {
+		w := write{version: fmt.Sprint(version)}
+		w.object.Name = name
+		return w
+	}
+	type reconciled struct {
+		causes []reconcile.Cause // of the next reconcile
+		writes []write
+	}
+	for name, test := range map[string]struct {
+		step func(i int) reconciled
+		n    int
+		want int
+	}{
+		"creates": {func(i int) reconciled {
+			child := fmt.Sprint("child-", i)
+			return reconciled{[]reconcile.Cause{event(cause.Created, child, i), event(cause.Updated, parent, 1000+i)},
+				[]write{written(child, i), written(parent, 1000+i)}}
+		}, 30, 0},
+		"creates, and writes its status in between": {func(i int) reconciled {
+			if i%2 == 1 {
+				return reconciled{[]reconcile.Cause{event(cause.Updated, parent, i)}, []write{written(parent, i)}}
+			}
+			child := fmt.Sprint("child-", i)
+			return reconciled{[]reconcile.Cause{event(cause.Created, child, i)}, []write{written(child, i)}}
+		}, 60, 0},
+		"creates what it does not watch": {func(i int) reconciled {
+			return reconciled{[]reconcile.Cause{event(cause.Updated, parent, i)},
+				[]write{written(fmt.Sprint("child-", i), i), written(parent, i)}}
+		}, 30, 0},
+		"creates, then deletes": {func(i int) reconciled {
+			child, kind := fmt.Sprint("child-", i%30), cause.Created
+			if i >= 30 {
+				kind = cause.Deleted
+			}
+			return reconciled{[]reconcile.Cause{event(kind, child, i)}, []write{written(child, i)}}
+		}, 60, 0},
+		"creates without end": {func(i int) reconciled {
+			child := fmt.Sprint("child-", i)
+			return reconciled{[]reconcile.Cause{event(cause.Created, child, i)}, []write{written(child, i)}}
+		}, 400, 1},
+		"creates and deletes the same": {func(i int) reconciled {
+			kind := []cause.Kind{cause.Created, cause.Deleted}[i%2]
+			return reconciled{[]reconcile.Cause{event(kind, "child", i)}, []write{written("child", i)}}
+		}, 60, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found++ }}}
+			l := newHotLoopDetector(c, newCounters(c.name), nil)
+			now := time.Now()
+			call := &reconcileContext[int]{controller: c}
+			for i := range test.n {
+				r := test.step(i)
+				call.writes = r.writes
+				l.observe(call, now)
+				call = &reconcileContext[int]{controller: c, causes: reconcile.Causes{List: r.causes}}
+				now = now.Add(100 * time.Millisecond)
+			}
+			if found != test.want {
+				t.Errorf("found %d, want %d", found, test.want)
+			}
+		})
+	}
+}
+
 // TestHotLoopDetectionDisabled checks that DetectHotLoops=false records nothing.
 func TestHotLoopDetectionDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -21,7 +22,8 @@ type slot struct {
 	hash  uint64
 	since time.Duration // from the epoch
 	at    uint32        // when it was stored, in ticks from the epoch
-	runs  uint32
+	runs  uint16        // consecutive reconciles of the request
+	idle  uint16        // of these, the last ones that got nowhere
 }
 
 const (
@@ -71,11 +73,11 @@ func (r *recent) find(hash uint64, now time.Time) *slot {
 }
 
 // put adds an entry, or replaces the one with the same hash.
-func (r *recent) put(hash uint64, runs int, since, now time.Time) {
+func (r *recent) put(hash uint64, n count, since, now time.Time) {
 	if r.slots == nil {
 		r.slots = make([]slot, minSlots)
 	}
-	in := slot{hash, since.Sub(r.epoch), r.ticks(now), uint32(runs)}
+	in := slot{hash, since.Sub(r.epoch), r.ticks(now), saturated(n.runs), saturated(n.idle)}
 	s := r.slotFor(in)
 	for s.hash != hash && !s.expired(in.at) && len(r.slots) < maxSlots {
 		r.grow(in.at)
@@ -85,7 +87,9 @@ func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 }
 
 // rank is what of the runs of an entry protects it from being evicted.
-func (s *slot) rank() uint32 { return max(s.runs, fewRuns) }
+func (s *slot) rank() uint16 { return max(s.runs, fewRuns) }
+
+func saturated(n int) uint16 { return uint16(min(n, math.MaxUint16)) }
 
 // slotFor returns the slot for an entry: that with the same hash, an expired one, or the one with
 // the lowest rank and, of those, the oldest.

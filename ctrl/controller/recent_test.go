@@ -20,7 +20,7 @@ func TestRecent(t *testing.T) {
 		hash := random.Uint64N(5000) * 0x9e3779b97f4a7c15
 		if random.IntN(2) == 0 {
 			e := entry{random.IntN(100), now.Add(-time.Duration(random.IntN(100)) * time.Second), now}
-			r.put(hash, e.runs, e.since, now)
+			r.put(hash, count{runs: e.runs}, e.since, now)
 			model[hash] = e
 		}
 		s, want := r.find(hash, now), model[hash]
@@ -48,7 +48,7 @@ func TestRecentWhenFull(t *testing.T) {
 	runs := [few]int{}
 	for i := range 1_200_000 {
 		now = now.Add(100 * time.Microsecond)
-		r.put(random.Uint64(), i%3/2, now, now)
+		r.put(random.Uint64(), count{runs: i % 3 / 2}, now, now)
 		if i < 200_000 {
 			continue
 		}
@@ -61,7 +61,7 @@ func TestRecentWhenFull(t *testing.T) {
 				n = int(s.runs) + 1
 			}
 			runs[hash] = n
-			r.put(hash, n, now, now)
+			r.put(hash, count{runs: n}, now, now)
 		}
 	}
 	for hash, n := range runs {
@@ -83,7 +83,7 @@ func TestRecentOfSlowReconciles(t *testing.T) {
 	hashes := make([]uint64, 1000)
 	for i := range hashes {
 		hashes[i] = random.Uint64()
-		r.put(hashes[i], i, now, now.Add(-time.Duration(i)*20*time.Millisecond))
+		r.put(hashes[i], count{runs: i}, now, now.Add(-time.Duration(i)*20*time.Millisecond))
 	}
 	for i, hash := range hashes {
 		if s := r.find(hash, now); s == nil || int(s.runs) != i {

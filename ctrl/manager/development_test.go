@@ -233,6 +233,37 @@ func TestWarningFightWithAnotherManager(t *testing.T) {
 	})
 }
 
+// TestNoWarningOfTrigger: somebody sets an annotation again and again, as with Argo CD's refresh, and
+// the operator removes it when it has done what that asks for.
+func TestNoWarningOfTrigger(t *testing.T) {
+	for _, others := range []map[string]string{nil, {"other": "1"}} {
+		inLab(t, func(l *lab) {
+			l.operator(web(), func(ctx context.Context, c client.Client, req reconcile.Request) (reconcile.Result, error) {
+				var cm corev1.ConfigMap
+				if err := c.Get(ctx, req.NamespacedName, &cm); err != nil {
+					return reconcile.Result{}, client.IgnoreNotFound(err)
+				}
+				if _, asked := cm.Annotations["example.com/refresh"]; !asked {
+					return reconcile.Result{}, nil
+				}
+				before := client.MergeFrom(cm.DeepCopy())
+				delete(cm.Annotations, "example.com/refresh")
+				return reconcile.Result{}, c.Patch(ctx, &cm, before)
+			})
+			obj := web()
+			obj.Annotations = others
+			l.must(l.user.Create(l.ctx, obj))
+			for range 20 {
+				time.Sleep(15 * time.Second)
+				l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json",
+					[]byte(`{"metadata":{"annotations":{"example.com/refresh":"normal"}}}`)), client.FieldOwner("argocd")))
+			}
+			time.Sleep(time.Minute)
+			l.quiet()
+		})
+	}
+}
+
 // TestNoWarningOfEdits: a person changes a field again and again, and will stop.
 func TestNoWarningOfEdits(t *testing.T) {
 	inLab(t, func(l *lab) {

@@ -44,8 +44,12 @@ func (c *observedClient) Get(
 	ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 ) error {
 	err := c.Client.Get(ctx, key, obj, opts...)
-	if run := runOf(ctx); err == nil && run != nil && metav1.GetControllerOfNoCopy(obj) != nil {
-		c.monitor.readBy(run, "", obj)
+	if err == nil {
+		c.monitor.contained.do(func() {
+			if run := runOf(ctx); run != nil && metav1.GetControllerOfNoCopy(obj) != nil {
+				c.monitor.readBy(run, "", obj)
+			}
+		})
 	}
 	return err
 }
@@ -53,10 +57,14 @@ func (c *observedClient) Get(
 // List implements client.Reader.
 func (c *observedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	err := c.Client.List(ctx, list, opts...)
-	run := runOf(ctx)
-	if err != nil || run == nil {
-		return err
+	if run := runOf(ctx); err == nil && run != nil {
+		c.monitor.contained.do(func() { c.monitor.listedBy(run, list, opts) })
 	}
+	return err
+}
+
+// listedBy records what a reconcile has listed.
+func (m *Monitor) listedBy(run Run, list client.ObjectList, opts []client.ListOption) {
 	selector := ""
 	if s := (&client.ListOptions{}).ApplyOptions(opts).LabelSelector; s != nil {
 		selector = s.String()
@@ -69,8 +77,7 @@ func (c *observedClient) List(ctx context.Context, list client.ObjectList, opts 
 		}
 		return nil
 	})
-	c.monitor.readBy(run, selector, objects...)
-	return nil
+	m.readBy(run, selector, objects...)
 }
 
 // readBy records what a reconcile has read.

@@ -43,7 +43,16 @@ func (c *observedClient) begin(
 	return c.monitor.begin(ctx, gvk, obj, subResource, manager)
 }
 
+// begin begins a write. It returns nil if that has panicked.
+
 func (m *Monitor) begin(
+	ctx context.Context, gvk schema.GroupVersionKind, obj metav1.Object, subResource, manager string,
+) (begun *attempt) {
+	m.contained.do(func() { begun = m.newAttempt(ctx, gvk, obj, subResource, manager) })
+	return begun
+}
+
+func (m *Monitor) newAttempt(
 	ctx context.Context, gvk schema.GroupVersionKind, obj metav1.Object, subResource, manager string,
 ) *attempt {
 	a := &attempt{Monitor: m, run: runOf(ctx)}
@@ -63,11 +72,17 @@ func (m *Monitor) begin(
 
 // end ends a write, whose response is in obj, and returns err.
 func (a *attempt) end(obj metav1.Object, err error) error {
-	if a == nil {
-		return err
+	if a != nil {
+		a.contained.do(func() { a.observeEnd(obj, err) })
 	}
+	return err
+}
+
+// observeEnd evaluates the result of a write.
+func (a *attempt) observeEnd(obj metav1.Object, err error) {
 	id := a.objectID
 	written := version{objectID: id}
+	defer func() { a.writes.end(id, written, a.by) }()
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -88,8 +103,6 @@ func (a *attempt) end(obj metav1.Object, err error) error {
 	case !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError:
 		a.writes.lost(id) // it may have been executed, as after a timeout
 	}
-	a.writes.end(id, written, a.by)
-	return err
 }
 
 // observe copies what matters of the response, as the object belongs to the caller.
@@ -140,20 +153,25 @@ func (c *observedClient) Apply(
 func (m *Monitor) apply(
 	ctx context.Context, obj runtime.ApplyConfiguration, subResource string, o *client.ApplyOptions, send func() error,
 ) error {
-	named := metadataOf(obj)
+	named := m.metadataOf(obj)
 	if named == nil || len(o.DryRun) > 0 {
 		return send()
 	}
 	a := m.begin(ctx, named.GroupVersionKind(), named, subResource, o.FieldManager)
 	err := send()
-	if response := metadataOf(obj); response != nil {
+	if response := m.metadataOf(obj); response != nil {
 		named = response
 	}
 	return a.end(named, err)
 }
 
 // metadataOf returns the kind and the metadata of a configuration, or nil.
-func metadataOf(obj runtime.ApplyConfiguration) *metav1.PartialObjectMetadata {
+func (m *Monitor) metadataOf(obj runtime.ApplyConfiguration) (metadata *metav1.PartialObjectMetadata) {
+	m.contained.do(func() { metadata = decodeMetadata(obj) })
+	return metadata
+}
+
+func decodeMetadata(obj runtime.ApplyConfiguration) *metav1.PartialObjectMetadata {
 	data, err := json.Marshal(obj)
 	m := &metav1.PartialObjectMetadata{}
 	if err != nil || json.Unmarshal(data, m) != nil || m.Kind == "" {

@@ -52,7 +52,7 @@ func TestSchedule(t *testing.T) {
 		add(2*time.Second, "c")
 		add(time.Second, "a")
 		add(time.Second, "b")
-		go func() { defer close(ended); s.run(ctx) }()
+		go func() { defer close(ended); s.run(ctx, func(f func()) { f() }) }()
 		time.Sleep(time.Minute)
 		add(time.Hour, "e")
 		add(time.Second, "d")

@@ -69,8 +69,19 @@ func (h *handler) id(obj client.Object) objectID {
 	return objectID{h.gvk.GroupKind(), client.ObjectKeyFromObject(obj)}
 }
 
-// OnAdd implements toolscache.ResourceEventHandler. Of a new object only what is unfinished matters.
-func (h *handler) OnAdd(obj any, _ bool) {
+// OnAdd implements toolscache.ResourceEventHandler.
+func (h *handler) OnAdd(obj any, _ bool) { h.monitor.contained.do(func() { h.added(obj) }) }
+
+// OnUpdate implements toolscache.ResourceEventHandler.
+func (h *handler) OnUpdate(before, after any) {
+	h.monitor.contained.do(func() { h.updated(before, after) })
+}
+
+// OnDelete implements toolscache.ResourceEventHandler.
+func (h *handler) OnDelete(obj any) { h.monitor.contained.do(func() { h.deleted(obj) }) }
+
+// added observes a new object, of which only what is unfinished matters.
+func (h *handler) added(obj any) {
 	o, ok := obj.(client.Object)
 	if !ok || !h.observes(o) || o.GetDeletionTimestamp() == nil && !lags(o) {
 		return
@@ -78,8 +89,7 @@ func (h *handler) OnAdd(obj any, _ bool) {
 	h.monitor.later(h.monitor.progressOf(h.gvk, h.id(o), o))
 }
 
-// OnUpdate implements toolscache.ResourceEventHandler.
-func (h *handler) OnUpdate(before, after any) {
+func (h *handler) updated(before, after any) {
 	a, okA := before.(client.Object)
 	b, okB := after.(client.Object)
 	if !okA || !okB || a.GetResourceVersion() == b.GetResourceVersion() || !h.observes(b) {
@@ -96,8 +106,7 @@ func (h *handler) OnUpdate(before, after any) {
 	})
 }
 
-// OnDelete implements toolscache.ResourceEventHandler.
-func (h *handler) OnDelete(obj any) {
+func (h *handler) deleted(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}

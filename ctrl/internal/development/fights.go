@@ -78,6 +78,9 @@ func (m *Monitor) checkFight(c *change) {
 	}
 	for _, difference := range c.fields() {
 		path := difference.Path
+		if isTrigger(difference) {
+			continue
+		}
 		id := field{uid, path}
 		t, _ := m.fights.fields.get(id)
 		t = t.next(c.by, maphash.String(hashSeed, fmt.Sprint(difference.Value)), now)
@@ -96,6 +99,12 @@ func (m *Monitor) checkFight(c *change) {
 				"Let one of them write it; with server-side apply, do not apply a field that is not yours",
 		})
 	}
+}
+
+// isTrigger reports whether a change removes an annotation. Who sets it again, and again has it removed,
+// asks for something by it, as with Argo CD's refresh: that is no fight.
+func isTrigger(c objectdiff.Change) bool {
+	return c.Value == nil && strings.HasPrefix(c.Path, "metadata.annotations")
 }
 
 // isByHand reports whether a writer is a person at a terminal, who stops sooner or later.

@@ -7,6 +7,8 @@
 // usual write has shown which events were caused by this process. The state of the checks belongs to
 // that goroutine. All of it is bounded: the oldest is forgotten.
 //
+// No check blocks the operator or ends its process: each runs in a [containment].
+//
 // A check warns only of what is certain. What the cache cannot show is read from the API server
 // before the warning, a few requests a second at most.
 package development
@@ -53,11 +55,12 @@ type Options struct {
 
 // Monitor observes an operator. It is safe for concurrent use.
 type Monitor struct {
-	reports  reports
-	schedule schedule
-	writes   writes
-	logger   logr.Logger
-	requests *rate.Limiter
+	contained containment
+	reports   reports
+	schedule  schedule
+	writes    writes
+	logger    logr.Logger
+	requests  *rate.Limiter
 
 	// Set by Attach, before Start.
 	reader client.Reader
@@ -88,6 +91,7 @@ type Monitor struct {
 func New(o Options) *Monitor {
 	logger := o.Logger.WithName("development")
 	return &Monitor{
+		contained:  containment{logger: logger},
 		reports:    newReports(logger, o.OnWarning),
 		schedule:   newSchedule(),
 		writes:     newWrites(o.FieldManager),
@@ -115,7 +119,7 @@ func (m *Monitor) Attach(reader client.Reader, mapper meta.RESTMapper) {
 // Start evaluates what is observed until ctx ends.
 func (m *Monitor) Start(ctx context.Context) error {
 	m.ctx = ctx
-	m.schedule.run(ctx)
+	m.schedule.run(ctx, m.contained.do)
 	return nil
 }
 

@@ -96,6 +96,10 @@ func (m *Monitor) isLeaseOver() bool {
 
 // HotLoop reports a hot loop, which a controller has detected.
 func (m *Monitor) HotLoop(h config.HotLoop, request types.NamespacedName) {
+	m.contained.do(func() { m.warnHotLoop(h, request) })
+}
+
+func (m *Monitor) warnHotLoop(h config.HotLoop, request types.NamespacedName) {
 	w := config.Warning{
 		Check:  config.CheckHotLoops,
 		Object: request,

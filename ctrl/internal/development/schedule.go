@@ -78,15 +78,15 @@ func (s *schedule) add(delay time.Duration, check bool, f func()) {
 	}
 }
 
-// run calls the functions until ctx ends. Without any it sleeps without a timer.
-func (s *schedule) run(ctx context.Context) {
+// run has the functions called by do until ctx ends. Without any it sleeps without a timer.
+func (s *schedule) run(ctx context.Context, do func(f func())) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		f, wait := s.next()
 		switch {
 		case f != nil:
-			f()
+			do(f)
 			continue
 		case wait > 0:
 			timer.Reset(wait)

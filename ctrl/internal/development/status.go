@@ -203,7 +203,11 @@ func observedGeneration(obj client.Object) (int64, bool) {
 		}
 		status = status.Elem()
 	}
-	return status.FieldByIndex(index[1:]).Int(), true
+	observed, err := status.FieldByIndexErr(index[1:])
+	if err != nil {
+		return 0, true // it is in an embedded struct that is not set
+	}
+	return observed.Int(), true
 }
 
 // fieldIndices are the indices of the fields status and observedGeneration by type: nil if it does

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // maxFields is how many fields Fields names.
@@ -66,11 +67,36 @@ func sorted(paths []path) []string {
 	return texts
 }
 
-func content(obj any) (map[string]any, bool) {
+// Content returns the unstructured content of an object, or false if it has none. It does not panic,
+// whatever the type of the object is. The caller owns the content.
+func Content(obj any) (map[string]any, bool) {
 	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, false
 	}
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if m, ok := contained(func() (map[string]any, error) {
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	}); ok {
+		return m, true
+	}
+	// The converter panics, among others, on embedded pointers that are nil.
+	return contained(func() (m map[string]any, err error) {
+		data, err := json.Marshal(obj)
+		if err == nil {
+			err = utiljson.Unmarshal(data, &m)
+		}
+		return m, err
+	})
+}
+
+// contained returns what f returns, or false if it returns an error or panics, as a method of the object
+// may.
+func contained(f func() (map[string]any, error)) (m map[string]any, ok bool) {
+	defer func() {
+		if recover() != nil {
+			m, ok = nil, false
+		}
+	}()
+	m, err := f()
 	return m, err == nil
 }
 
@@ -104,8 +130,8 @@ type differ struct {
 
 // differences compares two states of an object. Of what is no object it says nothing.
 func (d *differ) differences(before, after any) {
-	a, okA := content(before)
-	b, okB := content(after)
+	a, okA := Content(before)
+	b, okB := Content(after)
 	if okA && okB {
 		d.compare(nil, a, b)
 	}

@@ -92,3 +92,40 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
+
+// embedded is an object with an embedded pointer in its status, which the converter of apimachinery
+// cannot read if it is nil.
+type embedded struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		*Phase `json:",inline"`
+		Ready  bool `json:"ready"`
+	} `json:"status"`
+	Refused refused `json:"refused,omitzero"`
+}
+
+type Phase struct {
+	Phase string `json:"phase"`
+}
+
+// refused cannot be encoded.
+type refused struct{ Set bool }
+
+func (refused) MarshalJSON() ([]byte, error) { panic("refused") }
+
+func TestEmbeddedPointers(t *testing.T) {
+	before, after := &embedded{}, &embedded{}
+	after.Status.Ready = true
+	if got := Fields(before, after); got != "status.ready" {
+		t.Errorf("got %q", got)
+	}
+	after.Status.Phase = &Phase{"Done"}
+	if got := Fields(before, after); got != "status.phase, status.ready" {
+		t.Errorf("got %q", got)
+	}
+	after.Refused.Set = true
+	if got := Changes(before, after); len(got) > 0 {
+		t.Errorf("got %v of an object that cannot be read", got)
+	}
+}
