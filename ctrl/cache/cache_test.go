@@ -140,6 +140,39 @@ func TestReads(t *testing.T) {
 	})
 }
 
+// A read that waits for an informer is not ended by its removal.
+func TestReadOfRemovedInformer(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
+		s.setMissing(true)
+		read := make(chan error)
+		go func() { read <- c.Get(t.Context(), key("b", "cm-2"), &corev1.ConfigMap{}) }()
+		synctest.Wait()
+		for range 3 {
+			if err := c.RemoveInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		s.setMissing(false)
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+		// An informer that its user has ended is not replaced.
+		i, err := c.GetInformer(t.Context(), &corev1.Node{}, BlockUntilSynced(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.setMissing(true)
+		i.(*informer).cancel()
+		synctest.Wait()
+		if err := c.Get(t.Context(), key("", "none"), &corev1.Node{}); !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
 // List respects a limit, rejects unsupported options, and shares objects on request.
 func TestListOptions(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {

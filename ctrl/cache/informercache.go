@@ -154,8 +154,8 @@ func (c *informerCache) start(i *informer) {
 }
 
 // syncedInformer returns the informer as informer does. If the cache is started, it waits until the
-// informer has synced. If ctx is done and it has not synced before, that is an error, however soon it
-// syncs.
+// informer has synced, also if it is removed meanwhile. If ctx is done and it has not synced before,
+// that is an error, however soon it syncs.
 func (c *informerCache) syncedInformer(
 	ctx context.Context, key informerKey, onlyExisting bool,
 ) (i *informer, started bool, err error) {
@@ -163,14 +163,19 @@ func (c *informerCache) syncedInformer(
 		return i, true, nil
 	}
 	done := ctx.Err() != nil
-	i, started, err = c.informer(key, onlyExisting)
-	if err != nil || !started {
-		return i, started, err
+	for {
+		i, started, err = c.informer(key, onlyExisting)
+		if err != nil || !started {
+			return i, started, err
+		}
+		if !done && i.WaitForSync(ctx) {
+			return i, true, nil
+		}
+		// An informer that was removed meanwhile is replaced by a new one.
+		if now, _ := c.existingInformer(key); done || ctx.Err() != nil || now == i {
+			return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0)
+		}
 	}
-	if done || !i.WaitForSync(ctx) {
-		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0)
-	}
-	return i, true, nil
 }
 
 // GetInformer implements Informers.

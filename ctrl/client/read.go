@@ -62,7 +62,12 @@ func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 	if err != nil {
 		return err
 	}
-	return r.into(ctx, req, list)
+	res, err := r.send(ctx, req, list)
+	if _, ok := list.(runtime.Unstructured); ok && err == nil {
+		// The kind may have been that of the items.
+		list.GetObjectKind().SetGroupVersionKind(res.kind)
+	}
+	return err
 }
 
 // watcher is the part of WithWatch that Client does not have.

@@ -18,6 +18,29 @@ import (
 	"flyball.dev/ctrl/internal/fakeapi"
 )
 
+// TestKindOfUnstructuredLists checks that an unstructured list has the kind of the list afterwards, as
+// with controller-runtime, even if it had that of the items, and that a metadata list keeps its own.
+func TestKindOfUnstructuredLists(t *testing.T) {
+	s := responding(map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{}, "items": []any{}})
+	c := newClient(t, s)
+	for _, kind := range []string{"Pod", "PodList"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		if err := c.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		if got := list.GetKind(); got != "PodList" {
+			t.Errorf("%s: the kind is %s", kind, got)
+		}
+	}
+	s.Fail(errors.New("refused"))
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := c.List(t.Context(), list); err == nil || list.GetKind() != "Pod" {
+		t.Errorf("after the error %v, the kind is %s", err, list.GetKind())
+	}
+}
+
 // TestResponseReplaces checks that a response replaces the content of an object completely, and
 // that the object's kind is preserved.
 func TestResponseReplaces(t *testing.T) {

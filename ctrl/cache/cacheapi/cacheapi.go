@@ -59,7 +59,8 @@ type Informers interface {
 	// for it.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
 
-	// RemoveInformer stops and removes the informer of obj's kind, if there is one.
+	// RemoveInformer stops and removes the informer of obj's kind, if there is one. A read that waits
+	// for it starts another one.
 	RemoveInformer(ctx context.Context, obj Object) error
 
 	// Start runs all informers, present and future, until ctx is done, and returns when all of them
