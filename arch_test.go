@@ -98,13 +98,14 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/selfsigned
+envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/selfsigned
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil
 handler: client event internal/cause internal/queue internal/reflectutil log reconcile
 healthz: log
 internal/aliasvar:
+internal/bubble:
 internal/cause: internal/reflectutil
 internal/development: cache/cacheapi client config internal/objectdiff metrics
 internal/fakeapi:
@@ -123,7 +124,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
+manager: cache client cluster config healthz internal/bubble internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server
@@ -133,7 +134,7 @@ reconcile: client internal/cause
 recorder:
 scheme:
 source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
-webhook: certwatcher client healthz internal/aliasvar internal/httpserver log webhook/admission webhook/internal/metrics ../internal/selfsigned
+webhook: certwatcher client healthz internal/aliasvar internal/bubble internal/httpserver log webhook/admission webhook/internal/metrics ../internal/selfsigned
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics
 webhook/authentication: log webhook/internal/review

@@ -197,3 +197,30 @@ func TestResetsInABubble(t *testing.T) {
 		}
 	})
 }
+
+// What would keep a bubble from becoming idle is an error of Start that names the option.
+func TestSocketsInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expect := func(err error, options ...string) {
+			t.Helper()
+			for _, option := range options {
+				if err == nil || !strings.Contains(err.Error(), "bubble") || !strings.Contains(err.Error(), option) {
+					t.Errorf("error %v, want one that names %s", err, option)
+				}
+			}
+		}
+		_, err := (&envtest.Environment{}).Start()
+		expect(err, "InMemory")
+		_, err = (&envtest.Environment{InMemory: true, UseExistingCluster: new(true)}).Start()
+		expect(err, "UseExistingCluster")
+
+		env := &envtest.Environment{InMemory: true}
+		start(t, env)
+		mgr, err := manager.New(env.Config, manager.Options{HealthProbeBindAddress: "127.0.0.1:0", PprofBindAddress: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(mgr.Start(t.Context()), "Metrics.BindAddress", "HealthProbeBindAddress", "PprofBindAddress")
+		expect(webhook.NewServer(webhook.Options{SelfSigned: &webhook.SelfSigned{}}).Start(t.Context()), "ServerOptions", "Listener")
+	})
+}

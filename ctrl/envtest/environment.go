@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client/config"
+	"flyball.dev/ctrl/internal/bubble"
 	logf "flyball.dev/ctrl/log"
 )
 
@@ -115,6 +116,16 @@ type Environment struct {
 // Start starts the control plane, installs the definitions and then the webhooks, and returns
 // Config. If it returns an error, what it has started is stopped. It may be called again after Stop.
 func (te *Environment) Start() (*rest.Config, error) {
+	switch {
+	case te.useExistingCluster():
+		if err := bubble.Check("an existing cluster is used", "set UseExistingCluster to false, and InMemory"); err != nil {
+			return nil, err
+		}
+	case !te.InMemory:
+		if err := bubble.Check("the environment starts", "set InMemory"); err != nil {
+			return nil, err
+		}
+	}
 	if !te.useExistingCluster() && te.ControlPlane.plane() != nil {
 		return nil, errStarted // and what runs goes on
 	}
@@ -145,6 +156,9 @@ func (te *Environment) start() (*rest.Config, error) {
 	te.WebhookInstallOptions.network = te.ControlPlane.network
 	// The certificates are needed for conversion webhooks, before the definitions are installed.
 	if err := te.WebhookInstallOptions.PrepWithoutInstalling(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkCRDs("CRDs", te.CRDs), checkCRDs("CRDInstallOptions.CRDs", te.CRDInstallOptions.CRDs)); err != nil {
 		return nil, err
 	}
 	o := &te.CRDInstallOptions

@@ -296,6 +296,10 @@ func (m *manager) Start(ctx context.Context) error {
 	if again {
 		return errors.New("manager already started")
 	}
+	if err := m.checkBubble(); err != nil {
+		m.closeListeners()
+		return err
+	}
 	if err := errors.Join(m.addServers(), m.lifecycle.add(m.Cluster)); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/internal/bubble"
 	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/log"
 )
@@ -62,6 +64,30 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("error listening on %s: %w", address, err)
 	}
 	return listener, nil
+}
+
+// checkBubble returns an error for each option that keeps the bubble of a test from becoming idle.
+func (m *manager) checkBubble() error {
+	var errs []error
+	if m.metrics != nil {
+		errs = append(errs, bubble.Check("the metrics server listens", `set Metrics.BindAddress to "0"`))
+	}
+	if m.healthProbeListener != nil {
+		errs = append(errs, bubble.Check("the server of health probes listens", `set HealthProbeBindAddress to "0"`))
+	}
+	if m.pprof != nil {
+		errs = append(errs, bubble.Check("the pprof server listens", `set PprofBindAddress to "0"`))
+	}
+	return errors.Join(errs...)
+}
+
+// closeListeners closes the listeners of New.
+func (m *manager) closeListeners() {
+	for _, listener := range []net.Listener{m.healthProbeListener, m.pprof} {
+		if listener != nil {
+			_ = listener.Close()
+		}
+	}
 }
 
 // addServers adds the servers that are enabled by the options.

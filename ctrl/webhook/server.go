@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/internal/bubble"
 	"flyball.dev/ctrl/internal/httpserver"
 	logf "flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/webhook/internal/metrics"
@@ -116,6 +117,12 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 		log().Info("Webhook server is disabled")
 		s.markReady()
 		return nil
+	}
+	if s.Options.Listener == nil {
+		if err := bubble.Check("the webhook server listens", "make it with the options that WebhookInstallOptions.ServerOptions "+
+			"of an environment in memory returns, or set Listener and TLSOpts"); err != nil {
+			return err
+		}
 	}
 	log().Info("Starting webhook server")
 	ctx, cancel := context.WithCancel(ctx)
