@@ -181,3 +181,19 @@ func TestReadCRDFiles(t *testing.T) {
 		t.Errorf("read %v", o.CRDs)
 	}
 }
+
+// A definition that is nil is an error that says where it is.
+func TestNilDefinitions(t *testing.T) {
+	for want, env := range map[string]*envtest.Environment{
+		"CRDs[1] is nil":                   {CRDs: []*crdV1{widgets(), nil}},
+		"CRDInstallOptions.CRDs[0] is nil": {CRDInstallOptions: envtest.CRDInstallOptions{CRDs: []*crdV1{nil}}},
+	} {
+		if _, err := env.Start(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+			_ = env.Stop()
+		}
+	}
+	if err := envtest.ReadCRDFiles(&envtest.CRDInstallOptions{CRDs: []*crdV1{nil}}); err == nil {
+		t.Error("ReadCRDFiles: no error")
+	}
+}

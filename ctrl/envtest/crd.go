@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -90,8 +91,11 @@ func InstallCRDs(config *rest.Config, options CRDInstallOptions) ([]*apiextensio
 }
 
 // ReadCRDFiles reads the definitions in options.Paths and adds them to options.CRDs. Of those with
-// the same name, the last one that is read is added.
+// the same name, the last one that is read is added. It takes the place of one in options.CRDs.
 func ReadCRDFiles(options *CRDInstallOptions) error {
+	if err := checkCRDs("CRDs", options.CRDs); err != nil {
+		return err
+	}
 	var read []*apiextensionsv1.CustomResourceDefinition
 	positions := map[string]int{}
 	for _, path := range options.Paths {
@@ -125,7 +129,23 @@ func ReadCRDFiles(options *CRDInstallOptions) error {
 			}
 		}
 	}
-	options.CRDs = append(options.CRDs, read...)
+	options.CRDs = slices.Clone(options.CRDs)
+	for _, crd := range read {
+		sameName := func(other *apiextensionsv1.CustomResourceDefinition) bool { return other.Name == crd.Name }
+		if n := slices.IndexFunc(options.CRDs, sameName); n >= 0 {
+			options.CRDs[n] = crd
+		} else {
+			options.CRDs = append(options.CRDs, crd)
+		}
+	}
+	return nil
+}
+
+// checkCRDs returns an error that names the field if a definition in it is nil.
+func checkCRDs(field string, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	if n := slices.Index(crds, nil); n >= 0 {
+		return fmt.Errorf("%s[%d] is nil", field, n)
+	}
 	return nil
 }
 

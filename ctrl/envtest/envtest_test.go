@@ -153,11 +153,18 @@ func TestEnvironmentsInParallel(t *testing.T) {
 
 // The same environment can be started again.
 func TestRestart(t *testing.T) {
-	env := &envtest.Environment{CRDs: []*crdV1{widgets()}}
+	file := filepath.Join(t.TempDir(), "gadgets.yaml")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("Widget", "Gadget", "widget", "gadget").Replace(validCRD)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := &envtest.Environment{CRDs: []*crdV1{widgets()}, CRDDirectoryPaths: []string{file}}
 	for range 3 {
 		cfg, err := env.Start()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if n := len(env.CRDs); n != 2 {
+			t.Errorf("%d definitions, want 2", n)
 		}
 		c := newClient(t, cfg)
 		if err := c.Create(t.Context(), widget("a")); err != nil {
