@@ -92,9 +92,7 @@ var blockedControllers = []blocked{
 	{"endpointslicemirroring", createOp, "endpointslices.discovery.k8s.io", nil, func(e env, ns string, _ corev1.PodSpec) {
 		svc := serviceX(ns)
 		svc.Spec.Selector = nil
-		//lint:ignore SA1019 Endpoints are what is mirrored.
-		e.create(svc, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
-			Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.1.2.3"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}})
+		e.create(svc, endpointsOfUser(ns))
 	}},
 	{"local-path-provisioner", createOp, "persistentvolumes", nil, createClaim},
 	{"persistentvolume-binder", updateOp, "persistentvolumeclaims", nil, createClaim},
@@ -281,4 +279,13 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 			t.Errorf("without the quota: %+v", d.Status)
 		}
 	})
+}
+
+// endpointsOfUser returns the Endpoints of a Service without a selector.
+func endpointsOfUser(namespace string) client.Object {
+	//lint:ignore SA1019 Endpoints are what is mirrored.
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}}
+	//lint:ignore SA1019 Endpoints are what is mirrored.
+	endpoints.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.1.2.3"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}
+	return endpoints
 }

@@ -262,12 +262,12 @@ func TestStatusOfOldClients(t *testing.T) {
 	}
 
 	n := must[*corev1.Node](t)(client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"},
-		Status: corev1.NodeStatus{Config: &corev1.NodeConfigStatus{Error: "x"}}}, metav1.CreateOptions{})) //lint:ignore SA1019 it is dropped
+		Status: corev1.NodeStatus{Config: &corev1.NodeConfigStatus{Error: "x"}}}, metav1.CreateOptions{}))
 	for range 2 {
-		if n.Status.Config != nil { //lint:ignore SA1019 it is dropped
+		if n.Status.Config != nil {
 			t.Errorf("the status of the node: %+v", n.Status)
 		}
-		n.Status.Config = &corev1.NodeConfigStatus{Error: "x"} //lint:ignore SA1019 it is dropped
+		n.Status.Config = &corev1.NodeConfigStatus{Error: "x"}
 		n = must[*corev1.Node](t)(client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{}))
 	}
 }

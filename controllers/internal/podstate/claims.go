@@ -77,7 +77,6 @@ func ForeignClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	if metav1.IsControlledBy(claim, pod) {
 		return nil
 	}
-	//lint:ignore ST1005 it is a message of an event, and of the condition of a pod
 	return fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace, claim.Name, pod.Namespace, pod.Name)
 }
 

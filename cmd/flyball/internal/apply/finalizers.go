@@ -100,7 +100,7 @@ func managerOf(o *unstructured.Unstructured, finalizer string) string {
 				Finalizers map[string]json.RawMessage `json:"f:finalizers"`
 			} `json:"f:metadata"`
 		}
-		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		quoted, _ := json.Marshal(finalizer) // a string
