@@ -93,7 +93,8 @@ type plain struct {
 	Time               *metav1.Time
 	Port               intstr.IntOrString
 	Duration           metav1.Duration
-	hidden             map[string]chan int
+	//lint:ignore U1000 reflection finds it
+	hidden map[string]chan int
 }
 
 // randomTypes are the types of the objects: odd ones, several times, and all of client-go's scheme.
