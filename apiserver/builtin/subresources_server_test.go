@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
@@ -292,5 +293,35 @@ func TestBindingLabels(t *testing.T) {
 	}
 	if p.Annotations["x"] != "y" || p.Status.NominatedNodeName != "" {
 		t.Errorf("annotations %v, nominated node %q", p.Annotations, p.Status.NominatedNodeName)
+	}
+}
+
+// TestBindingPreconditions: a Binding that was decided for another pod of the same name is refused.
+func TestBindingPreconditions(t *testing.T) {
+	ctx, client := serve(t)
+	pods := client.CoreV1().Pods("default")
+	p := must[*corev1.Pod](t)(pods.Create(ctx, pod("web"), metav1.CreateOptions{}))
+	bind := func(uid types.UID, version string) error {
+		return pods.Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: uid, ResourceVersion: version},
+			Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}, metav1.CreateOptions{})
+	}
+	if err := bind("another", ""); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "Precondition failed: UID in precondition: another") {
+		t.Errorf("another UID: %v", err)
+	}
+	if err := bind(p.UID, "1"); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "Precondition failed: ResourceVersion in precondition: 1") {
+		t.Errorf("another resource version: %v", err)
+	}
+	if err := bind(p.UID, p.ResourceVersion); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFinalizeAnotherNamespace: the finalization of another namespace of the same name is a conflict.
+func TestFinalizeAnotherNamespace(t *testing.T) {
+	ctx, client := serve(t)
+	n := must[*corev1.Namespace](t)(client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
+	n.UID, n.ResourceVersion = "another", ""
+	if _, err := client.CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("error is %v", err)
 	}
 }

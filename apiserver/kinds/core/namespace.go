@@ -150,6 +150,11 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 			return errors.NewConflict(corev1.Resource("namespaces"), name,
 				fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 		}
+		if w.UID != "" && w.UID != old.UID {
+			//lint:ignore ST1005 clients know this text of kube-apiserver
+			return errors.NewConflict(corev1.Resource("namespaces"), name,
+				fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", w.UID, old.UID))
+		}
 		n.ObjectMeta, n.Spec = *w.ObjectMeta.DeepCopy(), *w.Spec.DeepCopy()
 		keepSystemMetadata(&n.ObjectMeta, &old.ObjectMeta)
 		errs := apivalidation.ValidateObjectMetaAccessorUpdate(n, old, field.NewPath("metadata"))

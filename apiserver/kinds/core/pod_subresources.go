@@ -58,7 +58,14 @@ var podBindings = corev1.Resource("pods/binding")
 // bindingREST is the subresource pods/binding, which sets the node of a pod.
 type bindingREST struct{ pods kinds.Stored[*corev1.Pod] }
 
-var _ rest.NamedCreater = (*bindingREST)(nil)
+var (
+	_ rest.NamedCreater                   = (*bindingREST)(nil)
+	_ rest.SubresourceObjectMetaPreserver = (*bindingREST)(nil)
+)
+
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID and the resource version of a Binding, which
+// are preconditions on the pod.
+func (r *bindingREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
 func (r *bindingREST) Destroy()            {}
@@ -112,6 +119,10 @@ func bindable(p *corev1.Pod, b *corev1.Binding) error {
 	case b.UID != "" && b.UID != p.UID:
 		//lint:ignore ST1005 clients know this text of kube-apiserver
 		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, p.UID)
+	case b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion:
+		//lint:ignore ST1005 clients know this text of kube-apiserver
+		return fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			b.ResourceVersion, p.ResourceVersion)
 	case p.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", p.Name)
 	case p.Spec.NodeName != "":
