@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -166,6 +167,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.cancel(req.NamespacedName) // a reconcile may have put it back after the event of the deletion
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	after, evict := 0*time.Second, false
@@ -179,8 +183,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	switch {
 	case evict:
+		if err := client.IgnoreNotFound(r.evict(ctx, pod)); err != nil {
+			return reconcile.Result{}, err // the time of toleration does not begin again
+		}
 		r.cancel(req.NamespacedName)
-		return reconcile.Result{}, client.IgnoreNotFound(r.evict(ctx, pod))
+		return reconcile.Result{}, nil
 	case after > 0:
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
