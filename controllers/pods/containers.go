@@ -27,6 +27,10 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	if len(c.pod.Spec.InitContainers) > 0 {
 		reason = "PodInitializing"
 	}
+	// Once initialized, a pod remains so: a sidecar that has to wait again does not stop the other containers.
+	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
+		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
+	})
 	initialized = c.started
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
@@ -38,7 +42,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{terminates: true})
 			}
 		}
-		initialized = initialized && s.State.Waiting == nil
+		initialized = before || initialized && s.State.Waiting == nil
 		inits = append(inits, s)
 	}
 	for i := range c.pod.Spec.Containers {

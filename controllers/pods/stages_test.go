@@ -257,6 +257,25 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// TestSidecarThatWaits: a sidecar that cannot be pulled again leaves the other containers as they are.
+func TestSidecarThatWaits(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	p := pod(func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = &always })
+	p.Status = statusOf(p, true, provided, &Options{}, now)
+	before := p.Status.DeepCopy()
+	if before.Phase != corev1.PodRunning || before.ContainerStatuses[0].State.Running == nil {
+		t.Fatalf("the pod does not run: %+v", before)
+	}
+	p.Spec.InitContainers[0].Image = "i:404"
+	p.Status = statusOf(p, true, provided, &Options{}, now.Add(time.Second))
+	if w := p.Status.InitContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImagePull" {
+		t.Errorf("the sidecar is %+v", p.Status.InitContainerStatuses[0].State)
+	}
+	if d := cmp.Diff(before.ContainerStatuses, p.Status.ContainerStatuses); d != "" || p.Status.Phase != corev1.PodRunning {
+		t.Errorf("the pod is %s, its containers (-before +after):\n%s", p.Status.Phase, d)
+	}
+}
+
 func TestPullPolicies(t *testing.T) {
 	never := pod(image("c:404"), func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullNever })
 	if w := statusOf(never, true, provided, &Options{}, now).ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImageNeverPull" {
