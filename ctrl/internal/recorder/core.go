@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,7 @@ func (r *coreRecorder) record(object runtime.Object, annotations map[string]stri
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        nameFor(ref),
 			Namespace:   namespaceFor(ref),
-			Annotations: annotations,
+			Annotations: maps.Clone(annotations), // the caller may change its own meanwhile
 		},
 		InvolvedObject:      *ref,
 		Type:                eventtype,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -59,7 +60,7 @@ func (r *eventsRecorder) AnnotatedEventf(
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        nameFor(ref),
 			Namespace:   namespaceFor(ref),
-			Annotations: annotations,
+			Annotations: maps.Clone(annotations), // the caller may change its own meanwhile
 		},
 		EventTime:           metav1.NowMicro(),
 		ReportingController: r.controller,
