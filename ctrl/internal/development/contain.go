@@ -20,10 +20,15 @@ type containment struct {
 	logged sync.Map // the places of the panics that were logged, as string
 }
 
-// do calls a function that is part of a check. It logs a panic once for each place.
+// do calls a function that is part of a check. It logs a panic once for each place, but for a panic of the program's own
+// OnWarning.
 func (c *containment) do(f func()) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case programPanic:
+			panic(p.value)
+		default:
 			c.report(p)
 		}
 	}()

@@ -332,6 +332,19 @@ type broken struct{ corev1.ConfigMap }
 func (*broken) GetDeletionTimestamp() *metav1.Time          { panic("no deletion") }
 func (*broken) GetOwnerReferences() []metav1.OwnerReference { panic("no owners") }
 
+// TestPanicOfTheProgram: a panic of OnWarning is the program's own, and is not contained.
+func TestPanicOfTheProgram(t *testing.T) {
+	logger := funcr.New(func(_, args string) { t.Errorf("logged %s", args) }, funcr.Options{})
+	r := newReports(logger, func(config.Warning) { panic("mine") })
+	c := &containment{logger: logger}
+	defer func() {
+		if p := recover(); p != "mine" {
+			t.Errorf("the panic is %v", p)
+		}
+	}()
+	c.do(func() { r.add(config.Warning{Check: "check"}) })
+}
+
 // A panic ends neither the process nor the write, and is logged once for each place.
 func TestPanicsAreContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,7 @@ func (r *reports) add(w config.Warning) {
 	warnings.WithLabelValues(w.Check).Inc()
 	switch {
 	case r.onWarning != nil:
-		r.onWarning(w)
+		r.call(w)
 	default:
 		r.logger.Error(nil, w.Message, "check", w.Check, "kind", w.GVK.GroupKind().String(),
 			"object", klog.KRef(w.Object.Namespace, w.Object.Name), "field", w.Field, "writer", w.Writer, "docs", w.Docs())
@@ -62,6 +62,19 @@ func (r *reports) add(w config.Warning) {
 			r.logger.Info("No further warnings of this check are logged", "check", w.Check, "logged", maxReports)
 		}
 	}
+}
+
+// programPanic is a panic of a function of the program, which ends the process although checks are contained.
+type programPanic struct{ value any }
+
+// call calls the function of the program.
+func (r *reports) call(w config.Warning) {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(programPanic{p})
+		}
+	}()
+	r.onWarning(w)
 }
 
 // claim returns whether a warning is to be reported, and whether it is the last one of its check.
