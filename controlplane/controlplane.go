@@ -45,7 +45,8 @@ type Options struct {
 	Listen string
 	// KubeconfigFile, if not empty, is the file that Start writes the kubeconfig of the administrator to
 	// when the server answers. The file has mode 0600. Its directory is created if necessary. Start fails,
-	// and changes nothing, if the file is the kubeconfig of a control plane that runs. It needs Listen. Stop
+	// and changes nothing, if the file is the kubeconfig of a control plane that runs, or not one that a control
+	// plane has written. It needs Listen. Stop
 	// leaves the file, for which client/config.GetConfig says that nobody answers.
 	KubeconfigFile string
 	// ServingCertificate is the certificate of the HTTPS server, by default one that the authority of

@@ -86,6 +86,41 @@ func TestKubeconfigFileOfAnotherServer(t *testing.T) {
 	again.Stop()
 }
 
+// TestKubeconfigFileOfOthers: a kubeconfig that somebody else has written is not replaced, whether or not its clusters
+// answer.
+func TestKubeconfigFileOfOthers(t *testing.T) {
+	cluster := func(names ...string) string {
+		text := "apiVersion: v1\nkind: Config\nclusters:\n"
+		for _, name := range names {
+			text += "- name: " + name + "\n  cluster: {server: 'https://127.0.0.1:1'}\n"
+		}
+		return text
+	}
+	for name, content := range map[string]string{
+		"a cluster":                     cluster("production"),
+		"a control plane and a cluster": cluster("flyball", "production"),
+		"no cluster":                    "apiVersion: v1\nkind: Config\nusers:\n- name: ann\n  user: {token: secret}\n",
+		"not a kubeconfig":              "my notes: [\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config")
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0", KubeconfigFile: file, WithoutControllers: true})
+			if err == nil {
+				plane.Stop()
+			}
+			if err == nil || !strings.Contains(err.Error(), "is not replaced") {
+				t.Errorf("error is %v", err)
+			}
+			if now, err := os.ReadFile(file); err != nil || string(now) != content {
+				t.Errorf("the file is %q, %v", now, err)
+			}
+		})
+	}
+}
+
 // TestKubeconfigFileNeedsListen: nothing could connect with the file, and nothing is left of the attempt.
 func TestKubeconfigFileNeedsListen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -1,11 +1,15 @@
 package kubeconfig
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,22 +55,39 @@ func originOf(cluster *clientcmdapi.Cluster) (o Origin, ok bool) {
 	return o, ok && json.Unmarshal(unknown.Raw, &o) == nil
 }
 
-// CheckUnused returns an error if a file is the kubeconfig of a control plane that runs. Whoever uses the
-// file would get another control plane if it were replaced.
+// CheckUnused returns an error if a file must not be replaced: it is the kubeconfig of a control plane that runs,
+// or not the kubeconfig of a control plane at all, but one of other clusters.
 func CheckUnused(file string) error {
-	content, err := clientcmd.LoadFromFile(file)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && len(bytes.TrimSpace(text)) == 0 {
+		return nil // there is none
+	}
 	if err != nil {
-		return nil // there is no kubeconfig
+		return fmt.Errorf("cannot read the kubeconfig that would be replaced: %w", err)
+	}
+	content, err := clientcmd.Load(text)
+	if err != nil || !written(content) {
+		return fmt.Errorf("the file %s is not the kubeconfig of a control plane of this runtime, and is not replaced: choose another file", file)
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
 	if err != nil {
-		return nil // it is not complete
+		return nil // no client can use it
 	}
 	if err := probe(config); err != nil && !os.IsTimeout(err) {
 		return nil
 	}
-	return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: stop it, or choose another file with --kubeconfig",
+	return fmt.Errorf("the control plane of the kubeconfig %s runs already, at %s: use it (KUBECONFIG=%[1]s), stop it, or choose another file",
 		file, config.Host)
+}
+
+// written reports whether a control plane has written a kubeconfig: it has one cluster, with an Origin, or with the
+// name that control planes gave it before there were Origins.
+func written(content *clientcmdapi.Config) bool {
+	for name, cluster := range content.Clusters {
+		_, ok := originOf(cluster)
+		return len(content.Clusters) == 1 && (ok || name == "flyball")
+	}
+	return false
 }
 
 // CheckAnswers returns an error if config is the configuration of a context of a kubeconfig that the control
@@ -90,7 +111,7 @@ func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config)
 		return nil
 	}
 	return fmt.Errorf("nobody answers at %s: the control plane of the kubeconfig %s was started by %s, "+
-		"and has ended; start it again, or do without that kubeconfig (unset KUBECONFIG): %w",
+		"and seems to have ended; start it again, or do without that kubeconfig (unset KUBECONFIG): %w",
 		config.Host, cluster.LocationOfOrigin, origin, err)
 }
 
