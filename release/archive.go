@@ -58,6 +58,9 @@ func (p *program) writeZip(w io.Writer, content []byte) error {
 	return errors.Join(err, archive.Close())
 }
 
+// checksumsFile is the file with the checksums of a release.
+const checksumsFile = "checksums.txt"
+
 // checksums writes the SHA-256 sums of all files of a folder, as sha256sum does.
 func checksums(folder string) error {
 	entries, err := os.ReadDir(folder) // sorted
@@ -75,5 +78,5 @@ func checksums(folder string) error {
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), e.Name())
 	}
-	return os.WriteFile(filepath.Join(folder, "checksums.txt"), []byte(sums.String()), 0o644)
+	return os.WriteFile(filepath.Join(folder, checksumsFile), []byte(sums.String()), 0o644)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/mod/semver"
 )
 
 const (
@@ -112,8 +112,12 @@ func writeImage(ctx context.Context, index v1.ImageIndex, folder, repository, ve
 	if repository == "" {
 		return nil
 	}
+	tags := []string{version}
+	if semver.Prerelease(version) == "" {
+		tags = append(tags, "latest")
+	}
 	var errs []error
-	for _, tag := range []string{strings.ReplaceAll(version, "+", "-"), "latest"} {
+	for _, tag := range tags {
 		ref, err := name.ParseReference(repository + ":" + tag)
 		if err != nil {
 			return err

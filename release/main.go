@@ -9,11 +9,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +29,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.source, "source", "..", "the folder of the module")
 	flag.StringVar(&o.pkg, "package", "./cmd/flyball", "the main package")
-	flag.StringVar(&o.output, "output", "../dist", "the folder to write to; its files are replaced")
+	flag.StringVar(&o.output, "output", "../dist", "the folder to write to; a release in it is replaced")
 	flag.StringVar(&o.push, "push", "", "the repository to push the image to, such as ghcr.io/example/flyball; by default it is written only")
 	flag.BoolVar(&o.snapshot, "snapshot", false, "build a commit without a tag, or with changes")
 	list := flag.String("platforms", platforms, "the platforms to build for")
@@ -48,13 +51,21 @@ type options struct {
 }
 
 // release builds everything.
-func release(ctx context.Context, o options) error {
-	if err := os.RemoveAll(o.output); err != nil {
+func release(ctx context.Context, o options) (err error) {
+	if o.snapshot && o.push != "" {
+		return errors.New("a snapshot is not pushed: -snapshot and -push exclude each other")
+	}
+	if err := clear(o.output); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.output, 0o755); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil { // nothing of a release is better than a part of one
+			err = errors.Join(err, os.RemoveAll(o.output))
+		}
+	}()
 	var programs []*program
 	for _, platform := range o.platforms {
 		start := time.Now()
@@ -85,4 +96,19 @@ func release(ctx context.Context, o options) error {
 		}
 	}
 	return checksums(o.output)
+}
+
+// clear removes a folder with a release, and returns an error if it has anything else.
+func clear(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == checksumsFile }) {
+		return fmt.Errorf("%s has no release, and is not removed: choose an empty folder as -output", folder)
+	}
+	return os.RemoveAll(folder)
 }

@@ -228,6 +228,22 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestOutputIsKept: a folder that has no release is not removed, and a snapshot is not pushed.
+func TestOutputIsKept(t *testing.T) {
+	o := repository(t, "v1.2.3")
+	o.output = o.source
+	if err := release(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has no release, and is not removed") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(o.source, "go.mod")); err != nil {
+		t.Error(err)
+	}
+	o.output, o.snapshot, o.push = filepath.Join(t.TempDir(), "dist"), true, "localhost:1/hello"
+	if err := release(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a snapshot is not pushed") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestBadPlatform(t *testing.T) {
 	o := repository(t, "v1.2.3")
 	for _, platform := range []string{"linux", "linux/none"} {
