@@ -88,6 +88,8 @@ func (c *commands) addRecipe(m *makefile, rule *makeRule) {
 				c.doubtChange(name, args, folders)
 			case elsewhere:
 				c.setDoubt("the Makefile runs %s in another folder", name)
+			case rule.conditional || slices.Contains(branches, words[0]):
+				c.setDoubt("the Makefile runs %s on a condition or in a loop", name)
 			default:
 				c.add("the Makefile", options)
 				folders = append(folders, outputFolders(options)...)

@@ -82,7 +82,27 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 		},
 		{
 			name: "a loop", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tfor d in a b; do controller-gen crd paths=./$$d; done\n",
-			want: defaults, doubt: `the Makefile has the option "paths=./…d", which only make and the shell can tell`,
+			want: defaults, doubt: "the Makefile runs controller-gen on a condition or in a loop",
+		},
+		{
+			name:    "a recipe in a conditional",
+			archive: "-- api/a.go --\n-- Makefile --\nmanifests:\nifndef SMALL\n\tcontroller-gen crd paths=./...\nelse\n\tcontroller-gen crd:maxDescLen=0 paths=./...\nendif\n",
+			want:    defaults, doubt: "the Makefile runs controller-gen on a condition or in a loop",
+		},
+		{
+			name:    "a condition of the shell",
+			archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tif test -n \"$$SMALL\"; then controller-gen crd:maxDescLen=0 paths=./...; else controller-gen crd paths=./...; fi\n",
+			want:    defaults, doubt: "the Makefile runs controller-gen on a condition or in a loop",
+		},
+		{
+			name:    "a variable of a target",
+			archive: "-- api/a.go --\n-- Makefile --\nOPTIONS = crd\nmanifests: OPTIONS = crd:maxDescLen=0\nmanifests:\n\tcontroller-gen $(OPTIONS) paths=./...\n",
+			want:    defaults, doubt: `the Makefile has the option "…", which only make and the shell can tell`,
+		},
+		{
+			name:    "a redirection",
+			archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./... output:stdout > deploy/crds.yaml 2>&1\n",
+			want:    defaults, doubt: `the Makefile has the option "…>", which only make and the shell can tell`,
 		},
 		{
 			name: "another folder", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcd api && controller-gen crd paths=./...\n",

@@ -119,7 +119,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if c.doubt != "" {
-		if err := keepTracked(result.Files, c.doubt); err != nil {
+		if err := keepTracked(result.Files, o.Prune, c.doubt); err != nil {
 			return nil, err
 		}
 	}

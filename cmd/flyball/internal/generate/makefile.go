@@ -26,8 +26,9 @@ type makefile struct {
 
 // makeRule is what a target needs and does.
 type makeRule struct {
-	needs  []string
-	recipe []string // a line of the shell each
+	needs       []string
+	recipe      []string // a line of the shell each
+	conditional bool     // whether a conditional has a part of it
 }
 
 // readMakefile reads the Makefile of a folder. If there is none, it has no targets.
@@ -51,7 +52,9 @@ const maxIncludes = 10
 var (
 	assignment  = regexp.MustCompile(`^\s*(?:(?:export|override|private)\s+)*([^\s:#=!?+]+)\s*(:{0,3}=|\?=|\+=|!=)\s*(.*)$`)
 	conditional = regexp.MustCompile(`^\s*(ifeq|ifneq|ifdef|ifndef|else|endif)\b`)
-	inclusion   = regexp.MustCompile(`^\s*[-s]?include\s+(.*)$`)
+	// targetVariable matches a variable of a target, such as "manifests: OPTIONS = crd".
+	targetVariable = regexp.MustCompile(`^[^:=#]+:\s*(?:(?:export|override|private)\s+)*([^\s:#=!?+]+)\s*(?::{0,3}=|\?=|\+=|!=)`)
+	inclusion      = regexp.MustCompile(`^\s*[-s]?include\s+(.*)$`)
 )
 
 // read reads one of the files.
@@ -69,6 +72,7 @@ func (m *makefile) read(name string, depth int) error {
 		case strings.HasPrefix(line, "\t") && current != nil:
 			for _, rule := range current {
 				rule.recipe = append(rule.recipe, strings.TrimSpace(line))
+				rule.conditional = rule.conditional || conditions > 0
 			}
 		case strings.HasPrefix(strings.TrimSpace(line), "define "):
 			define = true
@@ -82,6 +86,8 @@ func (m *makefile) read(name string, depth int) error {
 				}
 			} else if set := assignment.FindStringSubmatch(line); set != nil {
 				m.set(set[1], set[2], set[3], conditions > 0)
+			} else if set := targetVariable.FindStringSubmatch(line); set != nil {
+				m.set(set[1], "=", "", true) // make has one value for the target, and another for the rest
 			} else if rules := m.rule(line); rules != nil {
 				current = rules
 			}

@@ -47,6 +47,9 @@ func shellCommands(line string) (commands [][]string) {
 			endWord()
 		case strings.IndexByte(";&|\n()", c) >= 0:
 			endCommand()
+		case c == '<' || c == '>':
+			endWord()
+			words = append(words, redirection)
 		case c == '#' && !inWord:
 			endCommand()
 			return commands
@@ -59,8 +62,14 @@ func shellCommands(line string) (commands [][]string) {
 	return commands
 }
 
+// redirection stands for < and > outside quotes, which is no word of a command.
+const redirection = "\x00>"
+
+// branches are the keywords of the shell before a command that runs only sometimes.
+var branches = []string{"then", "do", "else"}
+
 // keywords may stand before a command.
-var keywords = []string{"then", "do", "else", "{", "!", "time", "exec", "env"}
+var keywords = append([]string{"{", "!", "time", "exec", "env"}, branches...)
 
 // program returns the name of the program that a command runs, and its arguments. Programs that the go
 // command runs count as themselves.

@@ -1,7 +1,9 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,11 +25,11 @@ func (e *UnknownOptionsError) Error() string {
 		strings.Join(e.Files, ", "), e.Reason)
 }
 
-// keepTracked returns an error if a file would change that git tracks.
-func keepTracked(files []File, reason string) error {
+// keepTracked returns an error if a file would change that git tracks, or be removed because it is stale.
+func keepTracked(files []File, prune bool, reason string) error {
 	changed := map[string]string{} // paths by absolute path
 	for _, file := range files {
-		if file.State == Updated {
+		if file.State == Updated || file.State == Stale && prune {
 			changed[file.path] = file.Path
 		}
 	}
@@ -43,14 +45,31 @@ func keepTracked(files []File, reason string) error {
 }
 
 // trackedFiles returns the files, of some absolute paths, that git tracks. Without a repository, or without
-// git, there are none.
+// git, there are none. Where git does not say, as in a repository of another user, all may be tracked.
 func trackedFiles(paths []string) (tracked []string) {
 	for _, path := range paths {
 		dir, name := filepath.Split(path)
 		command := exec.Command("git", "-C", dir, "ls-files", "--error-unmatch", "--", ":(literal)"+name)
-		if command.Run() == nil {
+		err := command.Run()
+		var exit *exec.ExitError
+		if err == nil || errors.As(err, &exit) && exit.ExitCode() != untracked && inRepository(dir) {
 			tracked = append(tracked, path)
 		}
 	}
 	return tracked
+}
+
+// untracked is the exit code of "git ls-files --error-unmatch" for a file that git does not track.
+const untracked = 1
+
+// inRepository reports whether a folder, or one above it, has a git repository.
+func inRepository(dir string) bool {
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
 }
