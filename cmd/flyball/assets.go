@@ -92,14 +92,16 @@ func writeAssets(program, dir string) error {
 	if err := write(server); err != nil {
 		return err
 	}
-	for !sameFile(server, etcd) { // again if another process has replaced one meanwhile
-		if replace(etcd, func(temporary string) error { return os.Link(server, temporary) }) == nil {
-			continue
+	for range 10 { // again if another process has replaced one meanwhile
+		if sameFile(server, etcd) {
+			return linkKubectl(dir)
 		}
-		if err := write(etcd); err != nil { // the file system has no links
-			return err
+		if replace(etcd, func(temporary string) error { return os.Link(server, temporary) }) != nil {
+			break
 		}
-		break
+	}
+	if err := write(etcd); err != nil { // the file system has no links that it can be told by
+		return err
 	}
 	return linkKubectl(dir)
 }

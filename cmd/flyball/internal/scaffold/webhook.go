@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	gopath "path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +63,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	if extend && len(spokes) == 0 {
 		return nil, existError
 	}
-	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
+	changes, err := apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
 		d.Resource = r
 		own, err := hasOwnSuite(p, webhookFolder(project, r))
 		if err != nil {
@@ -83,6 +85,20 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 		}
 		return renderWebhookConfig(p, d)
 	})
+	if err == nil && len(spokes) > 0 && !requires(folder, randomModule) {
+		changes.note("The tests of the conversion need the module %s: run go mod tidy.", randomModule)
+	}
+	return changes, err
+}
+
+// randomModule is the module that the tests of conversions get random objects from. The libraries of Kubernetes
+// require it from v0.33 on.
+const randomModule = "sigs.k8s.io/randfill"
+
+// requires reports whether the go.mod of a folder mentions a module.
+func requires(folder, path string) bool {
+	content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	return err == nil && strings.Contains(string(content), path+" v")
 }
 
 // check checks the options by themselves.
