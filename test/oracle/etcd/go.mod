@@ -5,7 +5,7 @@ go 1.26.0
 
 tool go.etcd.io/etcd/server/v3
 
-require go.etcd.io/etcd/server/v3 v3.6.8
+require go.etcd.io/etcd/server/v3 v3.6.8 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -28,6 +28,7 @@ require (
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.0.1 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.1.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.26.3 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/klauspost/compress v1.17.9 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
