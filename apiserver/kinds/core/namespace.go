@@ -152,8 +152,8 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 		}
 		if w.UID != "" && w.UID != old.UID {
 			//lint:ignore ST1005 clients know this text of kube-apiserver
-			return errors.NewConflict(corev1.Resource("namespaces"), name,
-				fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", w.UID, old.UID))
+			err := fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", w.UID, old.UID)
+			return errors.NewConflict(corev1.Resource("namespaces"), name, err)
 		}
 		n.ObjectMeta, n.Spec = *w.ObjectMeta.DeepCopy(), *w.Spec.DeepCopy()
 		keepSystemMetadata(&n.ObjectMeta, &old.ObjectMeta)
