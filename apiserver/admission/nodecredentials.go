@@ -207,7 +207,7 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	if mountsCertificateOf(pod, spec.SignerName) {
 		return nil
 	}
-	// A resource in RBAC has no slash but that of a subresource.
+	// In RBAC, a slash in a resource separates the subresource.
 	signer := strings.ReplaceAll(spec.SignerName, "/", ":")
 	allowed, err := n.mayRequest(ctx, a, "request-serviceaccounts-podcertificate-signer", signer, spec.ServiceAccountName)
 	if allowed {

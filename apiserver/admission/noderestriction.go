@@ -29,7 +29,7 @@ const nodeUserPrefix = "system:node:"
 // completes the authorization mode Node, which does not see the objects.
 const NodeRestriction = "NodeRestriction"
 
-// nodeRestriction lets a kubelet write only its own node and what is bound to that.
+// nodeRestriction lets a kubelet write only its own node and the objects bound to the node.
 type nodeRestriction struct {
 	*admission.Handler
 	authorizer authorizer.UnconditionalAuthorizer

@@ -12,7 +12,7 @@ import (
 // connect is the verb of the handler of a connection, which has all methods.
 const connect = "connect"
 
-// isConnection reports whether requests for a resource are connections, of which it reads the bodies.
+// isConnection reports whether requests for a resource are connections. The resource reads their bodies.
 func isConnection(r *resource.Resource) bool {
 	_, ok := r.Storage.(rest.Connecter)
 	return ok

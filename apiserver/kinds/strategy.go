@@ -233,8 +233,8 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	return errs
 }
 
-// KeepMetadata is the PrepareStatus of a kind whose metadata an update of the status does not change.
-// Such a kind has "metadata" in StatusReset.
+// KeepMetadata is a PrepareStatus. With it, an update of the status does not change the metadata. The kind then
+// has "metadata" in StatusReset.
 func KeepMetadata[T Object](_ context.Context, obj, old T) { metav1.ResetObjectMetaForStatus(obj, old) }
 
 // partStrategy updates a part of the object and leaves everything else as it is stored.

@@ -26,8 +26,8 @@ func (c *askedContext) Err() error {
 	return nil
 }
 
-// TestApplyToLongListsIsLinear counts the elements that an apply looks at, each of which it asks the
-// context about.
+// TestApplyToLongListsIsLinear counts the elements that an apply looks at. An apply asks the context once for each
+// element.
 func TestApplyToLongListsIsLinear(t *testing.T) {
 	const variables = 2000
 	updater := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil)

@@ -127,8 +127,8 @@ func BenchmarkApply(b *testing.B) {
 
 var byApplier = Write{Manager: "applier", Operation: metav1.ManagedFieldsOperationApply}
 
-// appliedPod returns a Pod whose container has environment variables that byApplier has applied, and
-// the configuration with another value for the first one.
+// appliedPod returns a Pod with environment variables that byApplier has applied, and the configuration with
+// another value for the first variable.
 func appliedPod(t testing.TB, variables int) (live *corev1.Pod, config map[string]any) {
 	t.Helper()
 	pod := simplePod()

@@ -109,7 +109,7 @@ func (s Services) endpoint(namespace, name, port string) (string, error) {
 	return ready[rand.IntN(len(ready))], nil
 }
 
-// isSimulated reports whether an endpoint is that of a pod in which nothing runs, or that is gone.
+// isSimulated reports whether an endpoint belongs to a pod that is gone, or in which nothing runs.
 func (s Services) isSimulated(namespace string, target *corev1.ObjectReference) bool {
 	if s.Simulated == nil || target == nil || target.Kind != "Pod" {
 		return false

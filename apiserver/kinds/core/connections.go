@@ -25,8 +25,8 @@ import (
 // reasonNotImplemented is the reason of the Status with which connections to containers are refused.
 const reasonNotImplemented metav1.StatusReason = "NotImplemented"
 
-// errNoContainer returns the error for a request that needs a running container. what is what the
-// object lacks.
+// errNoContainer returns the error for a request that needs a running container. The argument what names the
+// thing that the object lacks.
 func errNoContainer(resource, name, what string) error {
 	kind := strings.TrimSuffix(resource, "s")
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -48,7 +48,7 @@ type connectionREST struct {
 	options func() runtime.Object // returns new options
 	methods []string
 	path    bool // there is a path below it, which is in the options
-	// check returns why a valid request is refused, or else what is wrong with it.
+	// check returns the error of a request: why a valid one is refused, or which part of it is invalid.
 	check func(ctx context.Context, name string, options runtime.Object) error
 }
 

@@ -11,7 +11,8 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// preparePodStatus keeps the quality-of-service class of a status that has none.
+// preparePodStatus keeps the fields of a status that clients leave out, and the owners. A status update does not
+// delete the pod.
 func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
 	is, was := &p.Status, &old.Status

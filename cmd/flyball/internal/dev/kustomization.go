@@ -123,7 +123,7 @@ func relativePath(path string) string {
 	return path
 }
 
-// recorder keeps what is read of a file system.
+// recorder is a file system that records the files that are read.
 type recorder struct {
 	filesys.FileSystem
 	files map[string][]byte

@@ -15,7 +15,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// projectKustomization is what Kubebuilder's projects deploy, and rbacFolder is a part of it.
+// Kubebuilder's projects deploy projectKustomization. The folder rbacFolder is a part of it.
 const (
 	projectKustomization = "config/default"
 	rbacFolder           = "config/rbac"
