@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,78 @@ func TestReadOfRemovedInformer(t *testing.T) {
 		synctest.Wait()
 		if err := c.Get(t.Context(), key("", "none"), &corev1.Node{}); !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
 			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A read that waits for an informer finds the indexes and settings of the one that is removed, also if
+// another read has replaced that before.
+func TestIndexesOfRemovedInformer(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		s.setMissing(true)
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}, BlockUntilSynced(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		failures := atomic.Int32{}
+		if err := errors.Join(
+			i.(*informer).SetTransform(func(obj any) (any, error) {
+				obj.(*corev1.ConfigMap).Data = map[string]string{"transformed": "yes"}
+				return obj, nil
+			}),
+			i.(*informer).SetWatchErrorHandler(func(*toolscache.Reflector, error) { failures.Add(1) }),
+			i.AddIndexers(toolscache.Indexers{"number": func(obj any) ([]string, error) {
+				return []string{obj.(*corev1.ConfigMap).Labels["number"]}, nil
+			}}),
+			c.IndexField(t.Context(), &corev1.ConfigMap{}, "field", func(obj client.Object) []string {
+				return []string{obj.GetName()}
+			}),
+		); err != nil {
+			t.Fatal(err)
+		}
+		startCache(t, c)
+		var list corev1.ConfigMapList
+		read := make(chan error)
+		remove := func() {
+			synctest.Wait()
+			if err := c.RemoveInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go func() { read <- c.List(t.Context(), &list, client.MatchingFields{"field": "cm-1", "number": "1"}) }()
+		remove()
+		remove()
+		synctest.Wait()
+		failures.Store(0)
+		time.Sleep(time.Minute)
+		if failures.Load() == 0 {
+			t.Error("the handler of errors is lost")
+		}
+		s.setMissing(false)
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) == 0 || list.Items[0].Data["transformed"] != "yes" {
+			t.Errorf("got %+v", list.Items)
+		}
+		// The indexes are there for client-go's interfaces too.
+		i, err = c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objs, err := i.(toolscache.SharedIndexInformer).GetIndexer().ByIndex("number", "1"); err != nil || len(objs) == 0 {
+			t.Errorf("%d objects, error %v", len(objs), err)
+		}
+		// An informer that was created meanwhile has the indexes too.
+		other, err := c.newInformer(i.(*informer).informerKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := other.inheritIndexes(i.(*informer)); err != nil || !other.hasIndex("field") || !other.hasIndex("number") {
+				t.Errorf("error %v", err)
+			}
 		}
 	})
 }
@@ -420,7 +493,10 @@ func TestConnectionFaults(t *testing.T) {
 				time.Sleep(time.Minute)
 				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
 				if len(faults) == 0 {
-					t.Error("the error handler was not called")
+					t.Fatal("the error handler was not called")
+				}
+				if short := new(toolscache.VeryShortWatchError); rest == "" && !errors.As(faults[0], &short) {
+					t.Errorf("the first error is %v", faults[0])
 				}
 			})
 		})

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -20,7 +21,7 @@ func TestDoneContext(t *testing.T) {
 		synctest.Wait()
 		done, cancel := context.WithCancel(ctx)
 		cancel()
-		if i, err := c.GetInformer(done, &corev1.ConfigMap{}); i != nil || !apierrors.IsTimeout(err) {
+		if i, err := c.GetInformer(done, &corev1.ConfigMap{}); i != nil || !apierrors.IsTimeout(err) || !errors.Is(err, context.Canceled) {
 			t.Errorf("before it has synced: %v, %v", i, err)
 		}
 		synctest.Wait()
@@ -35,4 +36,38 @@ func TestDoneContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A read that waits while its context or the cache ends has an error of the context, which a controller that
+// stops does not log.
+func TestReadWhileStopping(t *testing.T) {
+	for name, stop := range map[string]func(read, cache context.CancelFunc){
+		"the read":  func(read, _ context.CancelFunc) { read() },
+		"the cache": func(_, cache context.CancelFunc) { cache() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.setMissing(true)
+				c := newTestCache(t, s, Options{})
+				ctx, endCache := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- c.Start(ctx) }()
+				synctest.Wait()
+				readCtx, endRead := context.WithCancel(t.Context())
+				read := make(chan error)
+				go func() { read <- c.List(readCtx, &corev1.ConfigMapList{}) }()
+				synctest.Wait()
+				stop(endRead, endCache)
+				if err := <-read; !apierrors.IsTimeout(err) || !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+				endRead()
+				endCache()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -215,13 +215,7 @@ func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 		}
 	}
 	for _, name := range names {
-		function := indexers[name]
-		err := i.addIndex(name, function, func(obj client.Object) []string {
-			// An object whose values cannot be computed is not in the index.
-			values, _ := function(obj)
-			return values
-		})
-		if err != nil {
+		if err := i.addIndex(name, indexers[name]); err != nil {
 			return err
 		}
 	}
@@ -238,13 +232,39 @@ func (i *informer) indexField(field string, extractValue cacheapi.IndexerFunc) e
 			return nil, fmt.Errorf("the index by %q is of objects, not of a %T", field, obj)
 		}
 		return extractValue(o), nil
-	}, extractValue)
+	})
 }
 
-// addIndex adds an index by a function, in the forms of client-go and of the store. The caller holds
-// indexing.
-func (i *informer) addIndex(name string, function toolscache.IndexFunc, values func(client.Object) []string) error {
-	if err := i.store.AddIndex(name, values); err != nil {
+// inheritIndexes adds the indexes that an informer that was removed, nil for none, has and this one has
+// not.
+func (i *informer) inheritIndexes(removed *informer) error {
+	if removed == nil || removed == i {
+		return nil
+	}
+	removed.indexing.Lock()
+	indexers := maps.Clone(removed.indexers)
+	removed.indexing.Unlock()
+	i.indexing.Lock()
+	defer i.indexing.Unlock()
+	for name, function := range indexers {
+		if i.indexers[name] != nil {
+			continue
+		}
+		if err := i.addIndex(name, function); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addIndex adds an index by a function. An object whose values it cannot compute is not in the index. The
+// caller holds indexing.
+func (i *informer) addIndex(name string, function toolscache.IndexFunc) error {
+	err := i.store.AddIndex(name, func(obj client.Object) []string {
+		values, _ := function(obj)
+		return values
+	})
+	if err != nil {
 		return err
 	}
 	if i.indexers == nil {

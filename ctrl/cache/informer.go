@@ -94,6 +94,21 @@ func (c *informerCache) newInformer(key informerKey) (*informer, error) {
 	return i, nil
 }
 
+// inherit gives an informer that was just created the settings that programs have made on one that was
+// removed, nil for none. Event handlers are not among them: they have ended with that informer.
+func (i *informer) inherit(removed *informer) error {
+	if removed == nil {
+		return nil
+	}
+	i.transform.Store(removed.transform.Load())
+	removed.mu.Lock()
+	for n, p := range removed.partitions {
+		i.partitions[n].onError = p.onError
+	}
+	removed.mu.Unlock()
+	return i.inheritIndexes(removed)
+}
+
 // decodedSharing returns which decoded Go values are kept of a kind.
 func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
 	if keep := cmp.Or(c.kinds[gvk].KeepDecoded, c.opts.DefaultKeepDecoded); keep != nil {
@@ -194,6 +209,9 @@ func (i *informer) WaitForSync(ctx context.Context) bool {
 // distribute notifies all listeners of a change. The caller holds mu.
 func (i *informer) distribute(c store.Change) {
 	initial := !i.HasSynced()
+	if c.Old != nil && (c.New == nil || c.Old.UID != c.New.UID) {
+		i.deleted(c.Old)
+	}
 	for _, l := range i.listeners {
 		switch {
 		case c.Old == nil && c.New == nil:
@@ -208,6 +226,13 @@ func (i *informer) distribute(c store.Change) {
 		default:
 			l.NotifyUpdate(c.Old, c.New)
 		}
+	}
+}
+
+// deleted has the mutation detector drop an object that was deleted.
+func (i *informer) deleted(obj *store.Snapshot) {
+	if i.mutations != nil {
+		i.mutations.forget(obj.Key, obj.UID)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +103,16 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 // informer returns the informer of a key, and whether the cache is started. A missing informer is
 // created, unless onlyExisting is set, and started if the cache is.
 func (c *informerCache) informer(key informerKey, onlyExisting bool) (i *informer, started bool, err error) {
+	return c.informerAfter(nil, key, onlyExisting)
+}
+
+// informerAfter returns the informer as informer does. If removed is not nil, the informer takes the place
+// of that one, and inherits its indexes and, unless it exists already, its other settings.
+func (c *informerCache) informerAfter(
+	removed *informer, key informerKey, onlyExisting bool,
+) (i *informer, started bool, err error) {
 	if i, started := c.existingInformer(key); i != nil {
-		return i, started, nil
+		return i, started, i.inheritIndexes(removed)
 	}
 	if onlyExisting {
 		return nil, false, &ErrResourceNotCached{GVK: key.gvk}
@@ -112,10 +121,13 @@ func (c *informerCache) informer(key informerKey, onlyExisting bool) (i *informe
 	if i, err = c.newInformer(key); err != nil {
 		return nil, false, err
 	}
+	if err := i.inherit(removed); err != nil {
+		return nil, false, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if other := c.informers[key]; other != nil {
-		return other, c.ctx != nil, nil
+		return other, c.ctx != nil, other.inheritIndexes(removed)
 	}
 	if c.stopped {
 		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", key.gvk)
@@ -164,19 +176,31 @@ func (c *informerCache) syncedInformer(
 	}
 	done := ctx.Err() != nil
 	for {
-		i, started, err = c.informer(key, onlyExisting)
+		i, started, err = c.informerAfter(i, key, onlyExisting)
 		if err != nil || !started {
 			return i, started, err
 		}
 		if !done && i.WaitForSync(ctx) {
 			return i, true, nil
 		}
-		// An informer that was removed meanwhile is replaced by a new one.
+		// An informer that was removed meanwhile is replaced by a new one, which inherits its settings.
 		if now, _ := c.existingInformer(key); done || ctx.Err() != nil || now == i {
-			return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0)
+			return nil, true, &notSyncedError{
+				apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0),
+				cmp.Or(ctx.Err(), context.Canceled), // the informer's context has ended
+			}
 		}
 	}
 }
+
+// notSyncedError is the Timeout for an informer that has not synced, as in controller-runtime. It is also the
+// error of the context that has ended, so that a controller that stops does not take it for a failure.
+type notSyncedError struct {
+	*apierrors.StatusError
+	cause error
+}
+
+func (e *notSyncedError) Unwrap() []error { return []error{e.StatusError, e.cause} }
 
 // GetInformer implements Informers.
 func (c *informerCache) GetInformer(

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/client"
@@ -62,6 +63,8 @@ type mutationDetector struct {
 
 	mu    sync.Mutex
 	byKey map[client.ObjectKey][]*sharedObject
+	// pending are mutations that are not reported yet.
+	pending []Mutation
 }
 
 // sharedObject is an object that was passed to a reader or handler.
@@ -98,16 +101,28 @@ func (d *mutationDetector) addObject(obj client.Object, sharedWith string) {
 // compareObject compares the shared objects of a key with their copies. Modified ones are reported
 // and dropped.
 func (d *mutationDetector) compareObject(key client.ObjectKey, when string) {
-	for _, m := range d.takeMutations(key, when) {
+	d.mu.Lock()
+	found := append(d.pending, d.takeMutations(key, when)...)
+	d.pending = nil
+	d.mu.Unlock()
+	for _, m := range found {
 		d.report(m)
 	}
 }
 
-// takeMutations returns the mutations of the objects of a key and drops those objects.
-func (d *mutationDetector) takeMutations(key client.ObjectKey, when string) (found []Mutation) {
+// forget compares the shared objects of a key once more, as an object was deleted, and drops those with
+// its UID. Mutations are reported with the next comparison, on the goroutine of a handler or a reader.
+func (d *mutationDetector) forget(key client.ObjectKey, uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.byKey[key] = slices.DeleteFunc(d.byKey[key], func(shared *sharedObject) bool {
+	d.pending = append(d.pending, d.takeMutations(key, "when it was deleted")...)
+	d.drop(key, func(shared *sharedObject) bool { return shared.copied.GetUID() == uid })
+}
+
+// takeMutations returns the mutations of the objects of a key and drops those objects. The caller holds
+// mu.
+func (d *mutationDetector) takeMutations(key client.ObjectKey, when string) (found []Mutation) {
+	d.drop(key, func(shared *sharedObject) bool {
 		if reflect.DeepEqual(shared.obj, shared.copied) {
 			return false
 		}
@@ -123,16 +138,30 @@ func (d *mutationDetector) takeMutations(key client.ObjectKey, when string) (fou
 	return found
 }
 
+// drop drops shared objects of a key. The caller holds mu.
+func (d *mutationDetector) drop(key client.ObjectKey, which func(*sharedObject) bool) {
+	all, ok := d.byKey[key]
+	if !ok {
+		return
+	}
+	if all = slices.DeleteFunc(all, which); len(all) > 0 {
+		d.byKey[key] = all
+	} else {
+		delete(d.byKey, key)
+	}
+}
+
 // compareObjects compares all shared objects.
 func (d *mutationDetector) compareObjects(when string) {
 	d.mu.Lock()
-	keys := make([]client.ObjectKey, 0, len(d.byKey))
+	found := d.pending
+	d.pending = nil
 	for key := range d.byKey {
-		keys = append(keys, key)
+		found = append(found, d.takeMutations(key, when)...)
 	}
 	d.mu.Unlock()
-	for _, key := range keys {
-		d.compareObject(key, when)
+	for _, m := range found {
+		d.report(m)
 	}
 }
 
@@ -181,10 +210,7 @@ func (d *mutationDetector) wrapHandler(handler toolscache.ResourceEventHandler) 
 	around := func(call func(), objs ...any) {
 		var keys []client.ObjectKey
 		for _, obj := range objs {
-			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if o, ok := obj.(client.Object); ok {
+			if o, ok := known(obj); ok {
 				keys = append(keys, client.ObjectKeyFromObject(o))
 				d.addObject(o, name)
 			}
@@ -197,6 +223,20 @@ func (d *mutationDetector) wrapHandler(handler toolscache.ResourceEventHandler) 
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { around(func() { handler.OnAdd(obj, initial) }, obj) },
 		UpdateFunc: func(before, after any) { around(func() { handler.OnUpdate(before, after) }, before, after) },
-		DeleteFunc: func(obj any) { around(func() { handler.OnDelete(obj) }, obj) },
+		DeleteFunc: func(obj any) {
+			if o, ok := known(obj); ok {
+				defer d.forget(client.ObjectKeyFromObject(o), o.GetUID())
+			}
+			around(func() { handler.OnDelete(obj) }, obj)
+		},
 	}
+}
+
+// known returns the object that a handler is passed.
+func known(obj any) (client.Object, bool) {
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	o, ok := obj.(client.Object)
+	return o, ok
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -200,5 +201,80 @@ func TestMutationDetectorIsBounded(t *testing.T) {
 		if n := len(l.byKey[key("a", "cm-1")]); n != maxSharedObjects {
 			t.Errorf("%d shared objects are kept", n)
 		}
+	})
+}
+
+// Objects that were deleted are not kept, and their mutations are reported nevertheless.
+func TestMutationDetectorForgets(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		m := &mutations{}
+		c, stop := startDetecting(t, s, Options{OnMutation: m.on})
+		read := func(name string, opts ...client.GetOption) *corev1.ConfigMap {
+			t.Helper()
+			cm := &corev1.ConfigMap{}
+			if err := c.Get(t.Context(), key("a", name), cm, opts...); err != nil {
+				t.Fatal(err)
+			}
+			return cm
+		}
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectKept := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			d := i.(*informer).mutations
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if len(d.byKey) != want {
+				t.Errorf("objects of %d keys are kept, want %d", len(d.byKey), want)
+			}
+		}
+		read("cm-0")
+		expectKept(0) // copies are not shared
+		// What readers share is dropped, however the deletion is noticed.
+		for range 2 {
+			for range 3 {
+				s.put(configMap("a", "new"))
+				synctest.Wait()
+				read("new", client.UnsafeDisableDeepCopy)
+			}
+			expectKept(1)
+			s.Delete("configmaps", "a", "new")
+			expectKept(0)
+		}
+		changed := read("cm-1", client.UnsafeDisableDeepCopy)
+		read("cm-2", client.UnsafeDisableDeepCopy)
+		changed.Labels["number"] = "changed"
+		s.Break(io.EOF)
+		s.Delete("configmaps", "a", "cm-1")
+		s.Delete("configmaps", "a", "cm-2")
+		s.Do(func() { s.Oldest = s.Version })
+		time.Sleep(time.Minute)
+		expectKept(0)
+		m.expect(t)
+		read("cm-0")
+		const by = ". It was passed to a reader without a deep copy; the modification was detected "
+		m.expect(t, "ConfigMap a/cm-1"+shared+"metadata.labels.number"+by+"when it was deleted")
+
+		// What handlers share is dropped when they are finished with it.
+		slow := make(chan struct{})
+		for _, handler := range []toolscache.ResourceEventHandler{
+			toolscache.ResourceEventHandlerFuncs{},
+			toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-slow }, DeleteFunc: func(any) { <-slow }},
+		} {
+			if _, err := i.AddEventHandler(handler); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"cm-0", "cm-3"} {
+			s.Delete("configmaps", "a", name)
+		}
+		synctest.Wait()
+		close(slow)
+		expectKept(len(s.Objects("configmaps")))
+		stop()
+		m.expect(t)
 	})
 }

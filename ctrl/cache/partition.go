@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -139,6 +140,7 @@ func (p *partition) Complete(version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range p.scope.Complete(version) {
+		i.deleted(obj)
 		for _, l := range i.listeners {
 			l.NotifyDelete(obj, true)
 		}
@@ -196,7 +198,10 @@ func (p *partition) failed(ctx context.Context, err error) {
 		p.onError(ctx, named, err)
 		return
 	}
+	_, short := errors.AsType[*toolscache.VeryShortWatchError](err)
 	switch {
+	case short: // as when a server stops; client-go does not take it for an error either
+		p.log().V(1).Info("The watch ended early; retrying", "reason", err.Error())
 	case !apierrors.IsNotFound(err):
 		p.log().Error(err, "Failed to watch; retrying")
 	case !p.missing:

@@ -86,6 +86,7 @@ func TestEqualButNotIdentical(t *testing.T) {
 		{list("1"), list("2")},
 		{list("1"), corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}},
 		{metav1.Unix(1, 0), metav1.NewTime(metav1.Unix(1, 0).UTC())},
+		{metav1.Unix(1, 0), metav1.Unix(1, 1)},
 		{map[string]string{"a": ""}, map[string]string{"b": ""}},
 		{map[string]string{"a": "b"}, map[string]string{"a": "b"}},
 		{map[string]any{"a": []any{1.0, nil}}, map[string]any{"a": []any{1.0, nil}}},

@@ -59,8 +59,9 @@ type Informers interface {
 	// for it.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
 
-	// RemoveInformer stops and removes the informer of obj's kind, if there is one. A read that waits
-	// for it starts another one.
+	// RemoveInformer stops and removes the informer of obj's kind, if there is one, with its handlers,
+	// indexes and settings. A read that waits for it starts another one, which has the same indexes and
+	// settings.
 	RemoveInformer(ctx context.Context, obj Object) error
 
 	// Start runs all informers, present and future, until ctx is done, and returns when all of them

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,18 @@ func randomTypes() []reflect.Type {
 
 // generator makes random values.
 type generator struct{ *rand.Rand }
+
+// lockedSource is a source of random numbers for the test and the goroutine of the Monitor.
+type lockedSource struct {
+	mu sync.Mutex
+	rand.Source
+}
+
+func (s *lockedSource) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Source.Uint64()
+}
 
 // fill fills a value, down to a depth.
 func (g generator) fill(v reflect.Value, depth int) {
@@ -274,7 +287,7 @@ func (r randomRun) LeaderOnly() bool { return true }
 // No check panics, whatever the types and the objects are.
 func TestRandomObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := generator{rand.New(rand.NewPCG(1, 2))}
+		g := generator{rand.New(&lockedSource{Source: rand.NewPCG(1, 2)})}
 		m := New(Options{Logger: logr.Discard(), OnWarning: func(config.Warning) {}, FieldManager: "me"})
 		var typ reflect.Type
 		m.contained.onPanic = func(p any) { t.Errorf("%s: %v\n%s", typ, p, debug.Stack()) }

@@ -22,7 +22,8 @@
 //
 // A long slice or map of plain values, such as numbers, is copied in less time than it is unpacked.
 // So one that is not interned is kept as a Go value within the packed one, and a value with a very
-// long slice is not packed.
+// long slice is not packed. A value that is slow for a slice or map that is neither says so, and its
+// user may keep a Go value to copy.
 //
 // # Layers
 //

@@ -32,7 +32,13 @@ type mark struct {
 	variables int
 	// kept is the variable of the subtree if that is to be kept as a Go value.
 	kept unsafe.Pointer
+	// slow is set if unpacking the subtree takes longer than copying it.
+	slow bool
 }
+
+// steps is about how many steps unpacking a subtree takes that has ended, which is mark i: one for each
+// byte of data, each string and each subtree in it.
+func (m *mark) steps(i int) int { return m.dataEnd - m.data + m.end - i }
 
 func (e *encoder) reset() {
 	clear(e.marks)
@@ -127,8 +133,8 @@ func (e *encoder) keeps(subtree int) bool {
 }
 
 const (
-	// A slice or map of fewer elements than minKept is never kept, and one of fewer than minDecoded is
-	// packed however long unpacking it takes.
+	// A slice or map of fewer elements than minKept is never kept nor slow, and one of fewer than
+	// minDecoded is packed however long unpacking it takes.
 	minKept, minDecoded = 64, 256
 	// Unpacking takes no longer than copying if there are at most stepsPerVariable bytes of data,
 	// strings and subtrees for each variable that is allocated.
@@ -138,17 +144,20 @@ const (
 // weigh decides what happens to a slice or map that has ended and has a number of elements. Copying a
 // long one takes less time than unpacking it if it consists of few variables. If it is the only one,
 // and is a map, which is cloned in less time than it is filled, or not very long, it is kept as a Go
-// value unless it is interned. Otherwise the value is not packed.
+// value unless it is interned. Otherwise the value is not packed if it is very long, and is slow if not.
 //
 // Unsafe: the variable is of the subtree's type, and stays as it is until the value is packed.
 func (e *encoder) weigh(subtree, elements int, isMap bool, variable unsafe.Pointer) {
 	m := &e.marks[subtree]
-	variables, steps := e.variables-m.variables, m.dataEnd-m.data+m.end-subtree
+	variables, steps := e.variables-m.variables, m.steps(subtree)
 	switch {
 	case elements < minKept:
 	case variables == 1 && (isMap || elements < minDecoded):
 		m.kept = variable
-	case elements >= minDecoded && steps > stepsPerVariable*variables:
+	case steps <= stepsPerVariable*variables:
+	case elements < minDecoded:
+		m.slow = true
+	default:
 		e.fail()
 	}
 }

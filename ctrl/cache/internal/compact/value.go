@@ -27,6 +27,8 @@ type apart struct {
 	// kept are the subtrees that are kept as Go values, and size is about how many bytes they take.
 	kept []*subtree
 	size int
+	// slow is set if unpacking the value takes longer than copying it.
+	slow bool
 }
 
 // large reports whether the text is in pieces.
@@ -43,6 +45,10 @@ const (
 
 // IsZero reports whether the value holds nothing.
 func (v Value) IsZero() bool { return v.code == "" }
+
+// Slow reports whether unpacking the value takes longer than a deep copy of it, as it consists of a slice
+// or map of many elements with few variables, for the most part.
+func (v Value) Slow() bool { return v.apart != nil && v.apart.slow }
 
 // Size returns how many bytes the value takes, without what it shares.
 func (v Value) Size() int {
@@ -64,6 +70,8 @@ type sections struct {
 	kept []*subtree
 	// keptSize is about how many bytes the kept subtrees take.
 	keptSize int
+	// slow are the steps that slow subtrees take.
+	slow int
 }
 
 // value puts the sections of a value together.
@@ -74,6 +82,12 @@ func (s *sections) value() Value {
 	var a *apart
 	if len(s.kept) > 0 {
 		a = &apart{kept: slices.Clone(s.kept), size: s.keptSize}
+	}
+	if 2*s.slow > len(s.data)+len(s.tokens) {
+		if a == nil {
+			a = &apart{}
+		}
+		a.slow = true
 	}
 	if len(s.cuts) > 0 || len(s.tokens)+len(s.data)+len(s.text) > maxSmall {
 		if a == nil {

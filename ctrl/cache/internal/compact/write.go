@@ -53,6 +53,7 @@ func (w *writer) addHeader(hash uint64, s string) {
 // write puts together what was taken apart, with the IDs of what is interned of it: the marks from
 // i to end, and the data between two offsets.
 func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
+	slowEnd := i // what is in a slow subtree is not counted again
 	for i < end {
 		m := &e.marks[i]
 		if m.codec == nil {
@@ -70,6 +71,10 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 			w.kept, w.keptSize = append(w.kept, t), w.keptSize+size
 		} else {
 			w.tokens = appendToken(w.tokens, tokenInline, 0)
+			if m.slow && i >= slowEnd {
+				w.slow += m.steps(i)
+				slowEnd = m.end
+			}
 			i++
 		}
 	}
@@ -110,7 +115,7 @@ func (w *writer) reset() {
 	clear(w.header)
 	w.tokens, w.data, w.head, w.text = w.tokens[:0], w.data[:0], w.head[:0], w.text[:0]
 	clear(w.kept)
-	w.cuts, w.header, w.kept, w.keptSize = w.cuts[:0], w.header[:0], w.kept[:0], 0
+	w.cuts, w.header, w.kept, w.keptSize, w.slow = w.cuts[:0], w.header[:0], w.kept[:0], 0, 0
 	if cap(w.data)+cap(w.text) > maxRetained {
 		*w = writer{places: map[uint64]int{}}
 	}

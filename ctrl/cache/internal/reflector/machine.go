@@ -3,6 +3,7 @@ package reflector
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -47,6 +48,8 @@ const (
 	failed
 	// expired: the server no longer has the requested resource version or page.
 	expired
+	// reset: as expired, and the server says why: it was reset.
+	reset
 	// decodingFailed: the watch delivered an event that cannot be decoded.
 	decodingFailed
 	// unsupported: the server does not support watch lists.
@@ -58,7 +61,7 @@ const (
 func (s signal) String() string {
 	return [...]string{
 		"opened", "page received", "received", "list completed", "ended",
-		"failed", "expired", "decoding failed", "unsupported", "back-off elapsed",
+		"failed", "expired", "reset", "decoding failed", "unsupported", "back-off elapsed",
 	}[s]
 }
 
@@ -72,9 +75,6 @@ type input struct {
 	// stable is set if the watch was open for a while, so that its end does not count as another
 	// consecutive failure.
 	stable bool
-	// proven is set if the watch continued a list, so that its expiry is no failure: the server has
-	// had a reason to discard its history since.
-	proven bool
 }
 
 // action is what a reflector does next.
@@ -89,7 +89,8 @@ const (
 	watch
 	// read reads the next event from the open watch.
 	read
-	// wait delays the next attempt; machine.consecutive determines for how long.
+	// wait delays the next attempt: by machine.interval if that is set, otherwise by the number of
+	// machine.consecutive failures.
 	wait
 )
 
@@ -111,9 +112,12 @@ type machine struct {
 	// failures counts consecutive failed attempts. A complete list resets it, and so does a watch that
 	// delivers an event or is stable.
 	failures int
-	// fruitless counts consecutive lists that no watch has continued. A watch that delivers an event,
-	// is stable or proven resets it.
+	// fruitless counts consecutive lists that no watch has continued. A watch that delivers an event
+	// or is stable resets it, and so does the signal reset.
 	fruitless int
+	// interval is the time from the end of the last list to the next one, while backing off without a
+	// failure. It is zero otherwise.
+	interval time.Duration
 	// paging is set if the server does not support watch lists, so that lists are requested in pages.
 	paging bool
 	// consistent is set if the server could not list from version, which it no longer has or does
@@ -146,16 +150,22 @@ func (m machine) begin() action {
 //	listCompleted   -               watching       -               -          -
 //	ended           -               back off¹      -               -          synced|back off²
 //	failed          back off¹       back off¹      back off¹       back off²  back off²
-//	expired         empty³⁴|back off¹  back off¹   empty³⁵         empty³     empty³
-//	decodingFailed  -               back off¹      -               -          back off¹
+//	expired         empty³⁴|back off¹  empty³      empty³⁵         back off⁶  back off⁶
+//	reset           back off⁷       back off⁷      back off⁷       back off⁷  back off⁷
+//	decodingFailed  -               back off¹      -               -          back off¹⁸
 //	unsupported     empty, paging   empty, paging  -               -          -
 //
 // ¹ and continue from empty; ² and continue from synced; ³ immediately on the first of consecutive
 // failures, after backing off on further ones; ⁴ with a consistent list, if the last one was not;
-// ⁵ with a list in one page; ⁶ immediately after the first of consecutive fruitless lists, after
-// backing off on further ones; ⁷ a proven watch, without a failure. While backing off, only
-// backOffElapsed is valid. Any other signal panics.
+// ⁵ with a list in one page; ⁶ and continue from empty: until an interval has passed since the last
+// list if that was the first of consecutive fruitless ones, for longer with each further one; ⁷ and
+// continue from empty, when a short interval has passed since the last list, without a failure; ⁸ after
+// a fruitless list. While backing off, only backOffElapsed is valid. Any other signal panics.
 func (m machine) step(in input) (machine, action) {
+	if in.signal == reset && m.state != backingOff {
+		m.failures, m.fruitless = 0, 0
+		return m.listAfter(minResetInterval)
+	}
 	switch m.state {
 	case backingOff:
 		if in.signal == backOffElapsed {
@@ -228,10 +238,6 @@ func (m machine) step(in input) (machine, action) {
 		case failed:
 			return m.backOff(synced)
 		case expired:
-			if in.proven {
-				m.state, m.resume, m.failures, m.fruitless = backingOff, empty, 0, 0
-				return m, wait
-			}
 			return m.relist()
 		case decodingFailed:
 			m.fruitless++
@@ -243,7 +249,7 @@ func (m machine) step(in input) (machine, action) {
 
 // enter enters the state empty or synced and returns the first action from there.
 func (m machine) enter(s state) (machine, action) {
-	m.state, m.next = s, ""
+	m.state, m.next, m.interval = s, "", 0
 	return m, m.begin()
 }
 
@@ -300,13 +306,19 @@ func (m machine) restart() (machine, action) {
 	return m.enter(empty)
 }
 
-// relist begins a new list after one that no watch has continued, after backing off if that was not
-// the first one.
+// relist backs off before a new list, as a watch has not continued the last one. The delay grows as
+// long as none does, or a server without a history would be listed all the time.
 func (m machine) relist() (machine, action) {
 	if m.fruitless++; m.fruitless > 1 {
 		return m.backOff(empty)
 	}
-	return m.enter(empty)
+	return m.listAfter(minRelistInterval)
+}
+
+// listAfter backs off until an interval has passed since the last list.
+func (m machine) listAfter(interval time.Duration) (machine, action) {
+	m.state, m.resume, m.interval = backingOff, empty, interval
+	return m, wait
 }
 
 // consecutive returns the number of failures in a row, by which the next attempt is delayed.

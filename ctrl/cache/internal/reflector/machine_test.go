@@ -2,9 +2,11 @@ package reflector
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,10 @@ func TestStep(t *testing.T) {
 		m.state, m.resume, m.failures = backingOff, resume, failures
 		return m
 	}
+	spaced := func(m machine, interval time.Duration) machine {
+		m.state, m.resume, m.interval = backingOff, empty, interval
+		return m
+	}
 	var zero machine
 
 	tests := []struct {
@@ -44,6 +50,7 @@ func TestStep(t *testing.T) {
 		{consistent(paging(zero)), input{signal: expired}, backing(consistent(paging(zero)), empty, 1), wait},
 		{in(zero, empty), input{signal: failed}, backing(zero, empty, 1), wait},
 		{in(zero, empty), input{signal: expired}, backing(zero, empty, 1), wait},
+		{failures(in(zero, empty), 2), input{signal: reset}, spaced(zero, minResetInterval), wait},
 		{in(zero, empty), input{signal: unsupported}, paging(zero), list},
 
 		{in(zero, streaming), input{signal: received, version: "1"}, in(zero, streaming), read},
@@ -54,6 +61,7 @@ func TestStep(t *testing.T) {
 		{in(zero, streaming), input{signal: failed}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: expired}, failures(zero, 1), stream},
 		{failures(in(zero, streaming), 1), input{signal: expired}, backing(zero, empty, 2), wait},
+		{failures(in(zero, streaming), 1), input{signal: reset}, spaced(zero, minResetInterval), wait},
 		{in(zero, streaming), input{signal: decodingFailed}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: unsupported}, paging(zero), list},
 
@@ -62,12 +70,14 @@ func TestStep(t *testing.T) {
 		{next(failures(paging(in(v1, listing)), 3), "p"), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
 		{next(paging(in(v1, listing)), "p"), input{signal: failed}, next(backing(paging(v1), empty, 1), "p"), wait},
 		{next(paging(in(v1, listing)), "p"), input{signal: expired}, failures(unpaged(paging(in(v1, empty))), 1), list},
+		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: reset}, next(spaced(paging(v1), minResetInterval), "p"), wait},
 		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: expired}, next(backing(unpaged(paging(v1)), empty, 2), "p"), wait},
 
 		{in(v1, synced), input{signal: opened}, in(v1, watching), read},
 		{failures(in(v1, synced), 3), input{signal: opened}, failures(in(v1, watching), 3), read},
 		{in(v1, synced), input{signal: failed}, backing(v1, synced, 1), wait},
-		{in(v1, synced), input{signal: expired}, fruitless(in(v1, empty), 1), stream},
+		{in(v1, synced), input{signal: expired}, fruitless(spaced(v1, minRelistInterval), 1), wait},
+		{failures(fruitless(in(v1, synced), 1), 1), input{signal: reset}, spaced(v1, minResetInterval), wait},
 		{fruitless(in(v1, synced), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
 
 		{in(v1, watching), input{signal: received, version: "2"}, in(v2, watching), read},
@@ -78,15 +88,15 @@ func TestStep(t *testing.T) {
 		{in(v1, watching), input{signal: failed}, backing(v1, synced, 1), wait},
 		{failures(in(v1, watching), 4), input{signal: failed, stable: true}, backing(v1, synced, 1), wait},
 		{fruitless(in(v1, watching), 4), input{signal: received, version: "2"}, in(v2, watching), read},
-		{in(v1, watching), input{signal: expired}, fruitless(in(v1, empty), 1), stream},
-		{failures(in(v1, watching), 1), input{signal: expired}, failures(fruitless(in(v1, empty), 1), 1), stream},
+		{in(v1, watching), input{signal: expired}, fruitless(spaced(v1, minRelistInterval), 1), wait},
+		{failures(in(v1, watching), 1), input{signal: expired}, failures(fruitless(spaced(v1, minRelistInterval), 1), 1), wait},
 		{fruitless(in(v1, watching), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
-		{fruitless(in(v1, watching), 1), input{signal: expired, stable: true}, fruitless(in(v1, empty), 1), stream},
-		{fruitless(failures(in(v1, watching), 3), 1), input{signal: expired, proven: true}, backing(v1, empty, 0), wait},
+		{fruitless(in(v1, watching), 1), input{signal: expired, stable: true}, fruitless(spaced(v1, minRelistInterval), 1), wait},
+		{fruitless(failures(in(v1, watching), 3), 1), input{signal: reset}, spaced(v1, minResetInterval), wait},
 		{in(v1, watching), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 1), wait},
 		{fruitless(in(v1, watching), 4), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 5), wait},
 
-		{backing(v1, empty, 0), input{signal: backOffElapsed}, in(v1, empty), stream},
+		{fruitless(spaced(v1, minRelistInterval), 1), input{signal: backOffElapsed}, fruitless(in(v1, empty), 1), stream},
 		{backing(zero, empty, 1), input{signal: backOffElapsed}, failures(zero, 1), stream},
 		{paging(backing(zero, empty, 1)), input{signal: backOffElapsed}, paging(failures(zero, 1)), list},
 		{next(backing(paging(v1), empty, 1), "p"), input{signal: backOffElapsed}, failures(paging(in(v1, empty)), 1), list},
@@ -103,6 +113,55 @@ func TestStep(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a server answers, and whenever, it is listed less and less often until there is progress: a watch
+// that delivers something or lasts, or a reset.
+func TestListsAreBounded(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		m := machine{paging: r.IntN(2) == 0}
+		next := m.begin()
+		// The time since the last list, the lists without progress, and whether there was a reset since.
+		since, fruitless, wasReset := time.Duration(0), 0, true
+		for range 1000 {
+			var in input
+			switch next {
+			case list:
+				in = input{signal: choose(r, pageReceived, pageReceived, failed, expired, reset), version: "1"}
+			case stream, watch:
+				in.signal = choose(r, opened, opened, failed, expired, reset)
+			case read:
+				in.signal = choose(r, received, ended, failed, expired, expired, reset, decodingFailed)
+				in.stable = r.IntN(20) == 0
+				if m.state == streaming && r.IntN(2) == 0 {
+					in = input{signal: listCompleted, version: "1"}
+				}
+			case wait:
+				in.signal = backOffElapsed
+				if m.interval > 0 {
+					since = max(since, m.interval)
+				} else {
+					since += backOffDelay(m.consecutive())
+				}
+			}
+			if in.signal == reset {
+				fruitless, wasReset = 0, true
+			} else if m.state == watching && (in.signal == received || in.stable) {
+				fruitless = 0
+			}
+			m, next = m.step(in)
+			if in.signal != pageReceived && in.signal != listCompleted {
+				continue
+			}
+			if least := backOffDelay(max(fruitless, 1)); since < least && !wasReset {
+				t.Fatalf("seed %d: a list %s after the last one, want %s after %d without progress: %+v", seed, since, least, fruitless, m)
+			}
+			since, fruitless, wasReset = 0, fruitless+1, false
+		}
+	}
+}
+
+func choose(r *rand.Rand, signals ...signal) signal { return signals[r.IntN(len(signals))] }
 
 // The options of a list are those that let a server without streaming lists use its watch cache.
 func TestListOptions(t *testing.T) {
@@ -146,6 +205,7 @@ func TestClassify(t *testing.T) {
 		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, expired},
 		//lint:ignore SA1019 servers still return it
 		{"gone", apierrors.NewGone("old"), machine{state: watching}, expired},
+		{"reset", status(http.StatusGone, metav1.StatusReasonExpired, causeReset), machine{state: watching}, reset},
 		{"resource version too large", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
 		{"resource version too large, old server", apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1), machine{state: empty, paging: true}, expired},
 		{"no watch list", invalid, machine{state: empty}, unsupported},

@@ -102,12 +102,9 @@ const (
 	initialEventsTimeout = 15 * time.Second
 	// minBackOff is the delay after the first failure. It doubles with each, up to maxBackOff.
 	minBackOff, maxBackOff = 200 * time.Millisecond, 30 * time.Second
-	// provenAfter is how long a watch must have been open to prove the list before it. A server that
-	// does not have the version of its own list reports that at once.
-	provenAfter = 100 * time.Millisecond
 	// minRelistInterval is the minimum time between the end of a list and the next one, if the watch
-	// between them is proven.
-	minRelistInterval = 10 * time.Millisecond
+	// between them has expired, and minResetInterval if that is because the server was reset.
+	minRelistInterval, minResetInterval = time.Second, 10 * time.Millisecond
 )
 
 // Run lists and watches until ctx is done.
@@ -201,7 +198,6 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	}
 	r.watch = w
 	if opts.SendInitialEvents != nil {
-		w.streamed = true
 		r.Sink.Begin()
 	}
 	return input{signal: opened}
@@ -227,7 +223,6 @@ func (r *Reflector) read() input {
 		in = r.failure(err)
 	}
 	in.stable = r.watch.age >= StableAfter
-	in.proven = r.watch.streamed || r.watch.age >= provenAfter
 	return in
 }
 
@@ -272,12 +267,10 @@ func (r *Reflector) failure(err error) input {
 // backOff waits before the next attempt. After a failure it reports the error, and the delay grows
 // exponentially, with jitter.
 func (r *Reflector) backOff(ctx context.Context) input {
-	var delay time.Duration
-	if n := r.machine.consecutive(); n == 0 {
-		delay = time.Until(r.completed.Add(minRelistInterval))
-	} else {
+	delay := time.Until(r.completed.Add(r.machine.interval))
+	if r.machine.interval == 0 {
 		r.OnError(ctx, r.err)
-		delay = min(minBackOff<<min(n-1, 8), maxBackOff)
+		delay = backOffDelay(r.machine.consecutive())
 		delay = delay/2 + rand.N(delay)
 		if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
 			delay = max(delay, time.Duration(seconds)*time.Second)
@@ -290,6 +283,11 @@ func (r *Reflector) backOff(ctx context.Context) input {
 	case <-timer.C:
 	}
 	return input{signal: backOffElapsed}
+}
+
+// backOffDelay returns the delay after a number of consecutive failures, without the jitter.
+func backOffDelay(failures int) time.Duration {
+	return min(minBackOff<<min(failures-1, 8), maxBackOff)
 }
 
 // requestPage returns the prefetched request for a page, or else a new one.

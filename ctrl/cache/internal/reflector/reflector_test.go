@@ -256,12 +256,12 @@ func TestFaults(t *testing.T) {
 			s.listErr = []error{nil, tooLarge}
 			s.watchErr = []error{nil, expired}
 		}, nil,
-			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "list from  limit 500", "watch 11"}},
+			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "list from  limit 500", "watch 12"}},
 		{"the history expires, without watch lists", func(s *server) {
 			s.NoWatchList, s.PageSize = true, 0
 			s.watchErr = []error{nil, expired}
 		}, nil,
-			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "watch 11"}},
+			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "watch 12"}},
 		{"a watch list never ends", func(s *server) { s.NoInitialEventsEnd = true }, nil,
 			1, []string{"stream ", "list from 0 limit 500", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
 		{"the watch is refused", func(s *server) { s.NoWatchList = true; s.watchErr = []error{nil, refused, refused} }, nil,
@@ -420,32 +420,82 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// A server on which every watch expires at once is not listed in a tight loop.
+// A server that discards its history all the time is not listed all the time.
 func TestBackOffOfExpiredWatches(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// open is how long each watch is open before it expires.
+		open time.Duration
+		// event is set if each watch delivers an event before.
+		event bool
+		lists int32
+	}{
+		{"at once", 0, false, 300},
+		{"soon", 200 * time.Millisecond, false, 300},
+		{"after an event", 0, true, 3601},
+	} {
+		for _, bookmarks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, watch lists: %v", test.name, bookmarks), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer()
+					k, _ := start(t, s, bookmarks)
+					lists := int32(0)
+					for begun := time.Now(); time.Since(begun) < time.Hour; advance(100 * time.Millisecond) {
+						if n := k.completed.Load(); n > lists {
+							lists = n
+							advance(test.open)
+							if test.event {
+								s.put("object", true)
+								synctest.Wait()
+							}
+							s.SendError(apierrors.NewResourceExpired("discarded"))
+							s.Break(io.EOF)
+						}
+					}
+					if lists > test.lists || lists < 100 {
+						t.Errorf("%d lists in an hour", lists)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A server on which no watch can be opened is not listed all the time.
+func TestBackOffOfRefusedWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for range 1000 {
-			s.watchErr = append(s.watchErr, nil, apierrors.NewResourceExpired(""))
+			s.watchErr = append(s.watchErr, apierrors.NewResourceExpired(""))
 		}
-		s.NoWatchList = true
 		k, _ := start(t, s, false)
 		advance(time.Hour)
-		if k.completed.Load() > 300 {
-			t.Errorf("%d lists in an hour", k.completed.Load())
+		if lists := k.completed.Load(); lists > 300 || lists < 100 {
+			t.Errorf("%d lists in an hour", lists)
 		}
 	})
 }
 
-// A server that discards its history again and again, while nothing changes, is listed again within
-// milliseconds each time.
+// resetError is the error of a watch after a reset.
+func resetError() *apierrors.StatusError {
+	err := apierrors.NewResourceExpired("discarded")
+	err.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: causeReset}}}
+	return err
+}
+
+// A server that is reset again and again, while nothing changes, is listed within milliseconds each
+// time. So is one that discards its history once in a while.
 func TestQuietKindsExpire(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		bookmarks bool
 		between   time.Duration
+		err       *apierrors.StatusError
 	}{
-		{"with watch lists", true, 0},
-		{"without watch lists", false, 200 * time.Millisecond},
+		{"reset, with watch lists", true, 0, resetError()},
+		{"reset, without watch lists", false, 0, resetError()},
+		{"with watch lists", true, StableAfter, apierrors.NewResourceExpired("discarded")},
+		{"without watch lists", false, StableAfter, apierrors.NewResourceExpired("discarded")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -461,7 +511,7 @@ func TestQuietKindsExpire(t *testing.T) {
 						s.set(func() { *requests = []error{errors.New("connection refused")} })
 					}
 					time.Sleep(test.between)
-					s.SendError(apierrors.NewResourceExpired("discarded"))
+					s.SendError(test.err)
 					s.Break(io.EOF)
 					begun := time.Now()
 					for int(k.completed.Load()) < n+2 && time.Since(begun) < time.Minute {
@@ -479,13 +529,13 @@ func TestQuietKindsExpire(t *testing.T) {
 	}
 }
 
-// A server that streams a list and discards its history at once is not listed in a tight loop.
-func TestIntervalOfWatchLists(t *testing.T) {
+// A server that is reset all the time is not listed in a tight loop.
+func TestIntervalOfResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		k, _ := start(t, s, true)
 		for begun := time.Now(); time.Since(begun) < time.Second; advance(time.Millisecond) {
-			s.SendError(apierrors.NewResourceExpired("discarded"))
+			s.SendError(resetError())
 			s.Break(io.EOF)
 		}
 		if lists := k.completed.Load(); lists > 102 {
@@ -571,6 +621,8 @@ func TestRandomFaults(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 				case 7:
 					synctest.Wait()
+				case 8:
+					s.SendError(resetError())
 				default:
 					s.put(fmt.Sprint("object-", r.IntN(20)), r.IntN(3) > 0)
 				}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 )
 
 // openWatch is an open watch, with the context that ends it.
@@ -20,19 +21,23 @@ type openWatch struct {
 	events []apiwatch.Event
 	// age is how long the watch had been open when events were read last.
 	age time.Duration
-	// streamed is set if the watch has delivered its own list.
-	streamed bool
 }
 
 // The errors that are detected by the reflector itself.
 var (
 	// ErrWatchEnded is a watch that ended without an error, but before it was stable.
-	ErrWatchEnded = errors.New("very short watch: the watch ended unexpectedly soon")
+	ErrWatchEnded error = watchEnded{}
 	// ErrInitialEventsTimeout is a watch list that did not end its initial events.
 	ErrInitialEventsTimeout = errors.New("timed out waiting for the bookmark that ends the initial events")
 	// ErrNotAnObject is an event with something other than an object.
 	ErrNotAnObject = errors.New("unexpected type in a watch event: not an API object")
 )
+
+// watchEnded is client-go's error for it too.
+type watchEnded struct{}
+
+func (watchEnded) Error() string { return "very short watch: the watch ended unexpectedly soon" }
+func (watchEnded) Unwrap() error { return &toolscache.VeryShortWatchError{} }
 
 // newOpenWatch opens a watch that ends after timeout, even on a dead connection.
 func newOpenWatch(
@@ -77,10 +82,16 @@ func (w *openWatch) close() {
 	w.Close()
 }
 
+// causeReset is the cause of an error if a version has expired because Flyball's API server was reset, as
+// tests do.
+const causeReset metav1.CauseType = "ServerReset"
+
 // classify returns the signal of an error in the current state.
 func classify(err error, m machine) signal {
 	opening := m.state == empty && !m.paging
 	switch {
+	case apierrors.HasStatusCause(err, causeReset):
+		return reset
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), isTooLarge(err):
 		return expired
 	case isDecodingError(err) && (m.state == streaming || m.state == watching):

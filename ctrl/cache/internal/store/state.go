@@ -84,7 +84,7 @@ func (s *Store) publish(key *Key, st *state) {
 	st.uid = types.UID(uid)
 	st.decoded.Store(nil)
 	if s.sharing == ShareAll {
-		st.decoded.Store(&decoded{object: (Object{key: key, state: st, kind: k, view: s.packer.View()}).Copy()})
+		st.decoded.Store(&decoded{object: (Object{key: key, state: st, kind: k, view: s.packer.View()}).unpacked()})
 	}
 }
 
@@ -143,10 +143,15 @@ func (o Object) Key() Key { return *o.key }
 
 // Copy returns a copy of the object, which the caller owns.
 func (o Object) Copy() client.Object {
-	decoded, o := o.resolve()
+	decoded, o := o.fastest()
 	if decoded != nil {
 		return decoded.DeepCopyObject().(client.Object)
 	}
+	return o.unpacked()
+}
+
+// unpacked returns the object from its packed value.
+func (o Object) unpacked() client.Object {
 	obj := reflect.New(o.kind.typ)
 	o.unpack(obj.Elem())
 	return obj.Interface().(client.Object)
@@ -161,7 +166,7 @@ func (o Object) unpack(into reflect.Value) {
 
 // CopyInto copies the object into a zero struct. It returns false if the object is of another type.
 func (o Object) CopyInto(into reflect.Value) bool {
-	decoded, o := o.resolve()
+	decoded, o := o.fastest()
 	if decoded != nil {
 		from := reflect.ValueOf(decoded.DeepCopyObject()).Elem()
 		if from.Type() != into.Type() {
@@ -192,7 +197,7 @@ func (o Object) Shared() client.Object {
 		_, packed := o.resolve()
 		return packed.Shared()
 	}
-	obj := o.Copy()
+	obj := o.unpacked()
 	if o.sharing != ShareNone && !o.state.decoded.CompareAndSwap(nil, &decoded{object: obj}) {
 		return o.Shared()
 	}
@@ -243,7 +248,21 @@ func (o Object) peek() client.Object {
 	if shared := o.shared(); shared != nil {
 		return shared
 	}
-	return o.Copy()
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return decoded
+	}
+	return o.unpacked()
+}
+
+// fastest returns what resolve returns, or the object as a shared Go value if it is packed and a copy of
+// such a value takes less time than unpacking.
+func (o Object) fastest() (client.Object, Object) {
+	decoded, o := o.resolve()
+	if decoded == nil && o.sharing != ShareNone && o.state.value.Slow() {
+		return o.Shared(), o
+	}
+	return decoded, o
 }
 
 // version returns the resource version.

@@ -680,6 +680,7 @@ func TestListEqualsClientGo(t *testing.T) {
 				"a number more":     `"items":[],"n":1}`,
 				"more":              `"items":[{"kind":"X","apiVersion":"y/v1","metadata":{"name":"a"},"more":[1,2.5]}],"more":{"a":{}}}`,
 				"twice":             `"items":[{}],"items":[]}`,
+				"other items":       `"items":[{"metadata":{"name":"a"}}],"items":[{}]}`,
 				"a bad item":        `"items":[{"metadata":{"name":"a"}},{"metadata":7}]}`,
 				"an item of a kind": `"items":[7]}`,
 				"no end":            `"items":[]`,
