@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,49 +92,65 @@ func shorten(note string) string {
 type eventsEvent struct {
 	provider *Provider
 	event    *eventsv1.Event
-	step     step
+	counted  bool
 }
 
-// step is how an event is written.
-type step int
-
-const (
-	undecided step = iota
-	create
-	patch
-	skip
-)
-
+// deliver creates the first event of a series, with retries. The count of the others is written by
+// writeCount.
 func (e *eventsEvent) deliver(ctx context.Context) error {
 	p := e.provider
-	if e.step == undecided {
+	if !e.counted {
 		p.log.V(1).Info(e.event.Note, "type", e.event.Type,
 			"object", e.event.Regarding, "reason", e.event.Reason, "action", e.event.Action)
-		e.event, e.step = p.series.add(e.event)
+		if e.counted = true; !p.series.add(e.event) {
+			p.writeCount(ctx)
+			return nil
+		}
 	}
-	if e.step == skip {
-		return nil
-	}
-	return p.outcome(e.write(ctx), &e.event.Regarding, e.event.Reason)
+	return p.outcome(p.create(ctx, e.event), &e.event.Regarding, e.event.Reason)
 }
 
-func (e *eventsEvent) write(ctx context.Context) error {
-	events := e.provider.events.Events(e.event.Namespace)
-	if e.step == patch {
-		data, err := json.Marshal(map[string]any{"series": e.event.Series})
-		if err != nil {
-			return err
-		}
-		_, err = events.Patch(ctx, e.event.Name, types.MergePatchType, data, metav1.PatchOptions{})
-		if !apierrors.IsNotFound(err) {
-			return err
-		}
-		// Events expire on the server.
+// writeCount writes the count of the first series that is due, and reports whether there was one. If the
+// write fails it is retried later, however often, and meanwhile events are delivered.
+func (p *Provider) writeCount(ctx context.Context) bool {
+	event, ok := p.series.next(time.Now())
+	if !ok {
+		return false
 	}
-	_, err := events.Create(ctx, e.event, metav1.CreateOptions{})
+	err := p.outcome(p.patch(ctx, event), &event.Regarding, event.Reason)
+	if err != nil {
+		p.log.V(1).Info("Could not write the count of an event; retrying", "reason", event.Reason, "error", err)
+	}
+	p.series.written(time.Now(), err != nil)
+	return true
+}
+
+// countDropped logs that the count of a series is not written.
+func (p *Provider) countDropped(event *eventsv1.Event) {
+	p.log.Info("Dropping the count of an event: too many counts wait to be written",
+		"reason", event.Reason, "kind", event.Regarding.Kind, "namespace", event.Regarding.Namespace, "name", event.Regarding.Name)
+}
+
+// patch writes the series of an event.
+func (p *Provider) patch(ctx context.Context, event *eventsv1.Event) error {
+	data, err := json.Marshal(map[string]any{"series": event.Series})
+	if err != nil {
+		return err
+	}
+	_, err = p.events.Events(event.Namespace).Patch(ctx, event.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) { // Events expire on the server.
+		return p.create(ctx, event)
+	}
+	return err
+}
+
+// create creates an event, by another name if its own is taken.
+func (p *Provider) create(ctx context.Context, event *eventsv1.Event) error {
+	events := p.events.Events(event.Namespace)
+	_, err := events.Create(ctx, event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		e.event.Name = nameFor(&e.event.Regarding)
-		_, err = events.Create(ctx, e.event, metav1.CreateOptions{})
+		event.Name = nameFor(&event.Regarding)
+		_, err = events.Create(ctx, event, metav1.CreateOptions{})
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
-	return &Provider{
+	p := &Provider{
 		scheme:      o.Scheme,
 		log:         o.Logger,
 		broadcaster: o.Broadcaster,
@@ -86,12 +86,13 @@ func New(o Options) (*Provider, error) {
 		events:      events,
 		queue:       make(chan delivery, queueLength),
 		correlator:  record.NewEventCorrelator(clock.RealClock{}),
-		series:      newSeries(),
-	}, nil
+	}
+	p.series = newSeries(p.countDropped)
+	return p, nil
 }
 
-// Run writes events until ctx is done, and then the queued events, for flushTime at most. It must
-// not be called more than once.
+// Run writes events until ctx is done, and then the queued events and the counts of series, for flushTime
+// at most. It must not be called more than once.
 func (p *Provider) Run(ctx context.Context) {
 	if p.broadcaster != nil {
 		defer p.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.core.Events("")}).Stop()
@@ -106,9 +107,8 @@ func (p *Provider) Run(ctx context.Context) {
 		case d := <-p.queue:
 			p.deliver(ctx, writing, d)
 		case now := <-p.series.fires():
-			for _, event := range p.series.sweep(now) {
-				p.deliver(ctx, writing, &eventsEvent{provider: p, event: event, step: patch})
-			}
+			p.series.sweep(now)
+			p.writeCount(writing) // one of many, so that the queue does not wait for all
 		case <-ctx.Done():
 		}
 	}
@@ -117,6 +117,11 @@ func (p *Provider) Run(ctx context.Context) {
 	p.mu.Unlock()
 	for writing.Err() == nil && len(p.queue) > 0 {
 		p.deliver(ctx, writing, <-p.queue)
+	}
+	p.series.sweepAll()
+	for left := len(p.series.due); left > 0 && writing.Err() == nil; left-- {
+		p.series.retry = time.Time{} // each count is tried once, at once
+		p.writeCount(writing)
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +168,28 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestAnnotationsOfTheCaller: annotations may be changed after an event was recorded.
+func TestAnnotationsOfTheCaller(t *testing.T) {
+	for name, record := range map[string]func(*Provider, map[string]string){
+		"core": func(p *Provider, annotations map[string]string) {
+			p.GetEventRecorderFor("me").AnnotatedEventf(pod, annotations, "Normal", "Created", "made")
+		},
+		"events": func(p *Provider, annotations map[string]string) {
+			p.GetEventRecorder("me").AnnotatedEventf(pod, nil, annotations, "Normal", "Created", "Create", "made")
+		},
+	} {
+		run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+			annotations := map[string]string{"k": "v"}
+			record(p, annotations)
+			annotations["k"] = "changed"
+			synctest.Wait()
+			if got := requests(s); len(got) != 1 || !strings.Contains(got[0], `"annotations":{"k":"v"}`) {
+				t.Errorf("%s: got %q", name, got)
+			}
+		})
+	}
+}
+
 // Events that differ in their notes are a series: it is written when it begins, while it goes on and
 // when it ends. It holds back no event that is another one.
 func TestSeries(t *testing.T) {
@@ -229,20 +253,209 @@ func TestLongName(t *testing.T) {
 	})
 }
 
-// However many series there are, the memory is bounded.
+// The count of a series arrives, however long the server does not take it, and events are written as soon
+// as it takes these.
+func TestCountOutlastsServer(t *testing.T) {
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+		var available atomic.Bool
+		s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && !available.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return nil, nil
+		}
+		r := p.GetEventRecorder("me")
+		for range 2 {
+			r.Eventf(pod, nil, "Normal", "Twice", "Try", "")
+		}
+		for range 7 {
+			r.Eventf(pod, nil, "Normal", "Again", "Try", "")
+		}
+		time.Sleep(seriesEnd + time.Hour)
+		r.Eventf(pod, nil, "Normal", "Other", "Try", "")
+		synctest.Wait()
+		if n := len(s.Objects("events")); n != 3 {
+			t.Errorf("%d events", n)
+		}
+		if n := len(requests(s)); n > 3+100 {
+			t.Errorf("%d requests in an hour", n)
+		}
+		available.Store(true)
+		time.Sleep(maxRetry)
+		synctest.Wait()
+		counts := map[string]int32{}
+		for _, obj := range s.Objects("events") {
+			if e := obj.(*eventsv1.Event); e.Series != nil {
+				counts[e.Reason] = e.Series.Count
+			}
+		}
+		if want := map[string]int32{"Twice": 2, "Again": 7}; !maps.Equal(counts, want) {
+			t.Errorf("counts %v, want %v", counts, want)
+		}
+	})
+	if len(log) != 0 {
+		t.Errorf("logged %q", log)
+	}
+}
+
+// A count that the server refuses does not hold back the others, neither while the recorder runs nor when it stops.
+func TestRefusedCounts(t *testing.T) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()) {
+		s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.Contains(r.Path, "/refused/") {
+				return nil, errors.New("failed calling webhook")
+			}
+			return nil, nil
+		}
+		r := p.GetEventRecorder("me")
+		refused := pod.DeepCopy()
+		refused.Namespace = "refused"
+		count := func(about *corev1.Pod, n int) {
+			for range n {
+				r.Eventf(about, nil, "Normal", "Again", "Try", "")
+			}
+		}
+		check := func(when string, want ...int32) {
+			t.Helper()
+			var counts []int32
+			for _, obj := range s.Objects("events") {
+				if e := obj.(*eventsv1.Event); e.Namespace != "refused" && e.Series != nil {
+					counts = append(counts, e.Series.Count)
+				}
+			}
+			if slices.Sort(counts); !slices.Equal(counts, want) {
+				t.Errorf("%s: the counts are %v, want %v", when, counts, want)
+			}
+		}
+		count(refused, 3)
+		count(pod, 3)
+		time.Sleep(2 * seriesEnd)
+		synctest.Wait()
+		check("running", 3)
+		count(refused, 4)
+		count(pod, 5)
+		synctest.Wait()
+		stop()
+		check("stopped", 3, 5)
+	})
+}
+
+// Thousands of series that end at once do not hold back events, of which none is dropped.
+func TestManyCounts(t *testing.T) {
+	var took atomic.Int64
+	slow := func(o *Options) {
+		server := o.HTTPClient.Transport
+		o.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Duration(took.Load()))
+			return server.RoundTrip(r)
+		})}
+	}
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+		const ending, added = 2 * queueLength, 3 * queueLength / 2
+		r := p.GetEventRecorder("me")
+		for n := range ending {
+			for range 3 {
+				r.Eventf(pod, nil, "Normal", fmt.Sprint("R", n), "Try", "")
+			}
+			if n%200 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		took.Store(int64(50 * time.Millisecond))
+		time.Sleep(seriesEnd)
+		s.Requests()
+		for n := range added {
+			r.Eventf(pod, nil, "Normal", fmt.Sprint("New", n), "Try", "")
+			time.Sleep(80 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Minute)
+		patched, created := 0, 0
+		for _, request := range s.Requests() {
+			switch request.Method {
+			case http.MethodPatch:
+				patched++
+			case http.MethodPost:
+				created++
+			}
+		}
+		if patched != ending || created != added {
+			t.Errorf("%d counts and %d events were written", patched, created)
+		}
+	}, slow)
+	if len(log) != 0 {
+		t.Errorf("logged %q", log[0])
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The counts of series are written when the recorder stops.
+func TestStopWritesCounts(t *testing.T) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()) {
+		for range 3 {
+			p.GetEventRecorder("me").Eventf(pod, nil, "Normal", "Again", "Try", "")
+		}
+		synctest.Wait()
+		stop()
+		if e := s.Objects("events")[0].(*eventsv1.Event); e.Series == nil || e.Series.Count != 3 {
+			t.Errorf("got %+v", e.Series)
+		}
+	})
+}
+
+// However many series there are, the memory is bounded, and thousands of counts wait before one is lost.
 func TestManySeries(t *testing.T) {
-	s := newSeries()
+	dropped := 0
+	s := newSeries(func(*eventsv1.Event) { dropped++ })
+	now := time.Now()
 	for n := range maxSeries + 100 {
-		event := &eventsv1.Event{Reason: fmt.Sprint(n), EventTime: metav1.NowMicro()}
-		if _, do := s.add(event); do != create {
-			t.Fatalf("event %d: step %d", n, do)
+		if addThree(t, s, fmt.Sprint(n), now); n < maxSeries && dropped > 0 {
+			t.Fatalf("a count is lost after %d series", n)
 		}
 	}
-	if len(s.running) != maxSeries {
-		t.Errorf("%d series", len(s.running))
+	if len(s.running) != maxSeries || len(s.due) != maxSeries || dropped < 100 {
+		t.Errorf("%d series are running, %d are due, %d were dropped", len(s.running), len(s.due), dropped)
 	}
-	if s.sweep(time.Now().Add(seriesEnd)); len(s.running) != 0 || s.fires() != nil {
-		t.Errorf("%d series after their end", len(s.running))
+	now = now.Add(seriesEnd)
+	s.sweep(now)
+	if len(s.running) != 0 || len(s.due) != maxSeries {
+		t.Errorf("%d series are running after their end, %d are due", len(s.running), len(s.due))
+	}
+	for range maxSeries {
+		if event, ok := s.next(now); !ok || event.Series.Count != 3 {
+			t.Fatalf("%+v is due, %v", event, ok)
+		}
+		s.written(now, false)
+	}
+	if s.fires() != nil {
+		t.Error("the timer is set")
+	}
+}
+
+// An event that comes when a series is over, and not swept yet, begins another one, and both are written.
+func TestSeriesAfterSeries(t *testing.T) {
+	s := newSeries(nil)
+	now := time.Now()
+	addThree(t, s, "R", now)
+	addThree(t, s, "R", now.Add(seriesEnd))
+	for n := range 2 {
+		if event, ok := s.next(now); !ok || event.Series.Count != 3 {
+			t.Fatalf("series %d: %+v is due, %v", n, event, ok)
+		}
+		s.written(now, false)
+	}
+}
+
+// addThree adds three events of a series.
+func addThree(t *testing.T, s *series, reason string, now time.Time) {
+	t.Helper()
+	for i := range 3 {
+		if first := s.add(&eventsv1.Event{Reason: reason, EventTime: metav1.NewMicroTime(now)}); first != (i == 0) {
+			t.Fatalf("event %d: %v", i, first)
+		}
 	}
 }
 

@@ -9,14 +9,18 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// text returns operations as sorted lines.
-func text(ops []jsonpatch.Operation) string {
+// lines returns operations in their order, a line each.
+func lines(ops []jsonpatch.Operation) []string {
 	var lines []string
 	for _, op := range ops {
 		lines = append(lines, op.Json())
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
+	return lines
+}
+
+// sorted returns operations as sorted lines: the library's are in random order.
+func sorted(ops []jsonpatch.Operation) string {
+	return strings.Join(slices.Sorted(slices.Values(lines(ops))), "\n")
 }
 
 func TestCreatePatch(t *testing.T) {
@@ -29,14 +33,14 @@ func TestCreatePatch(t *testing.T) {
 		{`{}`, `{"a":[9007199254740993,0.5,1e2]}`, `{"op":"add","path":"/a","value":[9007199254740993,0.5,100]}`},
 		{`{"a":1}`, `{"a":1.0}`, ``},
 		{`{"a/b":{"~":1}}`, `{"a/b":{"~":2}}`, `{"op":"replace","path":"/a~1b/~0","value":2}`},
-		{`{"a":["x","y","z"]}`, `{"a":["x"]}`, "{\"op\":\"remove\",\"path\":\"/a/1\"}\n{\"op\":\"remove\",\"path\":\"/a/2\"}"},
+		{`{"a":["x","y","z"]}`, `{"a":["x"]}`, "{\"op\":\"remove\",\"path\":\"/a/2\"}\n{\"op\":\"remove\",\"path\":\"/a/1\"}"},
 		{`{"a":"\u0041"}`, `{"a":"A"}`, ``},
 		{`{"a":null}`, `{"a":1}`, `{"op":"replace","path":"/a","value":1}`},
 		{`{"a":1}`, `{"a":null}`, `{"op":"replace","path":"/a","value":null}`},
 	} {
 		got, err := createPatch([]byte(c.from), []byte(c.to))
-		if err != nil || text(got) != c.want {
-			t.Errorf("from %s to %s: got %s, %v, want %s", c.from, c.to, text(got), err, c.want)
+		if text := strings.Join(lines(got), "\n"); err != nil || text != c.want {
+			t.Errorf("from %s to %s: got %s, %v, want %s", c.from, c.to, text, err, c.want)
 		}
 	}
 }
@@ -70,8 +74,8 @@ func FuzzCreatePatch(f *testing.F) {
 		if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 			t.Fatalf("the error is %v, want %v", err, wantErr)
 		}
-		if text(got) != text(want) {
-			t.Fatalf("got\n%s\nwant\n%s", text(got), text(want))
+		if sorted(got) != sorted(want) {
+			t.Fatalf("got\n%s\nwant\n%s", sorted(got), sorted(want))
 		}
 	})
 }
