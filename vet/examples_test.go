@@ -81,6 +81,7 @@ var mistakes = []mistake{
 	{"stalestatus", []string{"verbs=get;list;watch\n", "verbs=get;list;watch;update\n",
 		"	if err := r.Status().Update(ctx, app); err != nil {\n",
 		"	if err := r.Update(ctx, app); err != nil {\n		return err\n	}\n	if err := r.Status().Update(ctx, app); err != nil {\n"}},
+	{"latesnapshot", []string{"	return ctrl.Result{}, r.updateStatus", "	app.Status.ReadyReplicas = deployment.Status.ReadyReplicas\n	return ctrl.Result{}, r.updateStatus"}},
 	{"finalizerorder", []string{"	client.Client\n", "	client.Client\n	Cloud interface{ CreateBucket(context.Context, string) error }\n",
 		"	deployment, err := r.reconcileDeployment",
 		"	if err := r.Cloud.CreateBucket(ctx, app.Name); err != nil {\n		return ctrl.Result{}, err\n	}\n	controllerutil.AddFinalizer(app, \"example.com/x\")\n	deployment, err := r.reconcileDeployment",

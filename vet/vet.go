@@ -40,6 +40,7 @@ var defaults = []*analysis.Analyzer{
 	rules.FinalizerOrder,
 	rules.GenerateName,
 	rules.IgnoreNotFound,
+	rules.LateSnapshot,
 	rules.LeaderElection,
 	rules.ListScope,
 	rules.MemoryState,

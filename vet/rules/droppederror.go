@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,11 +49,14 @@ var DroppedError = rule("droppederror", "an error of a write to the API that is 
 // intent matches a comment that says that the error beside it is of no consequence.
 var intent = regexp.MustCompile(`(?i)best[ -]effort|\b(ignor|deliberate|intentional|on purpose|purposely|not fatal|non-?fatal|(does not|doesn.t) matter|no matter|tried again|retr(y|ied)|harmless)`)
 
-// isTestSupport reports whether a package of a module is in a folder for tests.
+// isTestSupport reports whether a package is in a folder for tests, below the folder of its module.
 func isTestSupport(a *analysis.Pass) bool {
-	path := a.Pkg.Path()
-	if a.Module != nil {
-		path = strings.TrimPrefix(path, a.Module.Path)
+	if len(a.Files) == 0 {
+		return false
+	}
+	path, folder := a.Pkg.Path(), filepath.Dir(a.Fset.Position(a.Files[0].FileStart).Filename)
+	if root := moduleRoot(folder); exists(filepath.Join(root, "go.mod")) {
+		path = filepath.ToSlash(strings.TrimPrefix(folder, root))
 	}
 	return slices.ContainsFunc(strings.Split(path, "/"), func(folder string) bool {
 		switch folder {

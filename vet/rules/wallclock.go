@@ -47,6 +47,7 @@ func (p *pass) asksClock(call *ast.CallExpr) bool {
 // decisions returns the comparisons in a body that decide by the present time.
 func (p *pass) decisions(body ast.Node) []ast.Node {
 	present, object := p.timeVariables(body)
+	paces := containsCall(body, p.waits)
 	var all []ast.Node
 	walk(body, func(n ast.Node, within []ast.Node) {
 		left, right := p.comparison(n)
@@ -57,11 +58,18 @@ func (p *pass) decisions(body ast.Node) []ast.Node {
 		// deadline of the process, unless an object's time has gone into it.
 		measured := p.mentions(n, present)
 		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.mentions(n, object)
-		if measured && ofObject || !measured && (p.readsClock(left) || p.readsClock(right)) {
+		// What waits, as a rate limiter does, asks for the time to know how long.
+		if measured && ofObject || !measured && (ofObject || !paces) && (p.readsClock(left) || p.readsClock(right)) {
 			all = append(all, n)
 		}
 	})
 	return all
+}
+
+// waits reports whether a call waits, or makes what is waited for.
+func (p *pass) waits(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && p.Info.Selections[selector] == nil && p.CallsFunction(call, "time", "Sleep", "After", "NewTimer")
 }
 
 // comparison returns the operands if a node compares by order.

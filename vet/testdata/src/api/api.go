@@ -27,6 +27,8 @@ type AppStatus struct {
 func (o *App) DeepCopyObject() runtime.Object { return o.DeepCopy() }
 func (o *App) DeepCopy() *App                 { c := *o; return &c }
 
+func (s *AppStatus) DeepCopy() *AppStatus { c := *s; return &c }
+
 type AppList struct {
 	metav1.TypeMeta
 	metav1.ListMeta

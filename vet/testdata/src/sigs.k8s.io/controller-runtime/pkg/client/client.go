@@ -77,6 +77,18 @@ type Limit int64
 
 func (Limit) list() {}
 
+type FieldOwner string
+
+func (FieldOwner) patch() {}
+
+type forceOwnership struct{}
+
+func (forceOwnership) patch() {}
+
+var ForceOwnership forceOwnership
+
+var Apply Patch
+
 func IgnoreNotFound(err error) error { return err }
 
 func IgnoreAlreadyExists(err error) error { return err }

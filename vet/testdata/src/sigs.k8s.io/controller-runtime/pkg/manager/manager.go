@@ -8,8 +8,12 @@ import (
 
 type Manager interface {
 	GetClient() client.Client
+	GetAPIReader() client.Reader
+	Add(Runnable) error
 	Start(context.Context) error
 }
+
+type Runnable interface{ Start(context.Context) error }
 
 type Config struct{}
 
