@@ -1,6 +1,12 @@
 package storage
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
+
+// ErrReset is an ErrCompacted of a [Resetter] that was reset since it was at the revision.
+var ErrReset = fmt.Errorf("%w: the store was reset", ErrCompacted)
 
 // Resetter is a [Store] that can return to an earlier state.
 type Resetter interface {
@@ -14,7 +20,7 @@ type Resetter interface {
 	// Reset returns to the state of the last Checkpoint. It takes time for the records of that state
 	// that were replaced or deleted since, and not for all others. These get new revisions, as if they
 	// were written again; the others keep theirs. The latest revision rises, and everything before it is
-	// compacted, so watchers get ErrCompacted.
+	// compacted, so watchers get ErrReset.
 	//
 	// Possible errors: ErrNoCheckpoint, ErrClosed.
 	Reset() error
@@ -24,7 +30,7 @@ type Resetter interface {
 type fenceKey struct{}
 
 // WithFence returns a context whose writes to a [Resetter] fail with ErrFenced, and whose watches with
-// ErrCompacted, when done is closed. Contexts that are derived from it, also by
+// ErrReset, when done is closed. Contexts that are derived from it, also by
 // [context.WithoutCancel], are the same in that.
 func WithFence(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, fenceKey{}, done)

@@ -33,7 +33,9 @@ type history struct {
 	// there, so a slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
-	bytes     int // the cost of the events in log
+	// reset is the revision that the last Reset has led to, zero if there was none.
+	reset uint64
+	bytes int // the cost of the events in log
 
 	// Records that were replaced up to the revision dropped have no cached values any more.
 	// cachedBytes is the cost of the events since then.

@@ -62,7 +62,7 @@ func (s *Store) Reset() error {
 	if len(c.replaced) == 0 {
 		s.revision++ // so that every watcher is behind
 	}
-	s.history.compacted, s.history.dropped = s.revision, s.revision
+	s.history.compacted, s.history.dropped, s.history.reset = s.revision, s.revision, s.revision
 	s.snapshots = nil
 	s.expiry.arm(s)
 	for _, t := range s.topics {
@@ -70,6 +70,14 @@ func (s *Store) Reset() error {
 	}
 	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
 	return nil
+}
+
+// compacted returns the error for a revision that is compacted. The lock is held.
+func (s *Store) compacted(revision uint64) error {
+	if revision < s.history.reset {
+		return storage.ErrReset
+	}
+	return storage.ErrCompacted
 }
 
 // fenced reports whether a write with that context must fail. The lock is held.

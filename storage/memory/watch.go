@@ -46,11 +46,11 @@ func (s *Store) Watch(ctx context.Context, path string, after uint64) (storage.W
 	case s.closed:
 		return nil, storage.ErrClosed
 	case s.fenced(ctx):
-		return nil, storage.ErrCompacted
+		return nil, storage.ErrReset
 	case after == 0:
 		after = s.revision
 	case after < s.history.compacted:
-		return nil, storage.ErrCompacted
+		return nil, s.compacted(after)
 	}
 	t := s.topics[path]
 	if t == nil {
@@ -89,7 +89,7 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	case w.idle:
 		return s.revision, true, nil
 	case w.next <= s.history.compacted:
-		return 0, true, storage.ErrCompacted
+		return 0, true, s.compacted(w.next - 1)
 	}
 	rest := s.history.after(w.next - 1)
 	for _, e := range rest[:min(maxScanned, len(rest))] {
