@@ -97,6 +97,9 @@ type Options struct {
 	// DeletionDelay is the time for which an object with a deletion timestamp is kept when it could be
 	// removed at once; see [store.Config]. It must be shorter than [RequestTimeout].
 	DeletionDelay time.Duration
+	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver, also those that the server
+	// serves with shorter code of its own. The responses are the same.
+	WithoutFastPath bool
 }
 
 // complete sets the defaults and validates what the server does not elsewhere.
@@ -139,6 +142,8 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 	gate      gate
 	onReset   []func()
+
+	registrations registrations
 }
 
 // New returns a server of what is in the storage. It creates the namespaces, the priority classes
@@ -194,8 +199,10 @@ func New(o Options) (*Server, error) {
 	}); err == nil {
 		err = s.bootstrap()
 	}
-	if err == nil {
-		err = s.registerAPIServices()
+	for _, start := range []func() error{s.keepFlowControl, s.publishAuthentication, s.registerAPIServices} {
+		if err == nil {
+			err = start()
+		}
 	}
 	if err != nil {
 		s.Stop()
@@ -329,7 +336,8 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("/metrics", s.metricsHandler())
 	mux.HandleFunc("GET /{$}", s.serveIndex)
 	mux.Handle("/", notFound)
-	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound))
+	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound),
+		endpoints.Options{WithoutFastPath: s.options.WithoutFastPath})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 			resources.ServeHTTP(w, r)

@@ -2,21 +2,21 @@ package apiserver
 
 import (
 	"context"
+	stderrors "errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"flyball.dev/apiserver/aggregator"
 	"flyball.dev/apiserver/kinds/apiregistration"
-	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store"
 	"flyball.dev/apiserver/webhook"
 )
 
@@ -25,62 +25,119 @@ var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices
 // registerAPIServices registers the group versions that are served, and keeps their APIServices up
 // to date until the server stops.
 func (s *Server) registerAPIServices() error {
-	snapshot := s.catalog.Snapshot()
-	if err := s.reconcileAPIServices(snapshot); err != nil {
+	changed, err := s.changes([]string{store.Path(apiServices.GroupResource())})
+	if err != nil {
 		return err
 	}
+	all, err := s.listAPIServices(context.Background())
+	if err != nil {
+		return err
+	}
+	s.registrations = registrations{server: s, atStart: sets.New[string](), synced: sets.New[string]()}
+	for _, a := range all {
+		s.registrations.atStart.Insert(a.Name)
+	}
+	snapshot := s.catalog.Snapshot()
 	s.work.Go(func() {
 		for {
 			select {
 			case <-s.stopping.Done():
 				return
 			case <-snapshot.Replaced():
-			}
-			s.exclusive(func() {
 				snapshot = s.catalog.Snapshot()
-				if err := s.reconcileAPIServices(snapshot); err != nil && s.stopping.Err() == nil {
-					klog.ErrorS(err, "The APIServices could not be reconciled")
-				}
-			})
+				notify(changed)
+			}
 		}
 	})
+	s.keep("APIServices", changed, s.registrations.reconcile)
 	return nil
 }
 
-// reconcileAPIServices creates a local APIService for every served group version that has none, and
-// deletes those of custom resources that are not served any more.
-func (s *Server) reconcileAPIServices(snapshot *resource.Snapshot) error {
-	served := map[string]bool{}
-	for _, g := range snapshot.Groups {
-		for _, v := range g.Versions {
-			local, ok := apiregistration.Local(v.GroupVersion)
-			if !ok || v.Resources[0].Remote {
-				continue
-			}
-			served[local.Name] = true
-			if _, err := s.seed(apiServices, local); err != nil {
-				return fmt.Errorf("APIService %s: %w", local.Name, err)
-			}
-		}
-	}
-	managed := labels.SelectorFromSet(labels.Set{apiregistration.ManagedLabel: apiregistration.Managed})
-	all, err := s.listAPIServices(context.Background(), managed)
+// registrations are the APIServices of the group versions that the server serves itself, as in the
+// controller autoregister of kube-aggregator: those of built-in groups are registered once after a
+// start, those of custom resources always. The label says which of them an APIService is, and one without
+// it is left alone. Its methods are called by one goroutine at a time.
+type registrations struct {
+	server  *Server
+	atStart sets.Set[string] // the APIServices that there were when the server started
+	synced  sets.Set[string] // those that were reconciled since
+}
+
+// reconcile registers the served group versions, and removes the APIServices of those that are not
+// served any more.
+func (r *registrations) reconcile() error {
+	all, err := r.server.listAPIServices(context.Background())
 	if err != nil {
 		return err
 	}
-	for _, old := range all {
-		if served[old.Name] {
-			continue
+	current := map[string]*apiregistrationv1.APIService{}
+	for i := range all {
+		current[all[i].Name] = &all[i]
+	}
+	check := func(name string, desired *apiregistrationv1.APIService) {
+		if failed := r.check(desired, current[name]); failed != nil {
+			err = stderrors.Join(err, fmt.Errorf("%s: %w", name, failed))
+			return
 		}
-		if err := s.remove(apiServices, "", old.Name); err != nil && !errors.IsNotFound(err) {
-			return fmt.Errorf("APIService %s: %w", old.Name, err)
+		r.synced.Insert(name)
+	}
+	served := sets.New[string]()
+	for _, g := range r.server.catalog.Snapshot().Groups {
+		for _, v := range g.Versions {
+			if local, ok := apiregistration.Local(v.GroupVersion); ok && !v.Remote() {
+				served.Insert(local.Name)
+				check(local.Name, local)
+			}
 		}
 	}
-	return nil
+	for i := range all {
+		if !served.Has(all[i].Name) {
+			check(all[i].Name, nil)
+		}
+	}
+	return err
 }
 
-func (s *Server) listAPIServices(ctx context.Context, selector labels.Selector) ([]apiregistrationv1.APIService, error) {
-	list, err := s.objects.Storage(apiServices).(rest.Lister).List(ctx, &metainternalversion.ListOptions{LabelSelector: selector})
+// check creates, corrects or deletes one APIService; either argument is nil if there is none. The
+// cases are those of checkAPIService of kube-aggregator.
+func (r *registrations) check(desired, current *apiregistrationv1.APIService) error {
+	onStart := func(a *apiregistrationv1.APIService) bool {
+		return a != nil && a.Labels[apiregistration.ManagedLabel] == apiregistration.ManagedOnStart
+	}
+	switch {
+	case onStart(desired) && r.synced.Has(desired.Name):
+		return nil
+	case current == nil:
+		_, err := r.server.seed(apiServices, desired)
+		return err
+	case !onStart(current) && current.Labels[apiregistration.ManagedLabel] != apiregistration.Managed:
+		return nil
+	case onStart(current) && (!r.atStart.Has(current.Name) || r.synced.Has(current.Name)):
+		return nil
+	case desired == nil:
+		err := r.server.remove(apiServices, "", current.Name, metav1.NewUIDPreconditions(string(current.UID)))
+		return ignoreChanged(err)
+	case apiequality.Semantic.DeepEqual(current.Spec, desired.Spec):
+		return nil
+	}
+	return ignoreChanged(r.server.replace(apiServices, "", current.Name, func(obj runtime.Object) {
+		if is := obj.(*apiregistrationv1.APIService); is.ResourceVersion == current.ResourceVersion {
+			is.Spec = desired.Spec
+		}
+	}))
+}
+
+// ignoreChanged returns nil for the error of a write to an object that was changed or deleted
+// meanwhile: whoever watches it is called again.
+func ignoreChanged(err error) error {
+	if errors.IsNotFound(err) || errors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) listAPIServices(ctx context.Context) ([]apiregistrationv1.APIService, error) {
+	list, err := s.objects.Storage(apiServices).(rest.Lister).List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +162,7 @@ func (s *Server) newAggregator(services webhook.Services) *aggregator.Aggregator
 	return aggregator.New(aggregator.Config{
 		Catalog: s.catalog, Services: services, Dial: s.webhooks.DialContext, Store: s.options.Storage,
 		Certificate: s.options.Aggregation.Certificate, Key: s.options.Aggregation.Key,
-		List: func(ctx context.Context) ([]apiregistrationv1.APIService, error) {
-			return s.listAPIServices(ctx, labels.Everything())
-		},
+		List: s.listAPIServices,
 		UpdateStatus: func(ctx context.Context, name string, change func(*apiregistrationv1.APIService)) (err error) {
 			s.exclusive(func() {
 				err = s.replaceStatus(ctx, apiServices, name, func(obj runtime.Object) { change(obj.(*apiregistrationv1.APIService)) })
@@ -115,31 +170,4 @@ func (s *Server) newAggregator(services webhook.Services) *aggregator.Aggregator
 			return err
 		},
 	})
-}
-
-// publishAuthentication creates or updates the ConfigMap from which extension API servers learn how to
-// authenticate users.
-func (s *Server) publishAuthentication() error {
-	data := map[string]string{}
-	if ca := s.options.Aggregation.ClientCA; len(ca) > 0 {
-		data["client-ca-file"] = string(ca)
-	}
-	if ca := s.options.Aggregation.CA; len(ca) > 0 {
-		data["requestheader-client-ca-file"] = string(ca)
-		data["requestheader-allowed-names"] = `["` + ProxyClient + `"]`
-		data["requestheader-extra-headers-prefix"] = `["X-Remote-Extra-"]`
-		data["requestheader-group-headers"] = `["X-Remote-Group"]`
-		data["requestheader-username-headers"] = `["X-Remote-User"]`
-	}
-	if len(data) == 0 {
-		return nil
-	}
-	const name = "extension-apiserver-authentication"
-	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
-	created, err := s.seed(configMaps, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Data: data})
-	if created || err != nil {
-		return err
-	}
-	return s.replace(configMaps, metav1.NamespaceSystem, name, func(obj runtime.Object) { obj.(*corev1.ConfigMap).Data = data })
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -47,9 +45,6 @@ func (s *Server) bootstrap() error {
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", o.resource.Resource, o.object.GetName(), err)
 		}
-	}
-	if err := s.publishAuthentication(); err != nil {
-		return fmt.Errorf("the authentication of extension API servers: %w", err)
 	}
 	return nil
 }
@@ -86,12 +81,8 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 		add(corev1.SchemeGroupVersion, "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	add(networkingv1.SchemeGroupVersion, "servicecidrs", networking.DefaultServiceCIDR(s.options.ServiceNetwork))
-	for _, level := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations,
-		bootstrap.SuggestedPriorityLevelConfigurations) {
-		add(flowcontrolv1.SchemeGroupVersion, "prioritylevelconfigurations", level.DeepCopy())
-	}
-	for _, flow := range slices.Concat(bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas) {
-		add(flowcontrolv1.SchemeGroupVersion, "flowschemas", flow.DeepCopy())
+	for _, f := range flowControls() {
+		all = append(all, bootstrapObject{f.resource, f.object})
 	}
 	for _, class := range scheduling.SystemPriorityClasses() {
 		add(schedulingv1.SchemeGroupVersion, "priorityclasses", class)
@@ -131,7 +122,7 @@ func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Obje
 	changed, replace := rbac.Reconcile(obj.DeepCopyObject(), want)
 	switch {
 	case replace:
-		if err := s.remove(gvr, namespace, name); err != nil {
+		if err := s.remove(gvr, namespace, name, nil); err != nil {
 			return err
 		}
 		_, err := s.seed(gvr, want)
@@ -221,13 +212,13 @@ func update(ctx context.Context, r *resource.Resource, name string, change func(
 	return err
 }
 
-// remove deletes an object, without admission.
-func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string) error {
+// remove deletes an object, without admission, if the preconditions hold.
+func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string, only *metav1.Preconditions) error {
 	storage, ok := s.objects.Storage(gvr).(rest.GracefulDeleter)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
 	}
 	_, _, err := storage.Delete(request.WithNamespace(own(), namespace), name,
-		rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+		rest.ValidateAllObjectFunc, &metav1.DeleteOptions{Preconditions: only})
 	return err
 }

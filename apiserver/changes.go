@@ -2,28 +2,72 @@ package apiserver
 
 import (
 	"errors"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	"flyball.dev/storage"
 )
 
-// changes returns a channel that has a value when an object with one of the keys may have changed
+// The delays after which the server tries again to reconcile objects of its own. They double from the
+// first to the last, as those of kube-apiserver's controllers do.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 1000 * time.Second
+)
+
+// keep calls reconcile at once, and until the server stops whenever changed has a value. After an error it
+// tries again. It does not call reconcile while the server is being reset.
+func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() error) {
+	var retry <-chan time.Time
+	delay := firstRetry
+	attempt := func() {
+		err := reconcile()
+		if err == nil || s.stopping.Err() != nil {
+			retry, delay = nil, firstRetry
+			return
+		}
+		klog.ErrorS(err, "Objects of the server could not be reconciled", "objects", what, "retryAfter", delay)
+		retry, delay = time.After(delay), min(2*delay, lastRetry)
+	}
+	attempt()
+	s.work.Go(func() {
+		for {
+			select {
+			case <-s.stopping.Done():
+				return
+			case <-changed:
+			case <-retry:
+			}
+			s.exclusive(attempt)
+		}
+	})
+}
+
+// notify sends to a channel with room for one value, unless one is waiting already.
+func notify(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
+// changes returns a channel that has a value when an object under one of the paths may have changed
 // since the last one was received. It watches until the server stops.
-func (s *Server) changes(keys []string) (<-chan struct{}, error) {
+func (s *Server) changes(paths []string) (chan struct{}, error) {
 	changed := make(chan struct{}, 1)
-	for _, key := range keys {
-		w, err := s.options.Storage.Watch(s.stopping, key, 0)
+	for _, path := range paths {
+		w, err := s.options.Storage.Watch(s.stopping, path, 0)
 		if err != nil {
 			return nil, err
 		}
-		s.work.Go(func() { s.forwardChanges(key, w, changed) })
+		s.work.Go(func() { s.forwardChanges(path, w, changed) })
 	}
 	return changed, nil
 }
 
-// forwardChanges sends to changed when an object changes, until the server stops.
-func (s *Server) forwardChanges(key string, w storage.Watcher, changed chan<- struct{}) {
+// forwardChanges sends to changed when an object under a path changes, until the server stops.
+func (s *Server) forwardChanges(path string, w storage.Watcher, changed chan<- struct{}) {
 	defer func() { w.Close() }()
 	for {
 		select {
@@ -31,23 +75,20 @@ func (s *Server) forwardChanges(key string, w storage.Watcher, changed chan<- st
 			return
 		case <-w.Ready():
 		}
-		select {
-		case changed <- struct{}{}:
-		default: // a value is waiting already
-		}
+		notify(changed)
 		events, _, err := w.Next()
 		for err == nil && len(events) > 0 {
 			events, _, err = w.Next()
 		}
 		if errors.Is(err, storage.ErrCompacted) { // as after Reset
 			w.Close()
-			if reopened, failed := s.options.Storage.Watch(s.stopping, key, 0); failed == nil {
+			if reopened, failed := s.options.Storage.Watch(s.stopping, path, 0); failed == nil {
 				w, err = reopened, nil
 			}
 		}
 		if err != nil {
 			if s.stopping.Err() == nil {
-				klog.ErrorS(err, "The objects of the system are not watched any more", "key", key)
+				klog.ErrorS(err, "The objects of the system are not watched any more", "path", path)
 			}
 			return
 		}

@@ -185,7 +185,7 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 	if now, ok := is.(*discoveryv1.EndpointSlice); ok &&
 		now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
 		// The address type of a slice cannot be changed.
-		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName); err != nil {
+		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName, nil); err != nil {
 			return err
 		}
 		_, err := k.server.seed(gvr, wanted)

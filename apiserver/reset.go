@@ -26,7 +26,7 @@ func (s *Server) Checkpoint() error {
 	}
 	return s.gate.exclude(func() error {
 		// What follows from the definitions in the background has to be part of the state.
-		if err := s.reconcileAPIServices(s.catalog.Snapshot()); err != nil {
+		if err := s.registrations.reconcile(); err != nil {
 			return err
 		}
 		s.custom.Checkpoint()

@@ -16,10 +16,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -230,6 +233,14 @@ func TestAPIServices(t *testing.T) {
 	if code, _ := get("", path); code != http.StatusServiceUnavailable {
 		t.Errorf("unavailable: %d", code)
 	}
+	for _, legacy := range []bool{false, true} {
+		documents := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(plane.Config()))
+		documents.UseLegacyDiscovery = legacy
+		_, _, err := documents.ServerGroupsAndResources()
+		if failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err); len(failed) != 1 || failed[tides.GroupVersion()] == nil {
+			t.Errorf("discovery, legacy %v, without the service: %v", legacy, err)
+		}
+	}
 	if err := apiServices.Delete(ctx, "v1.sea.example.com", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -295,4 +306,70 @@ func awaitCondition(t *testing.T, open func(context.Context, metav1.ListOptions)
 		}
 	}
 	t.Fatalf("the condition is %+v, want %s, %s: %s", last, status, reason, message)
+}
+
+// TestNamespaceWaitsForDiscovery: a namespace may have objects of an extension API server that does not
+// answer, so it stays until that can be asked, or its APIService goes.
+func TestNamespaceWaitsForDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := start(t, controlplane.Options{})
+		client, ctx := clientFor(t, plane.Config()), t.Context()
+		apiServices := must[*aggregatorclient.Clientset](t)(aggregatorclient.NewForConfig(plane.Config())).ApiregistrationV1().APIServices()
+		if _, err := apiServices.Create(ctx, &apiregistrationv1.APIService{
+			ObjectMeta: metav1.ObjectMeta{Name: "v1.sea.example.com"},
+			Spec: apiregistrationv1.APIServiceSpec{Group: "sea.example.com", Version: "v1", GroupPriorityMinimum: 100, VersionPriority: 10,
+				Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "nobody"}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitCondition(t, apiServices.Watch, apiregistrationv1.ConditionFalse, "ServiceNotFound", "nobody")
+		_, resources, err := client.Discovery().ServerGroupsAndResources()
+		if failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err); !ok || len(failed) != 1 || failed[tides.GroupVersion()] == nil || len(resources) < 20 {
+			t.Errorf("discovery has %d lists, %v", len(resources), err)
+		}
+		groups, err := client.Discovery().ServerGroups()
+		if err != nil || !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "sea.example.com" }) {
+			t.Errorf("discovery has the groups %v, %v", groups, err)
+		}
+
+		// Definitions come and go meanwhile.
+		if code, body := sender(t, plane.Config())(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", `{
+			"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.land.example.com"},
+			"spec":{"group":"land.example.com","scope":"Namespaced","names":{"plural":"boats","kind":"Boat"},
+				"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`); code != http.StatusCreated {
+			t.Fatalf("%d %s", code, body)
+		}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		boats := must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(plane.Config())).Resource(schema.GroupVersionResource{Group: "land.example.com", Version: "v1", Resource: "boats"}).Namespace("doomed")
+		boat := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "land.example.com/v1", "kind": "Boat", "metadata": map[string]any{"name": "one"}}}
+		if _, err := boats.Create(ctx, boat, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.CoreV1().Namespaces().Delete(ctx, "doomed", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		if list, err := boats.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+			t.Errorf("what can be discovered was not deleted: %v, %v", list, err)
+		}
+		ns, err := client.CoreV1().Namespaces().Get(ctx, "doomed", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(ns.Status.Conditions, func(c corev1.NamespaceCondition) bool {
+			return c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue && c.Reason == "DiscoveryFailed" &&
+				c.Message == "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: sea.example.com/v1: stale GroupVersion discovery: sea.example.com/v1"
+		}) {
+			t.Errorf("the conditions are %+v", ns.Status.Conditions)
+		}
+		if err := apiServices.Delete(ctx, "v1.sea.example.com", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "doomed", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the namespace is still there: %v", err)
+		}
+	})
 }

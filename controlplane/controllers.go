@@ -110,6 +110,10 @@ func (w *watchErrors) log(_ context.Context, r *toolscache.Reflector, err error)
 		logger.V(1).Info("The kind is not served", "error", err.Error())
 		return
 	}
+	if _, short := errors.AsType[*toolscache.VeryShortWatchError](err); short { // as when the server stops
+		logger.V(1).Info("The watch ended early, trying again", "reason", err.Error())
+		return
+	}
 	w.mu.Lock()
 	last, failed := w.last[kind]
 	w.last[kind] = now

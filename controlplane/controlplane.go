@@ -108,6 +108,9 @@ type Options struct {
 	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
 	WithoutControllers bool
+	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver, also those that the API
+	// server serves with shorter code of its own. The responses are the same, and take longer.
+	WithoutFastPath bool
 }
 
 // ControlPlane is a running control plane. Its methods may be called from several goroutines at
@@ -214,6 +217,7 @@ func (c *ControlPlane) start(o Options) error {
 		ServiceAccounts:             o.ServiceAccounts,
 		ServiceNetwork:              o.ServiceNetwork,
 		DeletionDelay:               o.DeletionDelay,
+		WithoutFastPath:             o.WithoutFastPath,
 	}
 	if !o.WithoutControllers {
 		o.complete(ca)

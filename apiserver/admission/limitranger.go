@@ -159,6 +159,9 @@ func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList) []strin
 	return names
 }
 
+// maxLimitErrors is from how many errors on no more containers are compared with a LimitRange.
+const maxLimitErrors = 1000
+
 // podLimits returns what of a pod is not within a LimitRange.
 func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
 	var errs []error
@@ -166,6 +169,9 @@ func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
 		switch item.Type {
 		case corev1.LimitTypeContainer:
 			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+				if len(errs) > maxLimitErrors {
+					return errs // a message quotes each
+				}
 				errs = append(errs, checkLimits(item, c.Resources.Requests, c.Resources.Limits)...)
 			}
 		case corev1.LimitTypePod:

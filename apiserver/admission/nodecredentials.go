@@ -161,7 +161,8 @@ func migratedDriver(is inTree) string {
 }
 
 // checkPodCertificate checks that a node requests a certificate for a pod that runs on it, with the
-// pod's service account, and that the pod has a volume for the signer or the node may request it.
+// pod's service account, and that the pod has a volume for the signer or the node may request it. As in
+// upstream's admitPodCertificateRequest, a reference to what does not exist, or no longer, is no refusal.
 func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.Attributes, node string) error {
 	request, ok := a.GetObject().(*certificatesv1.PodCertificateRequest)
 	switch {
@@ -178,18 +179,18 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	}
 	self, err := n.nodes.get(ctx, "", node)
 	if err != nil {
-		return fmt.Errorf("while retrieving node %q named in the PodCertificateRequest: %v", node, err)
+		return fmt.Errorf("while retrieving node %q named in the PodCertificateRequest: %w", node, err)
 	}
 	name := a.GetNamespace() + "/" + spec.PodName
 	if self.UID != spec.NodeUID {
-		return fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", name, spec.NodeUID, self.UID)
+		return passingError{fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", name, spec.NodeUID, self.UID)}
 	}
 	pod, err := n.pods.get(ctx, a.GetNamespace(), spec.PodName)
 	switch {
 	case err != nil:
-		return fmt.Errorf("while retrieving pod %q named in the PodCertificateRequest: %v", name, err)
+		return fmt.Errorf("while retrieving pod %q named in the PodCertificateRequest: %w", name, err)
 	case spec.PodUID != pod.UID:
-		return fmt.Errorf("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, spec.PodUID, pod.UID)
+		return passingError{fmt.Errorf("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, spec.PodUID, pod.UID)}
 	case pod.Spec.NodeName != node:
 		return fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", name, node)
 	case mirrors(pod):
@@ -199,10 +200,10 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	}
 	account, err := n.accounts.get(ctx, a.GetNamespace(), spec.ServiceAccountName)
 	if err != nil {
-		return fmt.Errorf("while retrieving service account %q named in the PodCertificateRequest: %v", a.GetNamespace()+"/"+spec.ServiceAccountName, err)
+		return fmt.Errorf("while retrieving service account %q named in the PodCertificateRequest: %w", a.GetNamespace()+"/"+spec.ServiceAccountName, err)
 	}
 	if spec.ServiceAccountUID != account.UID {
-		return fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", name, spec.ServiceAccountUID, account.UID)
+		return passingError{fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", name, spec.ServiceAccountUID, account.UID)}
 	}
 	if mountsCertificateOf(pod, spec.SignerName) {
 		return nil

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"net/http"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
 // kubelet is the user of the node n1.
@@ -91,6 +93,7 @@ func TestNodePodCertificates(t *testing.T) {
 			certified(p)
 			p.Name, p.Annotations = "mirror", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 		}),
+		podWith(func(p *corev1.Pod) { certified(p); p.Name, p.Spec.ServiceAccountName = "unserved", "absent" }),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "account", UID: "a1"}},
 	}
@@ -101,18 +104,20 @@ func TestNodePodCertificates(t *testing.T) {
 		sub       string
 		allowed   string
 		want      string
+		passing   bool // it may be allowed later, so the answer is not 403 Forbidden
 	}{
 		"its pod":            {},
 		"an update":          {operation: admission.Update, want: "unexpected operation UPDATE"},
 		"the status":         {sub: "status", want: "unexpected subresource status"},
 		"another node":       {change: func(s *spec) { s.NodeName = "n2" }, want: `PodCertificateRequest.Spec.NodeName="n2", which is not the requesting node "n1"`},
-		"another node's UID": {change: func(s *spec) { s.NodeUID = "x" }, want: `names node UID "x", inconsistent with the running node ("u1")`},
-		"no pod":             {change: func(s *spec) { s.PodName = "absent" }, want: `while retrieving pod "default/absent" named in the PodCertificateRequest`},
-		"another pod's UID":  {change: func(s *spec) { s.PodUID = "x" }, want: `contains pod UID ("x") which differs from running pod "p1"`},
+		"another node's UID": {change: func(s *spec) { s.NodeUID = "x" }, want: `names node UID "x", inconsistent with the running node ("u1")`, passing: true},
+		"no pod":             {change: func(s *spec) { s.PodName = "absent" }, want: `while retrieving pod "default/absent" named in the PodCertificateRequest`, passing: true},
+		"another pod's UID":  {change: func(s *spec) { s.PodUID = "x" }, want: `contains pod UID ("x") which differs from running pod "p1"`, passing: true},
 		"elsewhere":          {change: func(s *spec) { s.PodName = "elsewhere" }, want: `pod "default/elsewhere" is not running on node "n1" named in the PodCertificateRequest`},
 		"a mirror":           {change: func(s *spec) { s.PodName = "mirror" }, want: `pod "default/mirror" is a mirror pod`},
 		"another account":    {change: func(s *spec) { s.ServiceAccountName = "other" }, want: `contains serviceAccountName ("other") that differs from running pod ("account")`},
-		"an account's UID":   {change: func(s *spec) { s.ServiceAccountUID = "x" }, want: `names service account UID "x", which differs from the running service account ("a1")`},
+		"no account":         {change: func(s *spec) { s.PodName, s.ServiceAccountName = "unserved", "absent" }, want: `while retrieving service account "default/absent" named in the PodCertificateRequest`, passing: true},
+		"an account's UID":   {change: func(s *spec) { s.ServiceAccountUID = "x" }, want: `names service account UID "x", which differs from the running service account ("a1")`, passing: true},
 		"another signer":     {change: func(s *spec) { s.SignerName = "example.com/x" }, want: `pod "default/pod" does not mount a podCertificate projected volume for signer "example.com/x"`},
 		"a permitted signer": {change: func(s *spec) { s.SignerName = "example.com/x" }, allowed: "request-serviceaccounts-podcertificate-signer example.com:x"},
 	} {
@@ -122,7 +127,11 @@ func TestNodePodCertificates(t *testing.T) {
 			tc.change(&request.Spec)
 		}
 		plugin := newNodeRestriction(environmentOf(stored, tc.allowed))
-		expect(t, name, admit(t, plugin, write{user: kubelet, operation: tc.operation, sub: tc.sub, obj: request, old: request,
-			resource: certificatesv1.SchemeGroupVersion.WithResource("podcertificaterequests")}), tc.want)
+		err := admit(t, plugin, write{user: kubelet, operation: tc.operation, sub: tc.sub, obj: request, old: request,
+			resource: certificatesv1.SchemeGroupVersion.WithResource("podcertificaterequests")})
+		expect(t, name, err, tc.want)
+		if err != nil && (responsewriters.ErrorToAPIStatus(err).Code == http.StatusInternalServerError) != tc.passing {
+			t.Errorf("%s: %#v", name, err)
+		}
 	}
 }

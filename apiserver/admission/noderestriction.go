@@ -70,8 +70,15 @@ func (n nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ ad
 	if err == nil || apierrors.IsNotFound(err) {
 		return err
 	}
+	if passing, ok := errors.AsType[passingError](err); ok {
+		return passing.error
+	}
 	return admission.NewForbidden(a, err)
 }
+
+// passingError is an error that a kubelet may get because the server, or kubelet itself, has not seen a write
+// yet. It is no refusal, so kubelet tries again.
+type passingError struct{ error }
 
 // check returns why the user of a node may not do something.
 func (n nodeRestriction) check(ctx context.Context, a admission.Attributes, node string) error {

@@ -5,6 +5,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/streaming/pkg/httpstream"
 
 	"flyball.dev/apiserver/resource"
@@ -173,7 +175,7 @@ func (a *Aggregator) wait(ctx context.Context, watchers []storage.Watcher) (expi
 			for {
 				events, _, err := w.Next()
 				if err != nil {
-					return err == storage.ErrCompacted, nil
+					return errors.Is(err, storage.ErrCompacted), nil
 				}
 				for _, e := range events {
 					changed = changed || i == 0 || a.concerns(strings.TrimPrefix(e.Record.Key, watched[i]))
@@ -218,6 +220,9 @@ func (a *Aggregator) sync(ctx context.Context) error {
 	old, remotes := *a.remotes.Load(), map[schema.GroupVersion]*remote{}
 	for i := range services {
 		s := &services[i]
+		if s.Spec.Service == nil && !helper.IsAPIServiceConditionTrue(s, apiregistrationv1.Available) {
+			a.setCondition(ctx, s.Name, helper.NewLocalAvailableAPIServiceCondition())
+		}
 		if s.Spec.Service == nil || s.Spec.Group == "" {
 			continue
 		}

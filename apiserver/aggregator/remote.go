@@ -101,12 +101,19 @@ func (a *Aggregator) check(ctx context.Context, r *remote) {
 	passed := condition.Status == apiregistrationv1.ConditionTrue
 	if passed {
 		a.publish(ctx, r, list.APIResources)
+	} else {
+		a.withdraw(r)
 	}
 	r.passed.Store(passed)
-	if err := a.config.UpdateStatus(ctx, r.name, func(s *apiregistrationv1.APIService) {
+	a.setCondition(ctx, r.name, condition)
+}
+
+// setCondition sets the condition Available of an APIService.
+func (a *Aggregator) setCondition(ctx context.Context, name string, condition apiregistrationv1.APIServiceCondition) {
+	if err := a.config.UpdateStatus(ctx, name, func(s *apiregistrationv1.APIService) {
 		helper.SetAPIServiceCondition(s, condition)
 	}); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.ErrorS(err, "The status of an APIService cannot be updated", "name", r.name)
+		klog.ErrorS(err, "The status of an APIService cannot be updated", "name", name)
 	}
 }
 
@@ -216,14 +223,29 @@ func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.
 		return
 	}
 	r.resources, r.openAPI = resources, document
+	if !a.servedLocally(r.gv) {
+		a.config.Catalog.Set(source(r.gv), catalogued(r.gv, resources, document)...)
+	}
+}
+
+// withdraw marks the group version of a remote that is not available as stale.
+func (a *Aggregator) withdraw(r *remote) {
+	r.resources = nil
+	if !a.servedLocally(r.gv) {
+		a.config.Catalog.SetStale(source(r.gv), r.gv)
+	}
+}
+
+// servedLocally reports whether the server itself serves a group version.
+func (a *Aggregator) servedLocally(gv schema.GroupVersion) bool {
 	for _, g := range a.config.Catalog.Snapshot().Groups {
 		for _, v := range g.Versions {
-			if v.GroupVersion == r.gv && !v.Resources[0].Remote {
-				return
+			if v.GroupVersion == gv {
+				return !v.Remote()
 			}
 		}
 	}
-	a.config.Catalog.Set(source(r.gv), catalogued(r.gv, resources, document)...)
+	return false
 }
 
 // catalogued returns the resources of a discovery document for the catalog.

@@ -15,7 +15,7 @@ import (
 type change struct {
 	kinds   *Kinds
 	name    string
-	next    definition
+	next    *definition // outlives the change
 	before  *serving
 	newGate bool // no other definition has next.gate
 }
@@ -31,7 +31,8 @@ func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, e
 
 // apply is prepare for a definition whose status is up to date.
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
-	c := &change{kinds: k, name: crd.Name, next: definition{crd: crd.DeepCopy()}, before: k.served(crd.Name)}
+	own := *crd // of which commit sets the resource version
+	c := &change{kinds: k, name: crd.Name, next: &definition{crd: &own}, before: k.served(crd.Name)}
 	current := k.definitions[crd.Name]
 	if current != nil && current.crd.UID == crd.UID {
 		c.next.gate = current.gate
@@ -42,7 +43,7 @@ func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, err
 	case c.before != nil && sameService(current.crd, crd):
 		c.next.serving = c.before
 	case established(crd):
-		serving, err := k.serve(c.next.crd, c.next.gate)
+		serving, err := k.serve(c.next.crd, c.next.gate, current)
 		if err != nil {
 			return c, err
 		}
@@ -81,7 +82,7 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 		c.before.retire()
 	}
 	c.next.crd.ResourceVersion = stored.ResourceVersion
-	c.kinds.definitions[c.name] = &c.next
+	c.kinds.definitions[c.name] = c.next
 	if terminating(stored) {
 		c.kinds.beginCleanup(c.name, stored.UID, c.next.gate)
 	}

@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -64,6 +65,8 @@ type Kinds struct {
 	ctx    context.Context // ends with Close, and with it every watch and cleanup
 	cancel context.CancelFunc
 	work   sync.WaitGroup // running cleanups
+
+	compilations atomic.Int64 // of rules and validations, for tests
 
 	mu          sync.Mutex
 	definitions map[string]*definition // by name, as they are stored

@@ -288,11 +288,16 @@ func everythingDefinition(t testing.TB) *apiextensions.CustomResourceDefinition 
 
 func everythingShape(t testing.TB) *shape {
 	t.Helper()
-	s, err := shapeOf(everythingDefinition(t), "App")
+	hub := everythingDefinition(t)
+	crd, err := external(hub)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	kind := &customKind{Kinds: &Kinds{}, definition: hub, crd: crd, names: crd.Spec.Names}
+	if err := kind.compileSchemas(nil); err != nil {
+		t.Fatal(err)
+	}
+	return kind.shape
 }
 
 const everything = `

@@ -39,6 +39,9 @@ func (s schemaValidator) Validate(value any, o ...validation.ValidationOption) *
 	if s.compiled.accepts(value) {
 		return &validate.Result{}
 	}
+	if many := s.compiled.tooManyInvalid(value); many != nil {
+		return many
+	}
 	return s.SchemaValidator.Validate(value, o...)
 }
 
@@ -47,6 +50,9 @@ func (s schemaValidator) Validate(value any, o ...validation.ValidationOption) *
 func (s schemaValidator) ValidateUpdate(value, old any, o ...validation.ValidationOption) *validate.Result {
 	if s.compiled.accepts(value) {
 		return &validate.Result{}
+	}
+	if many := s.compiled.tooManyInvalid(value); many != nil && s.compiled.tooManyInvalid(old) == nil {
+		return many
 	}
 	return s.SchemaValidator.ValidateUpdate(value, old, o...)
 }

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +23,7 @@ import (
 type serving struct {
 	resources []*resource.Resource
 	stored    *customresource.REST // in the version that is stored
+	schemas   schemas
 	end       context.CancelFunc
 }
 
@@ -39,12 +38,13 @@ func (s *serving) retire() {
 // customKind is what the versions of a custom kind have in common.
 type customKind struct {
 	*Kinds
-	crd         *v1.CustomResourceDefinition
-	names       v1.CustomResourceDefinitionNames // those accepted
+	definition  *apiextensions.CustomResourceDefinition // its metadata is not that of the stored one
+	crd         *v1.CustomResourceDefinition            // without schemas
+	names       v1.CustomResourceDefinitionNames        // those accepted
+	schemas     schemas
 	shape       *shape
 	convertor   runtime.ObjectConvertor // copies its input
 	unsafe      runtime.ObjectConvertor
-	types       *lazyTypes
 	equivalents runtime.EquivalentResourceRegistry
 	replicas    managedfields.ResourcePathMappings
 	stored      schema.GroupVersion
@@ -52,68 +52,50 @@ type customKind struct {
 	live        context.Context // until retired
 }
 
-// serve builds the resources of a definition, whose spec and status must not be modified any more.
-func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate) (*serving, error) {
-	definition, err := external(crd)
+// serve builds the resources of a definition, whose spec and status must not be modified any more. It
+// takes over what was compiled of the schemas that the definition has had before; before is nil if there was
+// none.
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate, before *definition) (*serving, error) {
+	definition, err := external(withoutSchemas(crd))
 	if err != nil {
 		return nil, err
 	}
 	kind := &customKind{
 		Kinds:       k,
+		definition:  &apiextensions.CustomResourceDefinition{Spec: crd.Spec, Status: crd.Status},
 		crd:         definition,
 		names:       definition.Status.AcceptedNames,
 		equivalents: runtime.NewEquivalentResourceRegistry(),
 		replicas:    managedfields.ResourcePathMappings{},
 		gate:        g,
 	}
-	if kind.shape, err = shapeOf(crd, kind.names.Kind); err != nil {
+	if err := kind.compileSchemas(before); err != nil {
 		return nil, err
 	}
-	kind.types = customTypes(kind.shape)
 	if kind.convertor, kind.unsafe, err = k.convertors.NewConverter(definition); err != nil {
 		return nil, err
 	}
 	for i := range definition.Spec.Versions {
 		kind.relate(&definition.Spec.Versions[i])
 	}
-	s := &serving{}
+	s := &serving{schemas: kind.schemas}
 	kind.live, s.end = context.WithCancel(g.ctx)
-	if err := kind.build(crd, s); err != nil {
+	if err := kind.build(s); err != nil {
 		s.end()
 		return nil, err
 	}
 	return s, nil
 }
 
-// shapeOf returns the shape of a definition's resources.
-func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, error) {
-	s := &shape{
-		kind:            schema.GroupKind{Group: crd.Spec.Group, Kind: kind},
-		schemas:         map[string]*structural.Structural{},
-		embeds:          map[string]bool{},
-		preserveUnknown: crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields,
+// withoutSchemas returns a copy of a definition that shares all with it but the schemas.
+func withoutSchemas(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	out := *crd
+	out.Spec.Validation = nil
+	out.Spec.Versions = slices.Clone(crd.Spec.Versions)
+	for i := range out.Spec.Versions {
+		out.Spec.Versions[i].Schema = nil
 	}
-	for _, v := range crd.Spec.Versions {
-		validation, err := apiextensions.GetSchemaForVersion(crd, v.Name)
-		if err != nil {
-			return nil, err
-		}
-		if validation == nil || validation.OpenAPIV3Schema == nil {
-			continue
-		}
-		schema, err := structural.NewStructural(validation.OpenAPIV3Schema)
-		if err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
-		}
-		schema = schema.DeepCopy() // it shares its defaults with the definition
-		if err := defaulting.PruneDefaults(schema); err != nil {
-			return nil, fmt.Errorf("defaults of %s: %w", v.Name, err)
-		}
-		s.schemas[v.Name] = schema
-		s.embeds[v.Name] = embeds(schema)
-	}
-	s.structures = structuresOf(s)
-	return s, nil
+	return &out
 }
 
 // relate collects what the versions need of each other.
@@ -142,7 +124,7 @@ func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 }
 
 // build makes the resources of all served versions.
-func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *serving) error {
+func (c *customKind) build(s *serving) error {
 	var versions []*customVersion
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{} // by the status subresource, in any version
 	for i := range c.crd.Spec.Versions {
@@ -150,7 +132,7 @@ func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *servi
 		if !v.Served && !v.Storage {
 			continue
 		}
-		built, err := c.version(crd, v)
+		built, err := c.version(v)
 		if err != nil {
 			return fmt.Errorf("version %s: %w", v.Name, err)
 		}

@@ -23,6 +23,27 @@ type shape struct {
 	structures      map[string]func() *structure
 }
 
+// newShape returns the shape of the kind.
+func (c *customKind) newShape() *shape {
+	s := &shape{
+		kind:            schema.GroupKind{Group: c.crd.Spec.Group, Kind: c.names.Kind},
+		schemas:         map[string]*structural.Structural{},
+		embeds:          map[string]bool{},
+		preserveUnknown: c.preservesUnknown(),
+		structures:      map[string]func() *structure{},
+	}
+	for version, compiled := range c.schemas.versions {
+		if compiled.structural == nil {
+			continue
+		}
+		s.schemas[version], s.embeds[version] = compiled.structural, compiled.embeds
+		if compiled.structure != nil {
+			s.structures[version] = compiled.structure
+		}
+	}
+	return s
+}
+
 // shapeOptions are the options of [shape.apply].
 type shapeOptions struct {
 	// stored is for stored objects, which may be older than the validation: malformed metadata is
@@ -73,6 +94,7 @@ func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, o shapeOp
 	return unknown, objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
+// applySchema prunes an object by the schema of a version. Of very many unknown fields it reports the first.
 func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	o shapeOptions) (unknown []string, err error) {
 	if s.effects(u.Object, version)&prunes == 0 {
@@ -80,8 +102,15 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	}
 	schema, metadata := s.schemas[version], u.Object["metadata"]
 	if !s.preserveUnknown {
+		var many []string
+		if compiled := s.structures[version]; compiled != nil && o.report {
+			if paths, more := compiled().unknownFields(u.Object); more {
+				many, o.report = paths, false
+			}
+		}
 		unknown = pruning.PruneWithOptions(u.Object, schema, true,
 			structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: o.report})
+		unknown = append(unknown, many...)
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, schema)
 	}
 	if s.embeds[version] {
@@ -104,7 +133,7 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 // may return false for some that would not change.
 func (s *shape) normalized(u *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
 	return u.Object["kind"] == kind.Kind && u.Object["apiVersion"] == kind.Group+"/"+kind.Version &&
-		plainMetadata(u.Object["metadata"]) && s.effects(u.Object, kind.Version) == 0
+		plainMetadata(u.Object["metadata"]) && s.effects(u.Object, kind.Version) == 0 && s.checkLoad(u.Object, kind.Version) == nil
 }
 
 // embeds reports whether a schema has embedded resources.
@@ -143,6 +172,7 @@ type shapingDecoder struct {
 	options shapeOptions
 }
 
+// Decode implements [runtime.Decoder].
 func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
@@ -157,6 +187,9 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		unknown, err := d.shape.apply(u, d.options)
 		if err != nil {
+			return nil, gvk, err
+		}
+		if err := d.shape.checkLoad(u.Object, u.GroupVersionKind().Version); err != nil {
 			return nil, gvk, err
 		}
 		for _, path := range unknown {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
 )
 
 // strategy is the interface of upstream's strategies for custom resources.
@@ -117,7 +118,7 @@ func (s lazyStrategy) Validate(ctx context.Context, obj runtime.Object) field.Er
 	if whole.creates(ctx, obj) {
 		return nil
 	}
-	return whole.Validate(ctx, obj)
+	return resource.Bounded(whole.Validate(ctx, obj))
 }
 
 func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
@@ -129,7 +130,7 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 		observeRatcheting()
 		return nil
 	}
-	return whole.ValidateUpdate(ctx, obj, old)
+	return resource.Bounded(whole.ValidateUpdate(ctx, obj, old))
 }
 
 // updates reports whether an update is valid for sure.

@@ -16,6 +16,10 @@ type structure struct {
 	items      *structure // of a list, nil for those without a schema
 	nullable   bool
 	preserves  bool // unknown fields
+
+	merges   bool  // a list whose elements can have different managers
+	measured bool  // this or a part has such a list, or a default
+	costs    []int // of the defaults, in bytes
 }
 
 // effects say what decoding an object may do to it. They may include some that it does not have.
@@ -26,21 +30,14 @@ const (
 	defaults                     // fields get their default
 )
 
-// structuresOf returns the structures of the versions of a kind, each compiled when it is first needed.
-// There is none for what must always be left to upstream: a version with objects inside.
-func structuresOf(s *shape) map[string]func() *structure {
-	out := map[string]func() *structure{}
-	if s.preserveUnknown {
-		return out
+// structureOf returns the structure of a schema, which is compiled when it is first needed. It is nil for what
+// must always be left to upstream: a schema with objects inside, or of a kind that is not pruned.
+func structureOf(schema *structural.Structural, preserveUnknown bool) func() *structure {
+	if preserveUnknown || embeds(schema) || hasDefault(schema.Properties["metadata"]) ||
+		hasDefault(schema.Properties["apiVersion"]) || hasDefault(schema.Properties["kind"]) {
+		return nil
 	}
-	for version, schema := range s.schemas {
-		if s.embeds[version] || hasDefault(schema.Properties["metadata"]) || hasDefault(schema.Properties["apiVersion"]) ||
-			hasDefault(schema.Properties["kind"]) {
-			continue
-		}
-		out[version] = sync.OnceValue(func() *structure { return compileStructure(schema) })
-	}
-	return out
+	return sync.OnceValue(func() *structure { return compileStructure(schema) })
 }
 
 func hasDefault(s structural.Structural) bool {
@@ -58,13 +55,19 @@ func compileStructure(s *structural.Structural) *structure {
 	}
 	for name, property := range s.Properties {
 		c.properties[name] = compileStructure(&property)
-		if property.Default.Object != nil {
+		if value := property.Default.Object; value != nil {
 			c.defaults = append(c.defaults, name)
+			grown := load{}
+			c.properties[name].measure(value, &grown)
+			c.costs = append(c.costs, sizeOf(value)+grown.defaults)
 		}
+		c.measured = c.measured || c.properties[name].measured
 	}
 	if a := s.AdditionalProperties; a != nil {
 		c.open, c.values = true, compileStructure(a.Structural)
 	}
+	c.merges = s.XListType != nil && *s.XListType != "atomic"
+	c.measured = c.measured || c.merges || len(c.defaults) > 0 || c.items.isMeasured() || c.values.isMeasured()
 	return c
 }
 

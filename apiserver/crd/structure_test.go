@@ -54,6 +54,7 @@ func compareEffects(t *testing.T, seed int64) (recognized, unchanged int) {
 			defaulting.Default(obj, s)
 		}
 		found := compiled.ofObject(obj, true)
+		compareUnknown(t, compiled, s, obj)
 		for effect, have := range map[effects]func(any){
 			prunes: func(x any) {
 				pruning.Prune(x, s, true)
@@ -75,6 +76,18 @@ func compareEffects(t *testing.T, seed int64) (recognized, unchanged int) {
 		}
 	}
 	return recognized, unchanged
+}
+
+// compareUnknown compares the paths of unknown fields with upstream's.
+func compareUnknown(t *testing.T, compiled *structure, s *structural.Structural, obj map[string]any) {
+	t.Helper()
+	want := pruning.PruneWithOptions(runtime.DeepCopyJSON(obj), s, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	got, more := compiled.unknownFields(obj)
+	if diff := cmp.Diff(want, got); diff != "" && !more && len(want)+len(got) > 0 {
+		schema, _ := json.Marshal(s)
+		object, _ := json.Marshal(obj)
+		t.Fatalf("unknown fields (-want +got):\n%s\nschema %s\nobject %s", diff, schema, object)
+	}
 }
 
 // addDefaults gives some of the fields of a schema a default.

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -8,17 +9,21 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	fields "flyball.dev/apiserver/managedfields"
 )
 
 // lazyTypes is a TypeConverter that is built for the first write.
 type lazyTypes struct {
 	build func() (managedfields.TypeConverter, error)
+	shape *shape // nil for kinds of the Kubernetes libraries
 }
 
 func (t *lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
@@ -26,7 +31,22 @@ func (t *lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptio
 	if err != nil {
 		return nil, err
 	}
-	return types.ObjectToTyped(obj, o...)
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || t.shape == nil {
+		return types.ObjectToTyped(obj, o...)
+	}
+	extent := fields.ExtentOf(u.Object)
+	if extent.Paths > maxPaths {
+		return nil, fmt.Errorf("the paths of the object's fields have %d bytes, of at most %d", extent.Paths, maxPaths)
+	}
+	if err := t.shape.checkLoad(u.Object, u.GroupVersionKind().Version); err != nil { // an apply is not decoded
+		return nil, err
+	}
+	v, err := types.ObjectToTyped(obj, o...)
+	if err == nil && extent.Wide() {
+		v = fields.Sorted(v)
+	}
+	return v, err
 }
 
 func (t *lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
@@ -39,7 +59,7 @@ func (t *lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 
 // customTypes has the merge schemas of all versions of a custom kind.
 func customTypes(s *shape) *lazyTypes {
-	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+	return &lazyTypes{shape: s, build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		schemas := maps.Clone(metadataTypes())
 		for version, schema := range s.schemas {
 			schemas[s.kind.Group+"."+version+"."+s.kind.Kind] = customType(s.kind.WithVersion(version), schema)

@@ -2,9 +2,7 @@ package crd
 
 import (
 	"maps"
-	"sync"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
@@ -35,17 +33,11 @@ type customVersion struct {
 }
 
 // version makes the storage of one version.
-func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
-	v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
+func (c *customKind) version(v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
 	plural, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
-	subresources, err := apiextensions.GetSubresourcesForVersion(crd, v.Name)
-	if err != nil {
-		return nil, err
-	}
-	if subresources == nil {
-		subresources = &apiextensions.CustomResourceSubresources{}
-	}
+	compiled := c.schemas.versions[v.Name]
+	subresources, whole := compiled.terms.subresources, compiled.strategies
 	table, err := tableconvertor.New(columns(v))
 	if err != nil {
 		// Validation does not accept such columns any more: print the name alone.
@@ -60,20 +52,6 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
 	}
 	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: kind,
 		main: storage.CustomResource, scale: storage.Scale}
-	whole := sync.OnceValues(func() (strategies, error) {
-		object, status, err := validators(crd, v.Name)
-		if err != nil {
-			return strategies{}, err
-		}
-		valid := validityOf(validity{kind: kind, namespaced: c.namespaced(), scale: subresources.Scale,
-			schema: c.shape.schemas[v.Name], whole: object.compiled, status: status.compiled})
-		s := customresource.NewStrategy(typer{}, c.namespaced(), kind, object, status.orNil(), c.shape.schemas[v.Name],
-			subresources.Status, subresources.Scale, v.SelectableFields)
-		return strategies{
-			main:   versionStrategy{s, valid.creates, valid.updates},
-			status: versionStrategy{customresource.NewStatusStrategy(s), valid.creates, valid.updatesStatus},
-		}, nil
-	})
 	main := lazyStrategy{bare, func() (versionStrategy, error) { s, err := whole(); return s.main, err },
 		subresources.Status != nil}
 	out.main.CreateStrategy, out.main.UpdateStrategy = main, main
@@ -92,25 +70,6 @@ func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 }
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
-
-// validators check a whole object, and its status alone, against a version's schema.
-func validators(crd *apiextensions.CustomResourceDefinition, version string) (whole, status schemaValidator, err error) {
-	schema, err := apiextensions.GetSchemaForVersion(crd, version)
-	if err != nil {
-		return whole, status, err
-	}
-	var props *apiextensions.JSONSchemaProps
-	if schema != nil {
-		props = schema.OpenAPIV3Schema
-	}
-	if whole, err = newSchemaValidator(props); err != nil || props == nil {
-		return whole, status, err
-	}
-	if s, ok := props.Properties["status"]; ok {
-		status, err = newSchemaValidator(&s)
-	}
-	return whole, status, err
-}
 
 // columns returns the columns of the version's tables after the name.
 func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDefinition {
@@ -144,16 +103,16 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		Warning:            v.warning(v.CustomResourceDefinitionVersion),
 		Storage:            main,
 		PatchTypes:         patchTypes(),
-		OpenAPI:            documents(v.crd, v.Name),
+		OpenAPI:            &openAPI{v.definition, v.Name},
 	}
 	scope := v.scope(r)
 	var err error
 	if r.Scope, err = v.withFieldManager(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
-	r.TypeConverter = v.types
+	r.TypeConverter = v.schemas.types
 	r.Normalized = func(u *unstructured.Unstructured) bool { return v.shape.normalized(u, v.gvk) }
-	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
+	r.ManagedFields = managedfields.ForUnstructured(v.schemas.types, v.gvk,
 		main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
 		scope.Subresource = "status"
@@ -163,7 +122,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		}
 		addSubresource(r, status, v.status)
 		r.Subresource("status").Normalized = r.Normalized
-		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
+		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.schemas.types, v.gvk,
 			reset[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	}
 	if v.scale != nil {
@@ -217,7 +176,7 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 func (v *customVersion) withFieldManager(scope handlers.RequestScope,
 	reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	var err error
-	scope.FieldManager, err = upstream.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
+	scope.FieldManager, err = upstream.NewDefaultCRDFieldManager(v.schemas.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))
 	return &scope, err
 }

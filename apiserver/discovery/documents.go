@@ -40,7 +40,9 @@ func newDocuments(s *resource.Snapshot) *documents {
 	var core, others []apidiscoveryv2.APIGroupDiscovery
 	for _, g := range s.Groups {
 		for _, v := range g.Versions {
-			d.objects[versionPath(v.GroupVersion)] = resourceList(v)
+			if !v.Stale { // whoever does not answer is asked
+				d.objects[versionPath(v.GroupVersion)] = resourceList(v)
+			}
 		}
 		if g.Name == "" {
 			core = append(core, groupDiscovery(g))
@@ -150,6 +152,11 @@ func groupDiscovery(g *resource.Group) apidiscoveryv2.APIGroupDiscovery {
 	group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 	for _, v := range g.Versions {
 		version := apidiscoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+		if v.Stale {
+			version.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
+			group.Versions = append(group.Versions, version)
+			continue
+		}
 		for _, r := range v.Resources {
 			version.Resources = append(version.Resources, resourceDiscovery(r))
 		}

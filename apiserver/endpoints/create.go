@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
@@ -15,14 +16,22 @@ import (
 // createFunc creates an object in the storage, as [rest.Creater] does.
 type createFunc func(context.Context, runtime.Object, rest.ValidateObjectFunc, *metav1.CreateOptions) (runtime.Object, error)
 
-// create serves a usual create: one of an object that nobody manages or owns twice yet, or of
-// something that is created through a subresource of an object.
+// create creates an object, or something through a subresource, such as a binding. The fast path supports
+// neither managed fields nor several owners.
 func (w *write) create(ctx context.Context, store createFunc) (runtime.Object, error) {
 	obj, err := w.decode()
-	if err != nil || w.parameters.force != nil || len(obj.GetManagedFields()) > 0 || len(obj.GetOwnerReferences()) > 1 {
-		return nil, errUnusual
+	switch {
+	case err != nil:
+		return nil, err
+	case w.parameters.force != nil:
+		return nil, errParameters
+	case len(obj.GetManagedFields()) > 0:
+		return nil, errManagedFields
+	case len(obj.GetOwnerReferences()) > 1:
+		return nil, errOwners
 	}
 	scope := w.resource.Scope
+	audit.LogRequestObject(ctx, obj, w.sent, scope.Resource, scope.Subresource, scope.Serializer)
 	if !w.preservesMetadata() {
 		rest.WipeObjectMetaSystemFields(obj)
 	}

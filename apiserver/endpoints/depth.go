@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -79,40 +78,15 @@ func jsonTooDeep(data []byte) bool {
 // protobufTooDeep takes every field that can be a message for one, strings and bytes included. A
 // decoder reads a message in order, so what precedes an error counts and what follows does not.
 func protobufTooDeep(message []byte, room int) bool {
-	const varint, fixed64, bytes, startGroup, endGroup, fixed32 = 0, 1, 2, 3, 4, 5
 	for len(message) > 2*room { // a level takes two bytes at least
-		tag, n := binary.Uvarint(message)
-		if n <= 0 {
+		f, rest, ok := nextField(message)
+		if !ok {
 			return false
 		}
-		message = message[n:]
-		var skip uint64
-		switch tag & 7 {
-		case varint:
-			if _, n = binary.Uvarint(message); n <= 0 {
-				return false
-			}
-			skip = uint64(n)
-		case fixed64:
-			skip = 8
-		case fixed32:
-			skip = 4
-		case bytes:
-			if skip, n = binary.Uvarint(message); n <= 0 {
-				return false
-			}
-			message = message[n:]
-			if skip <= uint64(len(message)) && (room == 0 || protobufTooDeep(message[:skip], room-1)) {
-				return true
-			}
-		case startGroup, endGroup:
-		default:
-			return false
+		if f.isBytes() && (room == 0 || protobufTooDeep(f.content, room-1)) {
+			return true
 		}
-		if skip > uint64(len(message)) {
-			return false
-		}
-		message = message[skip:]
+		message = rest
 	}
 	return false
 }

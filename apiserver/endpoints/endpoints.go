@@ -31,21 +31,30 @@ type Handler struct {
 	admission  admission.Interface
 	serializer runtime.NegotiatedSerializer
 	notFound   http.Handler
+	fast       bool
 	// mediaTypes are those of the serializer, and listMediaTypes also those of watches.
 	mediaTypes, listMediaTypes []string
 
-	mu         sync.RWMutex
-	generation uint64
-	verbs      map[*resource.Resource]verbs
+	mu    sync.RWMutex
+	verbs map[*resource.Resource]verbs
+}
+
+// Options choose how a [Handler] serves requests.
+type Options struct {
+	// WithoutFastPath serves every request with upstream's handlers. The responses are the same.
+	WithoutFastPath bool
 }
 
 // New returns the handler for a catalog. Requests for resources that are not in the catalog go to
 // notFound; errors about the request itself are encoded with serializer.
 func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer,
-	notFound http.Handler) *Handler {
+	notFound http.Handler, o Options) *Handler {
+	registerMetrics()
 	types, streams := negotiation.MediaTypesForSerializer(serializer)
-	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound,
+	h := &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, fast: !o.WithoutFastPath,
 		mediaTypes: types, listMediaTypes: slices.Concat(types, streams), verbs: map[*resource.Resource]verbs{}}
+	catalog.OnChange(h.prune)
+	return h
 }
 
 // ServeHTTP calls the handler of the request's resource and verb.
@@ -91,7 +100,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	monitored(w, r, info, func(w http.ResponseWriter) {
 		if hasBody(info.Verb) && !isConnection(served) {
-			if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
+			err := readBody(r, served.Scope.MaxRequestBodyBytes)
+			if body, ok := r.Body.(*bufferedBody); ok && err == nil && !custom {
+				err = checkObjects(r.Header.Get("Content-Type"), body.bytes)
+			}
+			if err != nil {
 				responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
 				return
 			}
@@ -181,19 +194,20 @@ func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) ver
 	if ok {
 		return v
 	}
-	v = verbsFor(r, h.admission)
+	v = verbsFor(r, h.admission, h.fast)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.generation != snapshot.Generation {
-		h.generation = snapshot.Generation
-		h.prune(snapshot)
+	if h.catalog.Snapshot() == snapshot { // otherwise prune may have run, and would not drop it
+		h.verbs[r] = v
 	}
-	h.verbs[r] = v
 	return v
 }
 
-// prune drops the handlers of resources that are no longer served. The lock is held.
-func (h *Handler) prune(snapshot *resource.Snapshot) {
+// prune drops the handlers of resources that are no longer served.
+func (h *Handler) prune() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	snapshot := h.catalog.Snapshot()
 	served := make(map[*resource.Resource]verbs, len(h.verbs))
 	for _, g := range snapshot.Groups {
 		for _, v := range g.Versions {

@@ -44,7 +44,7 @@ func kindsOf(s *runtime.Scheme) []schema.GroupVersionKind {
 }
 
 // comparePatch compares what both make of a patch from one random object to another, and reports
-// whether the patch is usual.
+// whether the fast path supports the patch.
 func comparePatch(t testing.TB, gvk schema.GroupVersionKind, fill *randfill.Filler, random *rand.Rand) bool {
 	t.Helper()
 	objects := make([][]byte, 2)
@@ -82,12 +82,12 @@ func comparePatch(t testing.TB, gvk schema.GroupVersionKind, fill *randfill.Fill
 		return false
 	}
 	w := &write{body: patch}
-	usual, err := w.parsePatch()
+	supported, err := w.parsePatch()
 	if err != nil {
 		return false
 	}
 	before, mine := stored.DeepCopyObject(), stored.DeepCopyObject()
-	if !mergeValue(mine, usual) {
+	if !mergeValue(mine, supported) {
 		return false
 	}
 	builtin.Scheme().Default(mine)
@@ -140,7 +140,7 @@ func thin(patch map[string]any, random *rand.Rand) {
 func TestMergePatchesOfAllKinds(t *testing.T) {
 	fill := apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(30)
 	random := rand.New(rand.NewSource(2))
-	kinds, usual, all := 0, 0, 0
+	kinds, supported, all := 0, 0, 0
 	for _, gvk := range kindsOf(builtin.Scheme()) {
 		if !scheme.Scheme.Recognizes(gvk) || !builtin.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "List") || strings.HasSuffix(gvk.Kind, "Options") || gvk.Kind == "WatchEvent" {
 			continue
@@ -149,13 +149,13 @@ func TestMergePatchesOfAllKinds(t *testing.T) {
 		for range 8 {
 			all++
 			if comparePatch(t, gvk, fill, random) {
-				usual++
+				supported++
 			}
 		}
 	}
-	t.Logf("%d of %d patches of %d kinds are usual", usual, all, kinds)
-	if kinds < 60 || usual < all/3 {
-		t.Errorf("%d of %d patches of %d kinds are usual", usual, all, kinds)
+	t.Logf("%d of %d patches of %d kinds are supported", supported, all, kinds)
+	if kinds < 60 || supported < all/3 {
+		t.Errorf("%d of %d patches of %d kinds are supported", supported, all, kinds)
 	}
 }
 

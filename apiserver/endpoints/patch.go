@@ -13,19 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/rest"
 	kjson "sigs.k8s.io/json"
 
 	"flyball.dev/apiserver/managedfields"
 )
 
-// patch serves a usual patch: a merge patch, a strategic merge patch, or an apply of an object that
-// exists.
+// patch changes an object that exists by a merge patch, a strategic merge patch, or an apply.
 func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
 	contentType, _, _ := strings.Cut(w.request.Header.Get("Content-Type"), ";")
 	if !slices.Contains(w.resource.PatchTypes, contentType) {
-		return nil, errUnusual
+		return nil, errPatch
 	}
+	audit.LogRequestPatch(ctx, w.body)
 	var change func(old object) (object, error)
 	var err error
 	switch types.PatchType(contentType) {
@@ -36,14 +37,14 @@ func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object
 	case types.ApplyYAMLPatchType:
 		change, err = w.apply(ctx)
 	default:
-		err = errUnusual
+		err = errPatch
 	}
 	if err != nil {
 		return nil, err
 	}
 	result, err := w.replace(ctx, storage, "", change)
 	if errors.IsNotFound(err) {
-		return nil, errUnusual // an apply creates it
+		return nil, errMissing // an apply creates it
 	}
 	return result, err
 }
@@ -67,51 +68,57 @@ func (w *write) mergePatch(strategic bool) (func(old object) (object, error), er
 	}, nil
 }
 
-// apply returns the change by an apply. YAML that is not JSON is not usual, nor are numbers that JSON
-// decoders do not agree about, nor kubectl, which keeps a copy of the configuration.
+// apply returns the change by an apply. The fast path supports neither YAML that is not JSON, nor numbers
+// about which JSON decoders disagree, nor kubectl, which keeps a copy of the configuration.
 func (w *write) apply(ctx context.Context) (func(old object) (object, error), error) {
 	var config map[string]any
 	if w.parameters.fieldManager == "" || w.parameters.fieldManager == "kubectl" || bytes.ContainsAny(w.body, "\t\\") {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	strict, err := kjson.UnmarshalStrict(w.body, &config)
 	if err != nil || len(strict) > 0 || !isExact(config) || hasNull(config) {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	u := unstructured.Unstructured{Object: config}
 	if u.GroupVersionKind() != w.resource.Scope.Kind {
-		return nil, errUnusual
+		return nil, errDocument
 	}
 	one := managedfields.Write{Manager: w.parameters.fieldManager, Operation: metav1.ManagedFieldsOperationApply,
 		Subresource: w.resource.Scope.Subresource}
 	force := w.parameters.force != nil && *w.parameters.force
 	return func(old object) (object, error) {
-		merged, ok := w.resource.ManagedFields.Apply(ctx, old, config, one, force)
-		if !ok {
-			return nil, errUnusual
+		if merged, ok := w.resource.ManagedFields.Apply(ctx, old, config, one, force); ok {
+			return w.shaped(merged.(object))
 		}
-		obj, ok := merged.(object)
-		if !ok {
-			return nil, errUnusual
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		return w.shaped(obj)
+		// The field manager of upstream's handler serves the rest, and finds conflicts.
+		if err := checkApplied(config); err != nil {
+			return nil, err
+		}
+		merged, err := w.resource.Scope.FieldManager.Apply(old.DeepCopyObject(), u.DeepCopy(), one.Manager, force)
+		if err != nil {
+			return nil, patchError(ctx, err)
+		}
+		return merged.(object), nil
 	}, nil
 }
 
-// parsePatch returns the patch in the body. One that has a field twice, or says of what kind it is, or
-// who manages the object, is not usual.
+// parsePatch returns the patch in the body. The fast path does not support a patch that has a field twice,
+// or has a kind or managed fields.
 func (w *write) parsePatch() (map[string]any, error) {
 	var patch map[string]any
 	strict, err := kjson.UnmarshalStrict(w.body, &patch)
 	if err != nil || len(strict) > 0 || w.parameters.force != nil || patch == nil {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	metadata, _ := patch["metadata"].(map[string]any)
 	_, managed := metadata["managedFields"]
 	_, version := patch["apiVersion"]
 	_, kind := patch["kind"]
 	if managed || version || kind || hasNullInList(patch) {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	return patch, nil
 }
@@ -123,7 +130,7 @@ func (w *write) merge(old object, patch map[string]any) (object, error) {
 	}
 	obj := old.DeepCopyObject()
 	if !mergeValue(obj, patch) {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }
@@ -145,19 +152,22 @@ func (w *write) strategicMerge(old object, patch map[string]any) (object, error)
 	patch = runtime.DeepCopyJSON(patch) // it is changed
 	scope := w.resource.Scope
 	if scope.Kind.GroupVersion() != scope.HubGroupVersion {
-		return nil, errUnusual
+		return nil, errPatch
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(old)
 	if err != nil {
-		return nil, err
+		return nil, errPatch
 	}
 	obj := w.new()
-	patched, err := mergeStrategically(content, patch, obj)
-	if err != nil {
+	if err := checkPairs(content, patch, obj); err != nil {
 		return nil, err
 	}
+	patched, err := mergeStrategically(content, patch, obj)
+	if err != nil {
+		return nil, errPatch
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(patched, obj, true); err != nil {
-		return nil, err
+		return nil, errPatch
 	}
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }

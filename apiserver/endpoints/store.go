@@ -91,7 +91,7 @@ func (w *write) store(ctx context.Context, s stored, info *replacement,
 	finish(err == nil)
 	switch {
 	case storage.IsNotFound(err) && s.UpdateStrategy.AllowCreateOnUpdate(ctx):
-		return nil, errUnusual
+		return nil, errMissing
 	case err != nil:
 		return nil, storageerrors.InterpretUpdateError(err, w.resource.Scope.Resource.GroupResource(), w.name)
 	}

@@ -8,15 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// update serves a usual update of an object that exists.
+// update replaces an object that exists by the one in the body, which has at most one owner.
 func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
 	obj, err := w.decode()
-	if err != nil || w.parameters.force != nil || obj.GetName() != w.name || len(obj.GetOwnerReferences()) > 1 {
-		return nil, errUnusual
+	switch {
+	case err != nil:
+		return nil, err
+	case w.parameters.force != nil:
+		return nil, errParameters
+	case obj.GetName() != w.name:
+		return nil, errDocument
+	case len(obj.GetOwnerReferences()) > 1:
+		return nil, errOwners
 	}
+	scope := w.resource.Scope
+	audit.LogRequestObject(ctx, obj, w.sent, scope.Resource, scope.Subresource, scope.Serializer)
 	uid := obj.GetUID()
 	return w.replace(ctx, storage, uid, func(old object) (object, error) {
 		next := obj
@@ -31,8 +41,8 @@ func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Objec
 }
 
 // replace replaces an object that exists by what change returns for it, with its managed fields,
-// through all stages that follow. change is called again if the object was written meanwhile; any
-// error of it leaves the request to upstream. A uid that is not empty must be the object's.
+// through all stages that follow. change is called again if the object was written meanwhile; an error
+// of change that is no [fallback] is the response. A uid that is not empty must be the object's.
 func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID,
 	change func(old object) (object, error)) (runtime.Object, error) {
 	options := &metav1.UpdateOptions{FieldManager: w.parameters.fieldManager, FieldValidation: w.parameters.fieldValidation}
@@ -42,7 +52,7 @@ func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID
 		validate = rest.AdmissionToValidateObjectUpdateFunc(w.admission,
 			w.attributes(ctx, nil, nil, admission.Update, options), w.resource.Scope)
 	}
-	refuse := func(context.Context, runtime.Object) error { return errUnusual }
+	refuse := func(context.Context, runtime.Object) error { return errMissing }
 	info := &replacement{w, uid, options, change}
 	if store, ok := storeOf(storage); ok {
 		result, err := w.store(ctx, store, info, validate)
@@ -74,17 +84,17 @@ func (r *replacement) Preconditions() *metav1.Preconditions {
 func (r *replacement) UpdatedObject(ctx context.Context, current runtime.Object) (runtime.Object, error) {
 	old, ok := current.(object)
 	if !ok || old.GetUID() == "" {
-		return nil, errUnusual
+		return nil, errMissing
 	}
 	obj, err := r.change(old)
 	if err != nil {
-		return nil, errUnusual
+		return nil, err
 	}
 	if err := r.inNamespace(obj); err != nil {
 		return nil, err
 	}
 	if obj.GetName() != r.name {
-		return nil, errUnusual
+		return nil, errDocument
 	}
 	if err := r.admit(ctx, obj, r.attributes(ctx, obj, old, admission.Update, r.options)); err != nil {
 		return nil, err

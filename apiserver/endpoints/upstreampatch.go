@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"fmt"
+	"net/http"
 	goruntime "runtime"
 	"strings"
 
@@ -11,30 +12,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
 // patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot
 // be applied, such as an apply with an unknown field, as a plain error, for which the response
 // would be 500.
-type patchStorage struct{ rest.Patcher }
+type patchStorage struct {
+	rest.Patcher
+	kind  types.PatchType
+	patch []byte
+}
+
+// newPatchStorage returns the storage for the patch in a request.
+func newPatchStorage(storage rest.Patcher, r *http.Request) patchStorage {
+	p := patchStorage{Patcher: storage}
+	contentType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	p.kind = types.PatchType(contentType)
+	if body, ok := r.Body.(*bufferedBody); ok {
+		p.patch = body.bytes
+	}
+	return p
+}
 
 func (p patchStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
+	return p.Patcher.Update(ctx, name, patchInfo{info, p.kind, p.patch}, create, update, orCreate, options)
 }
 
-// patchInfo translates the errors of upstream's patches.
-type patchInfo struct{ rest.UpdatedObjectInfo }
+// patchInfo refuses patches that cost too much, and translates the errors of upstream's patches.
+type patchInfo struct {
+	rest.UpdatedObjectInfo
+	kind  types.PatchType
+	patch []byte
+}
 
 func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (obj runtime.Object, err error) {
 	defer recoverMerge(&err)
-	obj, err = p.UpdatedObjectInfo.UpdatedObject(ctx, old)
-	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
-		err = errors.NewBadRequest(err.Error())
+	if err := checkPatchCost(p.kind, p.patch, old); err != nil {
+		return nil, err
 	}
-	return obj, err
+	obj, err = p.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	return obj, patchError(ctx, err)
+}
+
+// patchError returns the error of the response for an error of a patch.
+func patchError(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
+		return errors.NewBadRequest(err.Error())
+	}
+	return err
 }
 
 // errMerge is returned for a strategic merge patch on which upstream panics, since it relies on the
@@ -72,19 +101,28 @@ func mergePanics() bool {
 // depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for
 // the results of patches, which are JSON and may be deeper than the object and the patch; bodies
 // are checked by readBody.
-type depthLimitedSerializer struct{ runtime.NegotiatedSerializer }
-
-func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return depthLimitedDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
+type depthLimitedSerializer struct {
+	runtime.NegotiatedSerializer
+	typed bool // it decodes to Go types
 }
 
-// depthLimitedDecoder refuses documents that are nested too deep.
-type depthLimitedDecoder struct{ runtime.Decoder }
+func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return depthLimitedDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv), s.typed}
+}
+
+// depthLimitedDecoder refuses documents that are nested too deep, or have too many objects.
+type depthLimitedDecoder struct {
+	runtime.Decoder
+	typed bool
+}
 
 func (d depthLimitedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if jsonTooDeep(data) {
 		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
+	}
+	if n := objectsOfJSON(data); d.typed && n > maxObjects {
+		return nil, nil, fmt.Errorf("the object would have %d objects and nulls, of at most %d", n, maxObjects)
 	}
 	return d.Decoder.Decode(data, defaults, into)
 }

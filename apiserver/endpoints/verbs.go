@@ -24,9 +24,9 @@ const forcedWatch = "/watch"
 // verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's
 // handlers of writes wrap admission once more with every request they serve, so each request gets a
 // new one.
-func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
-	v := writingVerbs(r, admit)
-	maps.Copy(v, readingVerbs(r))
+func verbsFor(r *resource.Resource, admit admission.Interface, fast bool) verbs {
+	v := writingVerbs(r, admit, fast)
+	maps.Copy(v, readingVerbs(r, fast))
 	served := r.ServedVerbs()
 	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
 		return verb != forcedWatch && verb != connect && !slices.Contains(served, verb)
@@ -35,7 +35,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 }
 
 // readingVerbs returns the handlers of the verbs that read.
-func readingVerbs(r *resource.Resource) verbs {
+func readingVerbs(r *resource.Resource, fast bool) verbs {
 	v := verbs{}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:
@@ -49,28 +49,38 @@ func readingVerbs(r *resource.Resource) verbs {
 		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
 	}
 	if watches {
-		v["watch"] = watchHandler(lister, watcher, r.Scope, false)
-		v[forcedWatch] = watchHandler(lister, watcher, r.Scope, true)
+		for verb, forced := range map[string]bool{"watch": false, forcedWatch: true} {
+			if v[verb] = handlers.ListResource(lister, watcher, r.Scope, forced, minWatch); fast {
+				v[verb] = watchHandler(watcher, r.Scope, forced, v[verb])
+			} else {
+				v[verb] = fallBack(errSwitchedOff, v[verb])
+			}
+		}
 	}
 	return v
 }
 
 // writingVerbs returns the handlers of the verbs that write.
-func writingVerbs(r *resource.Resource, admit admission.Interface) verbs {
+func writingVerbs(r *resource.Resource, admit admission.Interface, fast bool) verbs {
 	v := verbs{}
 	each := func(verb string, handler func() http.HandlerFunc) {
 		v[verb] = func(w http.ResponseWriter, req *http.Request) { handler()(w, req) }
 	}
 	own := writer{resource: r, admission: admission.WithAudit(admit)}
-	usual := func(verb string, status int, serve func(context.Context, *write) (runtime.Object, error)) {
-		if r.ManagedFields != nil {
+	quicker := func(verb string, status int, serve func(context.Context, *write) (runtime.Object, error)) {
+		switch {
+		case !fast:
+			v[verb] = fallBack(errSwitchedOff, v[verb])
+		case r.ManagedFields == nil:
+			v[verb] = fallBack(errUnsupported, v[verb])
+		default:
 			v[verb] = own.serve(status, serve, v[verb])
 		}
 	}
 	switch storage := r.Storage.(type) {
 	case rest.NamedCreater:
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
-		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) {
+		quicker("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) {
 			return w.create(ctx, func(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
 				options *metav1.CreateOptions) (runtime.Object, error) {
 				return storage.Create(ctx, w.name, obj, validate, options)
@@ -78,19 +88,19 @@ func writingVerbs(r *resource.Resource, admit admission.Interface) verbs {
 		})
 	case rest.Creater:
 		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
-		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage.Create) })
+		quicker("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage.Create) })
 	}
 	if storage, ok := r.Storage.(rest.Updater); ok {
 		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })
-		usual("update", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.update(ctx, storage) })
+		quicker("update", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.update(ctx, storage) })
 	}
 	if storage, ok := r.Storage.(rest.Patcher); ok {
 		scope := *r.Scope
-		scope.Serializer = depthLimitedSerializer{r.Scope.Serializer}
+		scope.Serializer = depthLimitedSerializer{r.Scope.Serializer, r.OpenAPI == nil}
 		v["patch"] = func(w http.ResponseWriter, req *http.Request) {
-			handlers.PatchResource(patchStorage{storage}, &scope, admit, r.PatchTypes)(w, req)
+			handlers.PatchResource(newPatchStorage(storage, req), &scope, admit, r.PatchTypes)(w, req)
 		}
-		usual("patch", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.patch(ctx, storage) })
+		quicker("patch", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.patch(ctx, storage) })
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
 		each("delete", func() http.HandlerFunc { return handlers.DeleteResource(storage, true, r.Scope, admit) })

@@ -31,10 +31,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// watches serves the usual watches of a resource itself, and leaves the others to upstream's handler.
-// The usual ones are those for objects, as JSON or protobuf. Their events are encoded and framed
-// once for all watchers, and written by the goroutine of the request, which also reads them from the
-// store.
+// watches is the fast path of the watches of a resource: of its objects, as JSON or protobuf. Events are
+// encoded and framed once for all watchers. The goroutine of the request reads them from the store and
+// writes them.
 type watches struct {
 	storage  rest.Watcher
 	scope    *handlers.RequestScope
@@ -52,27 +51,26 @@ type eventServer interface {
 	ServeEvents(send func(watch.Event) error, flush func() error)
 }
 
-// watchHandler returns the handler of a resource's watches.
-func watchHandler(lister rest.Lister, storage rest.Watcher, scope *handlers.RequestScope, forced bool) http.HandlerFunc {
-	return (&watches{storage: storage, scope: scope, forced: forced,
-		upstream: handlers.ListResource(lister, storage, scope, forced, minWatch)}).serve
+// watchHandler returns the handler of a resource's watches. upstream is the fallback.
+func watchHandler(storage rest.Watcher, scope *handlers.RequestScope, forced bool, upstream http.HandlerFunc) http.HandlerFunc {
+	return (&watches{storage: storage, scope: scope, forced: forced, upstream: upstream}).serve
 }
 
 // serve is an [http.HandlerFunc].
 func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 	namespace, err := h.scope.Namer.Namespace(r)
 	if err != nil {
-		h.upstream(w, r)
+		fallBack(errPath, h.upstream)(w, r)
 		return
 	}
 	format, ok := h.format(r)
 	if !ok {
-		h.upstream(w, r)
+		fallBack(errOutput, h.upstream)(w, r)
 		return
 	}
 	options, ok := h.options(r)
 	if !ok {
-		h.upstream(w, r)
+		fallBack(errParameters, h.upstream)(w, r)
 		return
 	}
 	ctx, cancel := context.WithTimeout(request.WithNamespace(r.Context(), namespace), watchTimeout(&options))
@@ -86,9 +84,10 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 	server, ok := watcher.(eventServer)
 	if !ok {
 		watcher.Stop()
-		h.upstream(w, r)
+		fallBack(errEvents, h.upstream)(w, r)
 		return
 	}
+	countPath(r, "")
 	info, _ := request.RequestInfoFrom(ctx)
 	metrics.RecordLongRunning(r, info, metrics.APIServerComponent, func() {
 		s := h.stream(ctx, w, format, &options)
@@ -98,7 +97,7 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // format returns the format in which the events of a watch are sent, or false if the request asks
-// for an unusual one.
+// for one that the fast path does not support.
 func (h *watches) format(r *http.Request) (*watchFormat, bool) {
 	if wsstream.IsWebSocketRequest(r) {
 		return nil, false
@@ -139,8 +138,8 @@ func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *wa
 	return f
 }
 
-// options returns the options of a watch, or false if they are invalid, or ask for something
-// unusual.
+// options returns the options of a watch, or false if they are invalid or the fast path does not support
+// them.
 func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 	if metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), h.scope.MetaGroupVersion, &o) != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,7 +96,7 @@ type watchRequest struct {
 	name, query, path, accept, encoding string
 	compacted                           bool // the history before the watch is gone
 	silent                              bool // there are no events
-	unusual                             bool
+	fallback                            bool
 }
 
 func (w watchRequest) request(ctx context.Context) *http.Request {
@@ -144,14 +145,14 @@ func TestWatchesAsUpstream(t *testing.T) {
 		{name: "not yet", query: "watch=true&resourceVersion=99&timeoutSeconds=9", accept: json, silent: true},
 		{name: "no version", query: "watch=true&resourceVersion=x", accept: json},
 
-		{name: "compressed streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json, encoding: "gzip", unusual: true},
-		{name: "table", query: "watch=true&timeoutSeconds=9", accept: "application/json;as=Table;g=meta.k8s.io;v=v1", unusual: true},
-		{name: "metadata", query: "watch=true&timeoutSeconds=9", accept: protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", unusual: true},
-		{name: "no format", query: "watch=true", accept: "text/plain", unusual: true},
-		{name: "no selector", query: "watch=true&labelSelector=%25%25", accept: json, unusual: true},
-		{name: "no field", query: "watch=true&fieldSelector=spec.nothing%3Dx", accept: json, unusual: true},
-		{name: "another name", query: "watch=true&fieldSelector=metadata.name%3Da", path: "/api/v1/namespaces/default/pods/b", accept: json, unusual: true},
-		{name: "no match", query: "watch=true&sendInitialEvents=true", accept: json, unusual: true},
+		{name: "compressed streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json, encoding: "gzip", fallback: true},
+		{name: "table", query: "watch=true&timeoutSeconds=9", accept: "application/json;as=Table;g=meta.k8s.io;v=v1", fallback: true},
+		{name: "metadata", query: "watch=true&timeoutSeconds=9", accept: protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", fallback: true},
+		{name: "no format", query: "watch=true", accept: "text/plain", fallback: true},
+		{name: "no selector", query: "watch=true&labelSelector=%25%25", accept: json, fallback: true},
+		{name: "no field", query: "watch=true&fieldSelector=spec.nothing%3Dx", accept: json, fallback: true},
+		{name: "another name", query: "watch=true&fieldSelector=metadata.name%3Da", path: "/api/v1/namespaces/default/pods/b", accept: json, fallback: true},
+		{name: "no match", query: "watch=true&sendInitialEvents=true", accept: json, fallback: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { compareWatches(t, test) })
@@ -187,7 +188,7 @@ func compareWatches(t *testing.T, test watchRequest) {
 	<-done
 	<-done
 	want, got := answers[0], answers[1]
-	if left != test.unusual {
+	if left != test.fallback {
 		t.Errorf("left to upstream: %v", left)
 	}
 	if want.Code != got.Code || want.Flushed != got.Flushed {
@@ -196,7 +197,7 @@ func compareWatches(t *testing.T, test watchRequest) {
 	if d := cmp.Diff(want.Result().Header, got.Result().Header); d != "" {
 		t.Errorf("header (-upstream +own):\n%s", d)
 	}
-	if test.unusual && want.Code == http.StatusOK {
+	if test.fallback && want.Code == http.StatusOK {
 		return // the headers of tables, and when events are compressed, depend on the timing
 	}
 	if d := cmp.Diff(want.Body.String(), got.Body.String()); d != "" {
@@ -205,6 +206,33 @@ func compareWatches(t *testing.T, test watchRequest) {
 	if events := want.Body.Len() > 0; events == test.silent {
 		t.Errorf("events: %v", events)
 	}
+}
+
+// TestWatchesInTwoFormats: an event is encoded once for all watches of a format, and not for the others.
+func TestWatchesInTwoFormats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWatchFixture(t)
+		lister, watcher := f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher)
+		upstream := handlers.ListResource(lister, watcher, f.pods.Scope, false, minWatch)
+		own := watchHandler(watcher, f.pods.Scope, false, nil)
+		formats := []string{"application/json", "application/vnd.kubernetes.protobuf"}
+		want, got := map[string]*httptest.ResponseRecorder{}, map[string]*httptest.ResponseRecorder{}
+		var running sync.WaitGroup
+		for _, accept := range formats {
+			want[accept], got[accept] = httptest.NewRecorder(), httptest.NewRecorder()
+			test := watchRequest{query: "watch=true&timeoutSeconds=9", accept: accept}
+			running.Go(func() { upstream(want[accept], test.request(t.Context())) })
+			running.Go(func() { own(got[accept], test.request(t.Context())) })
+		}
+		synctest.Wait()
+		f.writes()
+		running.Wait()
+		for _, accept := range formats {
+			if d := cmp.Diff(want[accept].Body.String(), got[accept].Body.String()); d != "" || want[accept].Body.Len() == 0 {
+				t.Errorf("%s (-upstream +own):\n%s", accept, d)
+			}
+		}
+	})
 }
 
 // slowResponse is a response whose client does not read, and then disconnects.
@@ -229,7 +257,7 @@ func (w *slowResponse) Flush() {}
 func TestWatchOfASlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWatchFixture(t)
-		serve := watchHandler(f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher), f.pods.Scope, false)
+		serve := watchHandler(f.pods.Storage.(rest.Watcher), f.pods.Scope, false, nil)
 		w := &slowResponse{ResponseWriter: httptest.NewRecorder(), unblock: make(chan struct{})}
 		done := make(chan struct{})
 		go func() {
@@ -251,7 +279,7 @@ func TestWatchOfASlowClient(t *testing.T) {
 func TestWatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWatchFixture(t)
-		serve := watchHandler(f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher), f.pods.Scope, true)
+		serve := watchHandler(f.pods.Storage.(rest.Watcher), f.pods.Scope, true, nil)
 		r := watchRequest{query: "resourceVersion=3", accept: "application/json"}
 		ctx, cancel := context.WithCancel(t.Context())
 		done, began := make(chan struct{}), time.Now()

@@ -2,25 +2,26 @@ package endpoints
 
 import (
 	"context"
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
@@ -33,23 +34,23 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// writer serves the usual writes of a resource itself, on the goroutine of the request and with the
-// managed fields of [resource.Resource.ManagedFields]. All writes pass the same stages:
+// writer is the fast path of the writes of a resource. It serves them on the goroutine of the request, with
+// the managed fields of [resource.Resource.ManagedFields]. All writes pass the same stages:
 //
 //	accept → decode → change → managed fields → admit → storage (strategy, validating admission) → respond
 //
 // A create has no object to change: it begins with the decoded one. An update replaces the object
 // by the decoded one, a patch changes a copy of it.
 //
-// The stages up to admission have no effect. If a request is unusual there, or invalid, it is left
-// to upstream's handler, which starts again; it would come to the same result for all of them.
+// The stages up to admission have no effect. A stage that does not support the request, or finds it
+// invalid, returns a [fallback], and upstream's handler starts again.
 type writer struct {
 	resource  *resource.Resource
 	admission admission.Interface
 }
 
-// errUnusual is returned by stages that leave a request to upstream's handler.
-var errUnusual = stderrors.New("left to upstream's handler")
+// writeTimeout bounds a write, as it does in upstream's handlers.
+const writeTimeout = 34 * time.Second
 
 // object is a typed or unstructured object.
 type object interface {
@@ -62,36 +63,40 @@ type write struct {
 	writer
 	request    *http.Request
 	body       []byte
+	sent       schema.GroupVersion // the version of the decoded body
 	namespace  string
 	name       string // empty for a create
 	parameters parameters
 }
 
-// parameters are those of usual writes.
+// parameters are the query parameters that the fast path supports.
 type parameters struct {
 	fieldManager, fieldValidation string
 	force                         *bool
 }
 
-// serve returns a handler that serves usual requests with usual, and leaves others to upstream's.
-// status is that of a successful response.
-func (w writer) serve(status int, usual func(context.Context, *write) (runtime.Object, error),
+// serve returns a handler that serves requests with fast, and leaves those that fast does not support to
+// upstream's handler. status is the status of a successful response.
+func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Object, error),
 	upstream http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		one, err := w.accept(r)
-		if err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
+		defer cancel()
+		result, err := w.try(ctx, r, fast)
+		reason, left := errors.AsType[fallback](err)
+		if ctx.Err() != nil {
+			reason, left = "", false // upstream's handler has no time left either
+		}
+		if countPath(r, reason); left {
 			upstream(rw, r)
 			return
 		}
-		result, err := usual(request.WithNamespace(r.Context(), one.namespace), one)
 		scope := w.resource.Scope
 		gv := scope.Kind.GroupVersion()
 		switch {
-		case err != nil && r.Context().Err() != nil: // whatever has failed for it
-			err = errors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", r.Context().Err()), 0)
-			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
-		case stderrors.Is(err, errUnusual):
-			upstream(rw, r)
+		case err != nil && ctx.Err() != nil: // whatever has failed for it
+			err = apierrors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", ctx.Err()), 0)
+			fallthrough
 		case err != nil:
 			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
 		default:
@@ -100,21 +105,31 @@ func (w writer) serve(status int, usual func(context.Context, *write) (runtime.O
 	}
 }
 
-// accept returns the write of a request. It leaves to upstream those that are audited, ask for
-// anything but the object in return, or have parameters that are not usual.
+// try serves a request with fast. The error is a [fallback] for what upstream's handler is to serve.
+func (w writer) try(ctx context.Context, r *http.Request,
+	fast func(context.Context, *write) (runtime.Object, error)) (runtime.Object, error) {
+	one, err := w.accept(r)
+	if err != nil {
+		return nil, err
+	}
+	return fast(request.WithNamespace(ctx, one.namespace), one)
+}
+
+// accept returns the write of a request that asks for the object in return, and has no parameters that
+// the fast path does not support.
 func (w writer) accept(r *http.Request) (*write, error) {
 	scope := w.resource.Scope
 	body, ok := r.Body.(*bufferedBody)
-	if !ok || len(body.bytes) == 0 || audit.AuditContextFrom(r.Context()).Enabled() {
-		return nil, errUnusual
+	if !ok || len(body.bytes) == 0 {
+		return nil, errBody
 	}
 	one := &write{writer: w, request: r, body: body.bytes}
 	if one.parameters, ok = parametersOf(r); !ok {
-		return nil, errUnusual
+		return nil, errParameters
 	}
 	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
 	if err != nil || out.Convert != nil {
-		return nil, errUnusual
+		return nil, errOutput
 	}
 	if r.Method == http.MethodPost && !w.createsByName() {
 		one.namespace, err = scope.Namer.Namespace(r)
@@ -122,12 +137,12 @@ func (w writer) accept(r *http.Request) (*write, error) {
 		one.namespace, one.name, err = scope.Namer.Name(r)
 	}
 	if err != nil {
-		return nil, errUnusual
+		return nil, errPath
 	}
 	return one, nil
 }
 
-// parametersOf returns the parameters of a request, or false if there are unusual ones.
+// parametersOf returns the parameters of a request, or false if the fast path does not support them.
 func parametersOf(r *http.Request) (p parameters, ok bool) {
 	if r.URL.RawQuery == "" {
 		return p, true
@@ -151,6 +166,7 @@ func parametersOf(r *http.Request) (p parameters, ok bool) {
 				return p, false
 			}
 			p.fieldValidation = value
+		case "timeout": // the context of the request ends with it
 		case "force":
 			force := value == "true"
 			if !force && value != "false" {
@@ -177,7 +193,7 @@ func (w *write) decode() (object, error) {
 	scope := w.resource.Scope
 	in, err := negotiation.NegotiateInputSerializer(w.request, false, scope.Serializer)
 	if err != nil {
-		return nil, errUnusual
+		return nil, errDocument
 	}
 	return w.decodeWith(in.StrictSerializer, w.new())
 }
@@ -188,24 +204,25 @@ func (w *write) decodeWith(d runtime.Decoder, into runtime.Object) (object, erro
 	kind := scope.Kind
 	decoded, gvk, err := scope.Serializer.DecoderToVersion(d, scope.HubGroupVersion).Decode(w.body, &kind, into)
 	if err != nil || !scope.AcceptsGroupVersion(gvk.GroupVersion()) {
-		return nil, errUnusual
+		return nil, errDocument
 	}
 	obj, ok := decoded.(object)
 	if !ok {
-		return nil, errUnusual
+		return nil, errDocument
 	}
+	w.sent = gvk.GroupVersion()
 	return obj, nil
 }
 
 // new returns a new, empty object of the storage.
 func (w *write) new() runtime.Object { return w.resource.Storage.New() }
 
-// inNamespace sets the namespace of an object to that of the request. An object of another one is
-// left to upstream.
+// inNamespace sets the namespace of an object to the namespace of the request. An object in another
+// namespace is left to upstream.
 func (w *write) inNamespace(obj object) error {
 	expected := rest.ExpectedNamespaceForResource(w.namespace, w.resource.Scope.Resource)
 	if rest.EnsureObjectNamespaceMatchesRequestNamespace(expected, obj) != nil {
-		return errUnusual
+		return errDocument
 	}
 	return nil
 }
@@ -216,7 +233,7 @@ func (w *write) track(old, obj object) error {
 		Subresource: w.resource.Scope.Subresource}
 	if old == nil {
 		if !w.resource.ManagedFields.Update(nil, obj, one) {
-			return errUnusual
+			return errManagedFields
 		}
 		return nil
 	}
@@ -224,7 +241,7 @@ func (w *write) track(old, obj object) error {
 		return nil
 	}
 	if w.resource.Scope.FieldManager.UpdateNoErrors(old, obj, one.Manager) != obj {
-		return errUnusual
+		return errManagedFields
 	}
 	return nil
 }

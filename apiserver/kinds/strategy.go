@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/internal/equality"
 )
 
@@ -149,7 +150,7 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	if rules.ValidateCreate != nil {
 		errs = append(errs, rules.ValidateCreate(o)...)
 	}
-	return errs
+	return resource.Bounded(errs)
 }
 
 func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
@@ -161,7 +162,7 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	if rules.ValidateUpdate != nil {
 		errs = append(errs, rules.ValidateUpdate(o, was)...)
 	}
-	return errs
+	return resource.Bounded(errs)
 }
 
 func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {

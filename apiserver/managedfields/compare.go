@@ -139,8 +139,8 @@ func (c *comparer) whole(set *fieldpath.Set, m *mergeType, v reflect.Value) {
 			}
 		}
 	case granularMap:
-		for it := v.MapRange(); it.Next(); {
-			part(m.element, fieldName(it.Key()), it.Value())
+		for _, key := range sortedKeys(v) {
+			part(m.element, fieldName(key), v.MapIndex(key))
 		}
 	default:
 		for _, i := range c.ordered(m, v) {
@@ -155,13 +155,13 @@ func fieldName(key reflect.Value) fieldpath.PathElement {
 }
 
 func (c *comparer) entries(m *mergeType, old, now reflect.Value) {
-	for it := old.MapRange(); it.Next(); {
-		y := now.MapIndex(it.Key())
-		c.member(m.element, fieldName(it.Key()), it.Value(), y, true, y.IsValid())
+	for _, key := range sortedKeys(old) {
+		y := now.MapIndex(key)
+		c.member(m.element, fieldName(key), old.MapIndex(key), y, true, y.IsValid())
 	}
-	for it := now.MapRange(); it.Next(); {
-		if !old.MapIndex(it.Key()).IsValid() {
-			c.member(m.element, fieldName(it.Key()), reflect.Value{}, it.Value(), false, true)
+	for _, key := range sortedKeys(now) {
+		if !old.MapIndex(key).IsValid() {
+			c.member(m.element, fieldName(key), reflect.Value{}, now.MapIndex(key), false, true)
 		}
 	}
 }

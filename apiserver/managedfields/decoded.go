@@ -21,11 +21,15 @@ type decodedSets struct {
 	now, old map[decodedKey]*fieldpath.Set
 }
 
-// decodedKey is the encoding of a set of fields, for the objects of one updater.
+// decodedKey is the encoding of a set of fields, for the objects of one updater. It does not refer
+// to the updater, which has the schema of its kind and must not outlive the kind.
 type decodedKey struct {
-	of     *updates
-	fields string
+	updater *identity
+	fields  string
 }
+
+// identity stands for an updater.
+type identity struct{ _ byte } // of a size, since only then are two of them different
 
 // maxFields bounds the encodings that are cached, in bytes.
 const maxFields = 16 << 10
@@ -34,7 +38,7 @@ const maxFields = 16 << 10
 // fields that are not encoded as the field manager does it, that do not fit the schema any more, or
 // that include some that have no manager.
 func (c *decodedSets) get(u *updates, fields string) *fieldpath.Set {
-	key := decodedKey{u, fields}
+	key := decodedKey{u.identity, fields}
 	c.mu.Lock()
 	set, ok := c.now[key]
 	if !ok {

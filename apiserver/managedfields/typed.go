@@ -29,7 +29,7 @@ type typedUpdater struct {
 // the type it finds out with the first object.
 func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	u := &typedUpdater{typ: t, root: func() *mergeType { return nil }}
-	u.updates = updates{apiVersion: apiVersion, compare: u.compare, current: u.current}
+	u.updates = updates{identity: &identity{}, apiVersion: apiVersion, compare: u.compare, current: u.current}
 	skip, ok := topLevel(reset)
 	if !ok {
 		return u

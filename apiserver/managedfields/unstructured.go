@@ -35,7 +35,7 @@ func ForUnstructured(types upstream.TypeConverter, kind schema.GroupVersionKind,
 			u.SetGroupVersionKind(kind)
 			return types.ObjectToTyped(u, typed.AllowDuplicates)
 		})}
-	u.updates = updates{apiVersion: kind.GroupVersion().String(), filter: fieldpath.NewExcludeSetFilter(reset),
+	u.updates = updates{identity: &identity{}, apiVersion: kind.GroupVersion().String(), filter: fieldpath.NewExcludeSetFilter(reset),
 		compare: u.compare, current: u.current}
 	return u
 }

@@ -26,6 +26,7 @@ var serverFields = func() *fieldpath.Set {
 // updates sets the managed fields of updates of existing objects. It does not depend on how the
 // objects are represented: that is up to compare.
 type updates struct {
+	identity   *identity
 	apiVersion string
 	filter     fieldpath.Filter // removes the fields that the strategy resets; nil if there are none
 	// compare returns the fields in which two objects differ. It may leave out those of

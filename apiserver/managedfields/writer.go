@@ -119,18 +119,23 @@ func (w *writer) entries(m *mergeType, v reflect.Value) {
 	if v.Len() == 0 {
 		return
 	}
-	names := make([]reflect.Value, 0, 8)
-	for it := v.MapRange(); it.Next(); {
-		names = append(names, it.Key())
-	}
-	slices.SortFunc(names, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
-	for _, name := range names {
+	for _, name := range sortedKeys(v) {
 		w.comma()
 		w.out = append(w.out, `"f:`...)
 		w.plain(name.String())
 		w.out = append(w.out, `":`...)
 		w.added(m.element, v.MapIndex(name))
 	}
+}
+
+// sortedKeys returns the keys of a map in order. Who inserts them into a set in that order appends them.
+func sortedKeys(v reflect.Value) []reflect.Value {
+	keys := make([]reflect.Value, 0, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		keys = append(keys, it.Key())
+	}
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	return keys
 }
 
 // elements writes the elements of a list in the order of their keys.

@@ -51,42 +51,42 @@ var (
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
 
-// v2 returns the document of all resources. Of two definitions with one name it has the built-in
-// one.
-func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
+// v2 returns the document of all resources, which has the parts of custom ones. Of two definitions with
+// one name it has the built-in one.
+func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) ([]byte, error) {
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0", Info: info, Paths: &spec.Paths{Paths: b.items}, Definitions: spec.Definitions{},
 		SecurityDefinitions: security, Security: []map[string][]string{{"BearerToken": {}}},
 	}}
-	var custom, remote []resource.OpenAPI
+	var custom, remote []*resource.Resource
 	for _, g := range s.Groups {
 		for _, v := range g.Versions {
 			own, err := b.addVersion(v)
 			if err != nil {
 				return nil, err
 			}
-			if v.Resources[0].Remote {
-				remote = append(remote, own[0]) // all resources have the same document
-				continue
+			// All resources of an extension API server have the same document.
+			if i := slices.IndexFunc(own, func(r *resource.Resource) bool { return r.Remote }); i >= 0 {
+				remote = append(remote, own[i])
 			}
-			custom = append(custom, own...)
+			custom = append(custom, slices.DeleteFunc(own, func(r *resource.Resource) bool { return r.Remote })...)
 		}
 	}
 	for _, d := range b.definitions() {
 		swagger.Definitions[d.Name] = *m.withKinds(d, d.V2())
 	}
 	swagger.Definitions = handlerv2.PruneDefaults(swagger.Definitions)
+	var parts []part
 	for _, c := range custom {
-		doc, err := c.V2()
+		p, err := partOf(c)
 		if err != nil {
 			return nil, err
 		}
-		addMissing(b.items, doc.Paths.Paths)
-		addMissing(swagger.Definitions, doc.Definitions)
+		parts = append(parts, p.reserve(swagger))
 	}
 	for _, r := range remote {
-		doc, err := r.V2()
+		doc, err := r.OpenAPI.V2()
 		if err == nil {
 			// Definitions of another server with the same name can be of another version.
 			err = aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(swagger, doc)
@@ -95,7 +95,11 @@ func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 			klog.ErrorS(err, "The OpenAPI document of an extension API server cannot be merged")
 		}
 	}
-	return swagger.MarshalJSON()
+	text, err := swagger.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return withParts(text, parts)
 }
 
 // v3 returns the document of one version of a group.
@@ -115,7 +119,7 @@ func (m *models) v3(v *resource.Version) ([]byte, error) {
 		doc.Components.Schemas[d.Name] = m.withKinds(d, d.V3())
 	}
 	for _, c := range custom {
-		own, err := c.V3()
+		own, err := c.OpenAPI.V3()
 		if err != nil {
 			return nil, err
 		}

@@ -2,9 +2,9 @@
 // one for each group and version in version 3, with an index.
 //
 // Built-in resources are described by their Go types and the verbs of their storage; custom ones
-// have documents of their own. A document is built on first use, and cached until its resources
-// change: for a new custom kind only the document of its group is rebuilt. The handler is safe for
-// concurrent use.
+// have documents of their own. A document is built on first use, and cached as text until its resources
+// change: for a new custom kind only the document of its group is rebuilt, and what it adds to that of
+// version 2. The handler is safe for concurrent use.
 package openapi
 
 import (
@@ -33,6 +33,7 @@ const (
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	h := &handler{catalog: catalog, models: newModels(scheme)}
 	h.v2 = gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.documents().v2.serve(w, r) }))
+	catalog.OnChange(h.update)
 	return h
 }
 
@@ -52,6 +53,7 @@ type documents struct {
 	v2         *document
 	v3         map[string]versionDocument // by the path of the version, as in apis/apps/v1
 	index      *document
+	parts      map[*resource.Resource]func() (part, error) // of custom resources
 }
 
 // versionDocument is the document of a group and version, with the resources that it describes.
@@ -87,12 +89,33 @@ func (h *handler) documents() *documents {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	snapshot := h.catalog.Snapshot()
-	if h.current != nil && h.current.generation == snapshot.Generation {
-		return h.current
+	if h.current == nil || h.current.generation != snapshot.Generation {
+		h.current = h.newDocuments(snapshot)
 	}
-	docs := &documents{generation: snapshot.Generation, v3: map[string]versionDocument{}}
+	return h.current
+}
+
+// update drops what was made of resources that are not served any more.
+func (h *handler) update() {
+	h.mu.Lock()
+	unused := h.current == nil
+	h.mu.Unlock()
+	if !unused {
+		h.documents()
+	}
+}
+
+// newDocuments returns the documents of a snapshot, none of which is built but those that are kept. The lock
+// is held.
+func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
+	docs := &documents{generation: snapshot.Generation, v3: map[string]versionDocument{},
+		parts: map[*resource.Resource]func() (part, error){}}
 	for _, g := range snapshot.Groups {
 		for _, v := range g.Versions {
+			if len(v.Resources) == 0 {
+				continue
+			}
+			h.addParts(docs, v)
 			name := strings.TrimPrefix(versionPath(v.GroupVersion), "/")
 			if old, ok := h.last(name); ok && slices.Equal(old.about, v.Resources) {
 				docs.v3[name] = old
@@ -103,10 +126,26 @@ func (h *handler) documents() *documents {
 			}), v.Resources}
 		}
 	}
-	docs.v2 = newDocument(formatsV2, func() ([]byte, error) { return h.models.v2(snapshot) })
+	docs.v2 = newDocument(formatsV2, func() ([]byte, error) {
+		return h.models.v2(snapshot, func(r *resource.Resource) (part, error) { return docs.parts[r]() })
+	})
 	docs.index = newDocument(formatsIndex, docs.writeIndex)
-	h.current = docs
 	return docs
+}
+
+// addParts adds the parts of the custom resources of a version, those that the last documents have as they
+// are.
+func (h *handler) addParts(docs *documents, v *resource.Version) {
+	for _, r := range v.Resources {
+		if r.OpenAPI == nil || r.Remote {
+			continue
+		}
+		if h.current != nil && h.current.parts[r] != nil {
+			docs.parts[r] = h.current.parts[r]
+			continue
+		}
+		docs.parts[r] = sync.OnceValues(func() (part, error) { return newPart(r) })
+	}
 }
 
 // last returns the document of a version in the snapshot before.

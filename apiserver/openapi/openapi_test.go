@@ -219,6 +219,30 @@ func TestV2Client(t *testing.T) {
 	}
 }
 
+// TestSharedVersion: a definition and an extension API server have the same group version.
+func TestSharedVersion(t *testing.T) {
+	for _, kinds := range [][2]string{{"Apple", "Zebra"}, {"Zebra", "Apple"}} {
+		catalog, _, client := serve(t)
+		remote := custom(kinds[1])
+		remote.Remote = true
+		catalog.Set("custom", custom(kinds[0]))
+		catalog.Set("remote", remote)
+		doc, err := client.OpenAPISchema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		models, err := proto.NewOpenAPIData(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range kinds {
+			if models.LookupModel("com.example.v1."+kind) == nil {
+				t.Errorf("%v: no model of %s", kinds, kind)
+			}
+		}
+	}
+}
+
 func get(t *testing.T, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequest("GET", url, nil)

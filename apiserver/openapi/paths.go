@@ -52,11 +52,11 @@ func versionPath(gv apischema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// addVersion adds the built-in resources of a version and returns the documents of the others.
-func (p *paths) addVersion(v *resource.Version) (custom []resource.OpenAPI, err error) {
+// addVersion adds the built-in resources of a version and returns the others.
+func (p *paths) addVersion(v *resource.Version) (custom []*resource.Resource, err error) {
 	for _, r := range v.Resources {
 		if r.OpenAPI != nil {
-			custom = append(custom, r.OpenAPI)
+			custom = append(custom, r)
 			continue
 		}
 		if err := p.addResource(r); err != nil {

@@ -15,8 +15,15 @@ import (
 // Catalog has the resources that are served now. The zero value is empty and ready to use.
 type Catalog struct {
 	mu      sync.Mutex // serializes Set
-	sources map[string][]*Resource
+	sources map[string]contribution
+	changed []func()
 	current atomic.Pointer[Snapshot]
+}
+
+// contribution is what a source serves.
+type contribution struct {
+	resources []*Resource
+	stale     *schema.GroupVersion // see SetStale
 }
 
 // Snapshot is an immutable state of a catalog.
@@ -41,26 +48,66 @@ type Group struct {
 type Version struct {
 	schema.GroupVersion
 	Resources []*Resource
+	// Stale is set if the extension API server of the version does not answer. The resources are those that
+	// it served before, if there are any.
+	Stale bool
 }
+
+// Remote reports whether an extension API server serves the version.
+func (v *Version) Remote() bool { return v.Stale || v.Resources[0].Remote }
 
 // Set replaces the resources of a source; none removes the source. The change is atomic for
 // readers.
 func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sources == nil {
-		c.sources = map[string][]*Resource{}
-	}
 	if len(resources) == 0 {
 		delete(c.sources, source)
 	} else {
-		c.sources[source] = resources
+		c.set(source, contribution{resources: resources})
 	}
+	c.rebuild()
+}
+
+// SetStale marks a group version as stale until the next Set of the source, an extension API server that
+// does not answer. The resources of the source remain.
+func (c *Catalog) SetStale(source string, gv schema.GroupVersion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.sources[source]
+	if was.stale != nil && *was.stale == gv {
+		return
+	}
+	c.set(source, contribution{was.resources, &gv})
+	c.rebuild()
+}
+
+// set replaces a source. The lock is held.
+func (c *Catalog) set(source string, s contribution) {
+	if c.sources == nil {
+		c.sources = map[string]contribution{}
+	}
+	c.sources[source] = s
+}
+
+// rebuild replaces the snapshot. The lock is held.
+func (c *Catalog) rebuild() {
 	old := c.Snapshot()
 	c.current.Store(build(old.Generation+1, c.sources))
 	if old.replaced != nil {
 		close(old.replaced)
 	}
+	for _, f := range c.changed {
+		f()
+	}
+}
+
+// OnChange makes the catalog call f after each change, before Set returns, so that nothing that was made
+// of a resource need outlive it. f must not change the catalog.
+func (c *Catalog) OnChange(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = append(c.changed, f)
 }
 
 // Snapshot returns the current state.
@@ -82,26 +129,33 @@ func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 }
 
 // build returns the snapshot of the resources of all sources.
-func build(generation uint64, sources map[string][]*Resource) *Snapshot {
+func build(generation uint64, sources map[string]contribution) *Snapshot {
 	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}, replaced: make(chan struct{})}
 	groups := map[string]*Group{}
 	versions := map[schema.GroupVersion]*Version{}
-	for _, resources := range sources {
-		for _, r := range resources {
-			s.byPath[r.GroupVersionResource()] = r
-			v := versions[r.GroupVersion]
-			if v == nil {
-				v = &Version{GroupVersion: r.GroupVersion}
-				versions[r.GroupVersion] = v
-				g := groups[r.GroupVersion.Group]
-				if g == nil {
-					g = &Group{Name: r.GroupVersion.Group}
-					groups[g.Name] = g
-					s.Groups = append(s.Groups, g)
-				}
-				g.Versions = append(g.Versions, v)
+	versionOf := func(gv schema.GroupVersion) *Version {
+		v := versions[gv]
+		if v == nil {
+			v = &Version{GroupVersion: gv}
+			versions[gv] = v
+			g := groups[gv.Group]
+			if g == nil {
+				g = &Group{Name: gv.Group}
+				groups[g.Name] = g
+				s.Groups = append(s.Groups, g)
 			}
+			g.Versions = append(g.Versions, v)
+		}
+		return v
+	}
+	for _, source := range sources {
+		for _, r := range source.resources {
+			s.byPath[r.GroupVersionResource()] = r
+			v := versionOf(r.GroupVersion)
 			v.Resources = append(v.Resources, r)
+		}
+		if source.stale != nil {
+			versionOf(*source.stale).Stale = true
 		}
 	}
 	slices.SortFunc(s.Groups, compareGroups)

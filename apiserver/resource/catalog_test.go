@@ -80,3 +80,37 @@ func TestManyWriters(t *testing.T) {
 		t.Errorf("listed %q at generation %d", got, c.Snapshot().Generation)
 	}
 }
+
+// TestStaleVersions: a stale version stays until its source is set again, with what it served before.
+func TestStaleVersions(t *testing.T) {
+	var c Catalog
+	gv := schema.GroupVersion{Group: "g", Version: "v1"}
+	check := func(stale, resources int) {
+		t.Helper()
+		var got []*Version
+		for _, g := range c.Snapshot().Groups {
+			got = append(got, g.Versions...)
+		}
+		if stale+resources == 0 {
+			if len(got) != 0 {
+				t.Errorf("there are %v", got)
+			}
+			return
+		}
+		if len(got) != 1 || got[0].GroupVersion != gv || got[0].Stale != (stale > 0) || len(got[0].Resources) != resources || stale > 0 && !got[0].Remote() {
+			t.Errorf("there are %+v", got)
+		}
+	}
+	c.SetStale("a", gv)
+	check(1, 0)
+	before := c.Snapshot()
+	if c.SetStale("a", gv); c.Snapshot() != before {
+		t.Error("the catalog changed though nothing did")
+	}
+	c.Set("a", served("g", "v1", "as"))
+	check(0, 1)
+	c.SetStale("a", gv)
+	check(1, 1)
+	c.Set("a")
+	check(0, 0)
+}

@@ -81,8 +81,8 @@ type BeforeUpdater interface {
 	BeforeUpdate(ctx context.Context, obj, old runtime.Object) bool
 }
 
-// OpenAPI provides the documents of one resource in one version. They are built on first use and
-// cached. Callers must not modify them.
+// OpenAPI provides the documents of one resource in one version. They are built for each call, and
+// belong to the caller: as trees they take ten times as much memory as the text.
 type OpenAPI interface {
 	V2() (*spec.Swagger, error)
 	V3() (*spec3.OpenAPI, error)

@@ -64,9 +64,17 @@ func continueTooOld(start, path string) error {
 	return expired
 }
 
-// watchTooOld returns the error of a watch whose next events are compacted.
-func watchTooOld(revision, oldest uint64) error {
-	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
+// causeReset is the cause of an expired watch if the server was reset. By this, the caches of our runtime
+// tell a server that they have to list again at once from one that they have to list less often.
+const causeReset metav1.CauseType = "ServerReset"
+
+// watchTooOld returns the error of a watch if its next events are compacted, because of cause.
+func watchTooOld(revision, oldest uint64, cause error) error {
+	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
+	if errors.Is(cause, storage.ErrReset) {
+		expired.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: causeReset, Message: "the server was reset"}}}
+	}
+	return expired
 }
 
 // status returns the Status of an error, for the last event of a watch.

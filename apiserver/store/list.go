@@ -102,6 +102,9 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 				m.more = true
 				break
 			}
+			if !selected.all && ctx.Err() != nil {
+				return m, ctx.Err() // a selector may have very many requirements
+			}
 			m.last = record.Key
 			o, err := s.object(record)
 			if err != nil {

@@ -27,7 +27,7 @@ type object struct {
 
 // object returns the decoded form of a record. The only error is that the record is corrupt.
 func (s *Store) object(r *storage.Record) (*object, error) {
-	if o, ok := r.Cached(s).(*object); ok {
+	if o, ok := r.Cached(s.owner).(*object); ok {
 		return o, nil
 	}
 	decoded, err := s.decode(r.Value())
@@ -39,7 +39,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 
 // latest returns the decoded form of a record, as object does, but a converted one is converted again.
 func (s *Store) latest(r *storage.Record) (*object, error) {
-	if o, ok := r.Cached(s).(*object); !ok || !o.converted {
+	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
 		return s.object(r)
 	}
 	o, err := s.decode(r.Value())
@@ -53,7 +53,7 @@ func (s *Store) latest(r *storage.Record) (*object, error) {
 // deleted returns the object of a deletion: the last one, with the resource version of the
 // deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
-	if o, ok := e.Record.Cached(s).(*object); ok {
+	if o, ok := e.Record.Cached(s.owner).(*object); ok {
 		return o, nil
 	}
 	last, err := s.object(e.Prev)
@@ -67,7 +67,7 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 // that is cached: the first, if others have decoded the record meanwhile.
 func (s *Store) cache(r *storage.Record, decoded *object) *object {
 	s.setVersion(decoded.Object, r.Revision)
-	return r.SetCached(s, decoded).(*object)
+	return r.SetCached(s.owner, decoded).(*object)
 }
 
 // converter is a codec that may ask others to convert an object to the version that it decodes to. They

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,6 +56,7 @@ type Config struct {
 // Store stores the objects of one resource. It is safe for concurrent use.
 type Store struct {
 	backend   storage.Store
+	owner     *owner // of the objects that are cached with records
 	codec     runtime.Codec
 	prefix    string // ends in a slash
 	newObject func() runtime.Object
@@ -70,9 +72,15 @@ var _ apistorage.Interface = (*Store)(nil)
 // share the objects, each decoding them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
-	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
+	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
 		require: c.Require}
+	s.owner = &owner{weak.Make(s)}
+	return s
 }
+
+// owner stands for a store in records, which may outlive the store and must not keep its codec alive: the
+// codec of custom resources has their schemas.
+type owner struct{ store weak.Pointer[Store] }
 
 // Versioner implements storage.Interface.
 func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
@@ -284,7 +292,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	var last runtime.Object
 	expect := storage.Absent
 	if record != nil {
-		if o, ok := record.Cached(s).(*object); ok {
+		if o, ok := record.Cached(s.owner).(*object); ok {
 			last = o.Object
 		}
 		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value()

@@ -515,3 +515,32 @@ func status(t *testing.T, err error, reason metav1.StatusReason) metav1.Status {
 	}
 	return known.Status()
 }
+
+// endingSelector matches nothing, and ends a context when it has been asked often enough.
+type endingSelector struct {
+	labels.Selector
+	asked, most int
+	end         context.CancelFunc
+}
+
+func (s *endingSelector) Matches(labels.Labels) bool {
+	if s.asked++; s.asked == s.most {
+		s.end()
+	}
+	return false
+}
+
+// TestListEndsWithItsContext: a list with a selector, which may be costly, ends with its request.
+func TestListEndsWithItsContext(t *testing.T) {
+	s, _ := podStore(t, memory.Options{})
+	for i := range 20 {
+		createPod(t, s, newPod(i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	selector := &endingSelector{Selector: labels.SelectorFromSet(labels.Set{"a": "b"}), most: 5, end: cancel}
+	predicate := apistorage.SelectionPredicate{Label: selector, Field: fields.Everything(), GetAttrs: apistorage.DefaultNamespaceScopedAttr}
+	err := s.GetList(ctx, "/core/pods", apistorage.ListOptions{Recursive: true, Predicate: predicate}, &corev1.PodList{})
+	if !errors.Is(err, context.Canceled) || selector.asked != 5 {
+		t.Errorf("the list ended with %v after %d objects", err, selector.asked)
+	}
+}

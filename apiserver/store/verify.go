@@ -18,8 +18,8 @@ func Verify(ctx context.Context, backend storage.Store) error {
 	}
 	for _, record := range page.Records {
 		for owner, cached := range record.AllCached() {
-			s, ok := owner.(*Store)
-			if !ok {
+			s := storeOf(owner)
+			if s == nil {
 				continue
 			}
 			want, err := s.decode(record.Value())
@@ -31,6 +31,15 @@ func Verify(ctx context.Context, backend storage.Store) error {
 				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want.Object)
 			}
 		}
+	}
+	return nil
+}
+
+// storeOf returns the store that a cached value belongs to, nil if it belongs to another package or the
+// store is gone.
+func storeOf(of any) *Store {
+	if o, ok := of.(*owner); ok {
+		return o.store.Value()
 	}
 	return nil
 }

@@ -108,9 +108,9 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 // explain translates an error of the source to the one that the client gets.
 func (w *watcher) explain(err error) error {
 	if errors.Is(err, storage.ErrCompacted) {
-		_, oldest, err := w.store.backend.Revisions(w.ctx)
-		if err == nil {
-			return watchTooOld(w.position, oldest)
+		_, oldest, failed := w.store.backend.Revisions(w.ctx)
+		if failed == nil {
+			return watchTooOld(w.position, oldest, err)
 		}
 	}
 	return fromBackend(w.store.prefix, err)

@@ -209,6 +209,46 @@ func TestWatchTooOld(t *testing.T) {
 	expectEvents(t, watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "4"}), "ADDED web-000003@5", "ADDED web-000004@6")
 }
 
+// TestWatchAfterReset expects that a watch that expires says if that is because of a reset.
+func TestWatchAfterReset(t *testing.T) {
+	s, backend := podStore(t, memory.Options{})
+	createPod(t, s, newPod(0))
+	createPod(t, s, newPod(1))
+	expired := func(w watch.Interface) (wasReset bool) {
+		t.Helper()
+		e := <-w.ResultChan()
+		err := apierrors.FromObject(e.Object)
+		if e.Type != watch.Error || !apierrors.IsResourceExpired(err) {
+			t.Fatalf("%s %v, want that the watch has expired", e.Type, err)
+		}
+		return apierrors.HasStatusCause(err, "ServerReset")
+	}
+	if err := backend.Compact(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if expired(watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "2"})) {
+		t.Error("a reset is reported though there was none")
+	}
+	if err := backend.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	open := watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "3"})
+	if err := backend.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	createPod(t, s, newPod(2))
+	createPod(t, s, newPod(3))
+	if err := backend.Compact(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	if !expired(open) || !expired(watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "3"})) {
+		t.Error("the reset is not reported")
+	}
+	if expired(watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "5"})) {
+		t.Error("the reset is reported for a version after it")
+	}
+}
+
 // TestSlowClient lets a client fall behind the history: it gets the events in order, and then an
 // error that there are gaps.
 func TestSlowClient(t *testing.T) {

@@ -167,6 +167,9 @@ func (g guards) confirmNoEscalation(ctx context.Context, rules []rbacv1.PolicyRu
 		return errors.New("no user on context")
 	}
 	namespace, _ := request.NamespaceFrom(ctx)
+	if n := permissions(rules); n > maxPermissions {
+		return fmt.Errorf("the rules have %.0f permissions, of which at most %d can be compared with those currently held", n, maxPermissions)
+	}
 	held, err := g.evaluator.rulesFor(u, namespace)
 	lacking := missing(held, rules)
 	if len(lacking) == 0 {

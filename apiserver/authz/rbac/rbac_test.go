@@ -2,10 +2,13 @@ package rbac
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 func rule(verbs, groups, resources []string, names ...string) rbacv1.PolicyRule {
@@ -123,5 +126,24 @@ func TestPolicy(t *testing.T) {
 		if _, err := parse(bad); err == nil {
 			t.Errorf("%q was parsed", bad)
 		}
+	}
+}
+
+// TestPermissionsAreCounted: a rule of few long lists has more permissions than memory has room for. They are counted
+// before they are compared.
+func TestPermissionsAreCounted(t *testing.T) {
+	names := strings.Split(strings.Repeat("x,", 100_000), ",")
+	huge := rbacv1.PolicyRule{Verbs: names, APIGroups: names, Resources: names, ResourceNames: names}
+	if n := permissions([]rbacv1.PolicyRule{huge, huge}); n <= maxPermissions {
+		t.Errorf("%g permissions", n)
+	}
+	few := rbacv1.PolicyRule{Verbs: names[:3], APIGroups: names[:2], Resources: names[:5]}
+	paths := rbacv1.PolicyRule{Verbs: names[:3], NonResourceURLs: names[:4]}
+	if n := permissions([]rbacv1.PolicyRule{few, paths}); n != 3*2*5+3*4 {
+		t.Errorf("%g permissions", n)
+	}
+	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "eve"})
+	if err := (guards{}).confirmNoEscalation(ctx, []rbacv1.PolicyRule{huge}); err == nil || !strings.Contains(err.Error(), "at most 100000") {
+		t.Errorf("a rule with too many permissions: %v", err)
 	}
 }

@@ -66,6 +66,19 @@ func missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return uncovered
 }
 
+// maxPermissions is how many permissions rules may have that are compared one by one. Few long lists make very many.
+const maxPermissions = 100_000
+
+// permissions returns how many permissions rules have.
+func permissions(rules []rbacv1.PolicyRule) (n float64) {
+	count := func(list []string) float64 { return float64(len(list)) }
+	for i := range rules {
+		r := &rules[i]
+		n += count(r.Verbs) * (count(r.APIGroups)*count(r.Resources)*max(count(r.ResourceNames), 1) + count(r.NonResourceURLs))
+	}
+	return n
+}
+
 // split returns rules of one permission each, which together are the rule.
 func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var single []rbacv1.PolicyRule

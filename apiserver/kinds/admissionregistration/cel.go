@@ -82,6 +82,7 @@ func matchConditions(conditions []admissionv1.MatchCondition, params bool, w *fi
 	if n := len(conditions); n > maxMatchConditions {
 		errs = append(errs, field.TooMany(list.Field(), n, maxMatchConditions))
 	}
+	var names fieldrules.Seen[string]
 	for i, c := range conditions {
 		at := list.Index(i)
 		if e := strings.TrimSpace(c.Expression); e == "" {
@@ -95,7 +96,7 @@ func matchConditions(conditions []admissionv1.MatchCondition, params bool, w *fi
 			continue
 		}
 		errs = append(errs, fieldrules.QualifiedName(c.Name, &at, "name")...)
-		if slices.ContainsFunc(conditions[:i], func(o admissionv1.MatchCondition) bool { return o.Name == c.Name }) {
+		if !names.Add(c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
 	}

@@ -2,7 +2,6 @@ package admissionregistration
 
 import (
 	"cmp"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +63,11 @@ func namedRules(rules []admissionv1.NamedRuleWithOperations, w *fieldrules.Path,
 	for i := range rules {
 		r, at := &rules[i], list.Index(i)
 		names := at.Child("resourceNames")
+		var seen fieldrules.Seen[string]
 		for j, n := range r.ResourceNames {
 			item := names.Index(j)
 			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(n, false), n, &item, "")...)
-			if slices.Contains(r.ResourceNames[:j], n) {
+			if !seen.Add(n) {
 				errs = append(errs, field.Duplicate(item.Field(), n))
 			}
 		}

@@ -74,10 +74,11 @@ func ValidatingPolicyBindings() kinds.Kind {
 func validationActions(actions []admissionv1.ValidationAction) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("validationActions")
+	var seen fieldrules.Seen[admissionv1.ValidationAction]
 	for i, a := range actions {
 		at := list.Index(i)
 		errs = append(errs, fieldrules.Supported(a, &at, "", admissionv1.Deny, admissionv1.Warn, admissionv1.Audit)...)
-		if slices.Contains(actions[:i], a) {
+		if !seen.Add(a) {
 			errs = append(errs, field.Duplicate(at.Field(), a))
 		}
 	}
@@ -160,6 +161,7 @@ func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, 
 	if len(annotations) > maxAuditAnnotations {
 		errs = append(errs, field.Invalid(list.Field(), annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
 	}
+	var keys fieldrules.Seen[string]
 	for i, a := range annotations {
 		at := list.Index(i)
 		if p.Name == "" {
@@ -176,7 +178,7 @@ func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, 
 			errs = append(errs, compile(c, expression{text: e, types: optionalText},
 				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, &at, "valueExpression")...)
 		}
-		if slices.ContainsFunc(annotations[:i], func(o admissionv1.AuditAnnotation) bool { return o.Key == a.Key }) {
+		if !keys.Add(a.Key) {
 			errs = append(errs, field.Duplicate(at.ChildField("key"), a.Key))
 		}
 	}

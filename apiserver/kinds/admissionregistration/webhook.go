@@ -166,9 +166,10 @@ func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList
 	}
 	var errs field.ErrorList
 	known := false
+	var seen fieldrules.Seen[string]
 	for i, v := range versions {
 		at := list.Index(i)
-		if slices.Contains(versions[:i], v) {
+		if !seen.Add(v) {
 			errs = append(errs, field.Invalid(at.Field(), v, "duplicate version"))
 		}
 		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
@@ -226,19 +227,22 @@ func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.Error
 	var errs field.ErrorList
 	list := fldPath.Child("resources")
 	whole := false // a resource without a subresource is named
+	var before fieldrules.Seen[string]
 	for i, r := range resources {
 		name, sub, ok := strings.Cut(r, "/")
 		if !ok {
 			whole = r != "*"
+			before.Add(r)
 			continue
 		}
 		at := list.Index(i)
-		if all := name + "/*"; slices.Contains(resources[:i], all) {
+		if all := name + "/*"; before.Has(all) {
 			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
 		}
-		if all := "*/" + sub; slices.Contains(resources[:i], all) {
+		if all := "*/" + sub; before.Has(all) {
 			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
 		}
+		before.Add(r)
 	}
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
 		errs = append(errs, field.Invalid(list.Field(), resources, "if '*/*' is present, must not specify other resources"))

@@ -133,16 +133,15 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 		return workload.RestartsAlways(&t, "ReplicaSet")
 	}
 	var volumes []corev1.Volume // those of claims first, each name once
-	for i, c := range spec.VolumeClaimTemplates {
-		same := func(o corev1.PersistentVolumeClaim) bool { return o.Name == c.Name }
-		if !slices.ContainsFunc(spec.VolumeClaimTemplates[:i], same) {
+	var claims fieldrules.Seen[string]
+	for _, c := range spec.VolumeClaimTemplates {
+		if claims.Add(c.Name) {
 			volumes = append(volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
 		}
 	}
-	claims := volumes
 	for _, v := range t.Spec.Volumes {
-		if !slices.ContainsFunc(claims, func(c corev1.Volume) bool { return c.Name == v.Name }) {
+		if !claims.Has(v.Name) {
 			volumes = append(volumes, v)
 		}
 	}

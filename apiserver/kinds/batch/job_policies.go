@@ -71,15 +71,15 @@ func failurePolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
 	if n := len(s.PodFailurePolicy.Rules); n > maxPolicyRules {
 		errs = append(errs, field.TooMany(at, n, maxPolicyRules))
 	}
-	var containers []string
+	var containers fieldrules.Seen[string]
 	for _, c := range slices.Concat(s.Template.Spec.InitContainers, s.Template.Spec.Containers) {
-		containers = append(containers, c.Name)
+		containers.Add(c.Name)
 	}
 	for i := range s.PodFailurePolicy.Rules {
 		rule, path := &s.PodFailurePolicy.Rules[i], at.Index(i)
 		errs = append(errs, failureAction(s, rule.Action, path.Child("action"))...)
 		if rule.OnExitCodes != nil {
-			errs = append(errs, exitCodes(rule.OnExitCodes, containers, path.Child("onExitCodes"))...)
+			errs = append(errs, exitCodes(rule.OnExitCodes, &containers, path.Child("onExitCodes"))...)
 		}
 		errs = append(errs, podConditions(rule.OnPodConditions, path.Child("onPodConditions"))...)
 		switch conditions := len(rule.OnPodConditions) > 0; {
@@ -132,10 +132,10 @@ func podConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, pa
 }
 
 // exitCodes checks a requirement on the exit codes of containers.
-func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers []string, path *field.Path) field.ErrorList {
+func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers *fieldrules.Seen[string], path *field.Path) field.ErrorList {
 	errs := required(r.Operator, path.Child("operator"),
 		[]batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn})
-	if r.ContainerName != nil && !slices.Contains(containers, *r.ContainerName) {
+	if r.ContainerName != nil && !containers.Has(*r.ContainerName) {
 		errs = append(errs, field.Invalid(path.Child("containerName"), *r.ContainerName,
 			"must be one of the container or initContainer names in the pod template"))
 	}
@@ -146,11 +146,12 @@ func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers []s
 	case n > maxPolicyExitCodes:
 		errs = append(errs, field.TooMany(at, n, maxPolicyExitCodes))
 	}
+	var codes fieldrules.Seen[int32]
 	for i, code := range r.Values {
 		if code == 0 && r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
 			errs = append(errs, field.Invalid(at.Index(i), code, "must not be 0 for the In operator"))
 		}
-		if slices.Contains(r.Values[:i], code) {
+		if !codes.Add(code) {
 			errs = append(errs, field.Duplicate(at.Index(i), code))
 		}
 	}
@@ -254,16 +255,14 @@ func index(text string, completions int32) (int32, error) {
 // uncountedPods checks the pods that a job has not counted yet.
 func uncountedPods(u *batchv1.UncountedTerminatedPods, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	var seen []types.UID
+	var seen fieldrules.Seen[types.UID]
 	check := func(uids []types.UID, path *field.Path) {
 		for i, uid := range uids {
 			switch {
 			case uid == "":
 				errs = append(errs, field.Invalid(path.Index(i), uid, "must not be empty"))
-			case slices.Contains(seen, uid):
+			case !seen.Add(uid):
 				errs = append(errs, field.Duplicate(path.Index(i), uid))
-			default:
-				seen = append(seen, uid)
 			}
 		}
 	}

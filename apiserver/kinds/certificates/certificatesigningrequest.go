@@ -180,10 +180,11 @@ func validateRequest(r *certificatesv1.CertificateSigningRequest) field.ErrorLis
 	if len(r.Spec.Usages) == 0 {
 		errs = append(errs, field.Required(list.Field(), ""))
 	}
+	var seen fieldrules.Seen[certificatesv1.KeyUsage]
 	for i, usage := range r.Spec.Usages {
 		at := list.Index(i)
 		errs = append(errs, fieldrules.Supported(usage, &at, "", usages...)...)
-		if slices.Contains(r.Spec.Usages[:i], usage) {
+		if !seen.Add(usage) {
 			errs = append(errs, field.Duplicate(at.Field(), usage))
 		}
 	}

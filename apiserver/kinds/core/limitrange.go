@@ -58,6 +58,7 @@ var limitTypes = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContain
 
 func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	var errs field.ErrorList
+	var seen fieldrules.Seen[corev1.LimitType]
 	list := fieldrules.Spec.Child("limits")
 	for i := range l.Spec.Limits {
 		item, at := &l.Spec.Limits[i], list.Index(i)
@@ -66,7 +67,7 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 			named = field.ErrorList{field.Invalid(at.ChildField("type"), item.Type, "must be a standard limit type or fully qualified")}
 		}
 		errs = append(errs, named...)
-		if slices.ContainsFunc(l.Spec.Limits[:i], func(o corev1.LimitRangeItem) bool { return o.Type == item.Type }) {
+		if !seen.Add(item.Type) {
 			errs = append(errs, field.Duplicate(at.ChildField("type"), item.Type))
 		}
 		errs = append(errs, limitItem(item, &at)...)

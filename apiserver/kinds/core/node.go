@@ -84,13 +84,17 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	errs = append(errs, avoidPods(n.Annotations)...)
 	errs = append(errs, nodeResources(n)...)
 	list := fieldrules.Metadata.Child("taints") // kube-apiserver reports taints at this path
+	type taint struct {
+		key    string
+		effect corev1.TaintEffect
+	}
+	var seen fieldrules.Seen[taint]
 	for i := range n.Spec.Taints {
 		t, at := &n.Spec.Taints[i], list.Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
 		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "value")...)
 		errs = append(errs, taintEffect(t.Effect, &at)...)
-		same := func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
-		if slices.ContainsFunc(n.Spec.Taints[:i], same) {
+		if !seen.Add(taint{t.Key, t.Effect}) {
 			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
 			d.Detail = "taints must be unique by key and effect pair"
 			errs = append(errs, d)
@@ -115,8 +119,9 @@ func validateNode(n *corev1.Node) field.ErrorList {
 func nodeStatus(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("addresses")
+	var seen fieldrules.Seen[corev1.NodeAddress]
 	for i, a := range n.Status.Addresses {
-		if at := list.Index(i); slices.Contains(n.Status.Addresses[:i], a) {
+		if at := list.Index(i); !seen.Add(a) {
 			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(a)))
 		}
 	}

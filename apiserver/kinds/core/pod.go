@@ -4,7 +4,6 @@ package core
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,8 +202,12 @@ func resetGatedMutable(s, old *corev1.PodSpec) {
 }
 
 func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
+	var known fieldrules.Seen[corev1.PodSchedulingGate]
+	for _, g := range old.Spec.SchedulingGates {
+		known.Add(g)
+	}
 	for i, g := range p.Spec.SchedulingGates {
-		if !slices.Contains(old.Spec.SchedulingGates, g) {
+		if !known.Has(g) {
 			return field.ErrorList{field.Forbidden(fldPath.ChildField("schedulingGates").Index(i).Child("name"),
 				"only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
 		}
@@ -215,13 +218,14 @@ func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
 // moreTolerations checks that no toleration is removed, nor changed except for its
 // tolerationSeconds.
 func moreTolerations(now, was []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
-	for _, old := range was {
-		kept := slices.ContainsFunc(now, func(t corev1.Toleration) bool {
-			o := old
-			o.TolerationSeconds, t.TolerationSeconds = nil, nil
-			return o == t
-		})
-		if !kept {
+	var kept fieldrules.Seen[corev1.Toleration]
+	for _, t := range now {
+		t.TolerationSeconds = nil
+		kept.Add(t)
+	}
+	for _, t := range was {
+		t.TolerationSeconds = nil
+		if !kept.Has(t) {
 			return field.ErrorList{field.Forbidden(fldPath.ChildField("tolerations"),
 				"existing toleration can not be modified except its tolerationSeconds")}
 		}

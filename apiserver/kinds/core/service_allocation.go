@@ -204,13 +204,16 @@ func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
 		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
 			*s.Spec.AllocateLoadBalancerNodePorts
 		list := fieldrules.Spec.Child("ports")
+		var used usedNodePorts
 		for i := range s.Spec.Ports {
 			at := list.Index(i)
-			if p := &s.Spec.Ports[i]; old == nil && p.NodePort != 0 && usedBefore(s.Spec.Ports[:i], p) {
+			p := &s.Spec.Ports[i]
+			if old == nil && p.NodePort != 0 && used.byOther(p) {
 				a.errs = append(a.errs, field.Invalid(at.ChildField("nodePort"), p.NodePort, "provided port is already allocated"))
-				continue
+			} else {
+				a.nodePort(&p.NodePort, p.Protocol, allocate, &at, "nodePort")
 			}
-			a.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
+			used.add(p)
 		}
 	}
 	if wantsHealthPort(s) {
@@ -218,11 +221,25 @@ func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
 	}
 }
 
-// usedBefore reports whether one of the ports before p has its node port for another port.
-func usedBefore(before []corev1.ServicePort, p *corev1.ServicePort) bool {
-	return slices.ContainsFunc(before, func(o corev1.ServicePort) bool {
-		return o.NodePort == p.NodePort && o.Port != p.Port
-	})
+// usedNodePorts are the node ports that ports of one service have, and for which port. A node port of several ports
+// is in shared.
+type usedNodePorts struct{ ports, shared map[int32]int32 }
+
+// byOther reports whether a port has the node port of p and is another port.
+func (u *usedNodePorts) byOther(p *corev1.ServicePort) bool {
+	port, used := u.ports[p.NodePort]
+	_, shared := u.shared[p.NodePort]
+	return used && port != p.Port || shared
+}
+
+func (u *usedNodePorts) add(p *corev1.ServicePort) {
+	if u.ports == nil {
+		u.ports, u.shared = map[int32]int32{}, map[int32]int32{}
+	}
+	if u.byOther(p) {
+		u.shared[p.NodePort] = p.Port
+	}
+	u.ports[p.NodePort] = p.Port
 }
 
 // nodePort allocates the requested port, or any free one.

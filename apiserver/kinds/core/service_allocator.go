@@ -13,6 +13,7 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/allocator"
+	"flyball.dev/apiserver/resource"
 )
 
 // DefaultServiceNetwork is the default range of cluster IPs.
@@ -74,7 +75,7 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 	}
 	if len(a.errs) > 0 {
 		a.undo()
-		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, a.errs)
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, resource.Bounded(a.errs))
 	}
 	return func() {
 		c.mu.Lock()

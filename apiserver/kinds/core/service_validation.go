@@ -59,6 +59,8 @@ func serviceStatus(s *corev1.Service) field.ErrorList {
 func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ports")
+	var names fieldrules.Seen[string]
+	var numbers, nodePorts fieldrules.Seen[portAndProtocol]
 	for i := range spec.Ports {
 		p, at := &spec.Ports[i], list.Index(i)
 		switch {
@@ -66,7 +68,7 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 			errs = append(errs, field.Required(at.ChildField("name"), ""))
 		case p.Name != "":
 			errs = append(errs, fieldrules.DNSLabel(p.Name, &at, "name")...)
-			if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.Name == p.Name }) {
+			if !names.Add(p.Name) {
 				errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
 			}
 		}
@@ -77,9 +79,7 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 		if p.AppProtocol != nil {
 			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
 		}
-		if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool {
-			return o.Port == p.Port && o.Protocol == p.Protocol
-		}) {
+		if !numbers.Add(portAndProtocol{p.Port, p.Protocol}) {
 			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(corev1.ServicePort{
 				Protocol: p.Protocol, Port: p.Port})))
 		}
@@ -89,13 +89,17 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 		if !hasNodePort(spec.Type) {
 			errs = append(errs, field.Forbidden(at.ChildField("nodePort"),
 				"may not be used when `type` is '"+string(spec.Type)+"'"))
-		} else if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool {
-			return o.NodePort == p.NodePort && o.Protocol == p.Protocol
-		}) {
+		} else if !nodePorts.Add(portAndProtocol{p.NodePort, p.Protocol}) {
 			errs = append(errs, field.Duplicate(at.ChildField("nodePort"), p.NodePort))
 		}
 	}
 	return errs
+}
+
+// portAndProtocol identifies a port of a service.
+type portAndProtocol struct {
+	port     int32
+	protocol corev1.Protocol
 }
 
 func affinity(spec *corev1.ServiceSpec) field.ErrorList {
@@ -230,12 +234,13 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 func ipFamilies(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ipFamilies")
+	var seen fieldrules.Seen[corev1.IPFamily]
 	for i, f := range spec.IPFamilies {
 		at := list.Index(i)
 		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
 			errs = append(errs, field.NotSupported(at.Field(), f, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
 		}
-		if slices.Contains(spec.IPFamilies[:i], f) {
+		if !seen.Add(f) {
 			errs = append(errs, field.Duplicate(at.Field(), f))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,9 +114,10 @@ func hints[T discoveryv1.ForZone | discoveryv1.ForNode](targets []T, at *fieldru
 		return field.ErrorList{field.TooMany(list.Field(), n, most)}
 	}
 	var errs field.ErrorList
+	var seen fieldrules.Seen[T]
 	for i, target := range targets {
 		name, at := discoveryv1.ForZone(target).Name, list.Index(i)
-		if slices.Contains(targets[:i], target) {
+		if !seen.Add(target) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
 		}
 		errs = append(errs, check(name, &at)...)
@@ -160,19 +160,21 @@ func sliceAddress(a string, t discoveryv1.AddressType, list *fieldrules.Path, i 
 	return append(errs, fieldrules.PublicIP(ip, a, &at, "")...)
 }
 
+// slicePorts checks the ports of a slice, and that their names are unique.
 func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("ports")
 	if n := len(ports); n > maxSlicePorts {
 		errs = append(errs, field.TooMany(list.Field(), n, maxSlicePorts))
 	}
+	var seen fieldrules.Seen[string]
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
 		name := columns.OrEmpty(p.Name)
 		if name != "" {
 			errs = append(errs, fieldrules.DNSLabel(name, &at, "name")...)
 		}
-		if slices.ContainsFunc(ports[:i], func(o discoveryv1.EndpointPort) bool { return columns.OrEmpty(o.Name) == name }) {
+		if !seen.Add(name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
 		}
 		if p.Protocol == nil {

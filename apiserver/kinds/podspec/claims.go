@@ -14,9 +14,10 @@ import (
 func resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("resourceClaims")
+	var names fieldrules.Seen[string]
 	for i := range claims {
 		c, at := &claims[i], list.Index(i)
-		if c.Name != "" && slices.ContainsFunc(claims[:i], func(o corev1.PodResourceClaim) bool { return o.Name == c.Name }) {
+		if c.Name != "" && !names.Add(c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		} else {
 			errs = append(errs, fieldrules.DNSLabel(c.Name, &at, "name")...)
@@ -58,6 +59,9 @@ func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// maxListedClaims is how many claims of a pod the error for each unknown one lists.
+const maxListedClaims = 100
+
 // containerClaims checks the claims of a container, of those that its pod has.
 func containerClaims(claims []corev1.ResourceClaim, pod []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -69,33 +73,38 @@ func containerClaims(claims []corev1.ResourceClaim, pod []corev1.PodResourceClai
 		}
 	}
 	slices.Sort(known)
+	var names fieldrules.Seen[string]
+	var requests fieldrules.Seen[corev1.ResourceClaim]
 	for i, c := range claims {
 		at := list.Index(i)
 		if c.Name == "" {
 			errs = append(errs, field.Required(at.Field(), ""))
 			continue
 		}
-		before := claims[:i]
 		key := c.Name
 		if c.Request != "" {
 			key += "/" + c.Request
 		}
+		repeated := !names.Add(c.Name)
 		switch {
-		case slices.Contains(before, corev1.ResourceClaim{Name: c.Name}):
+		case requests.Has(corev1.ResourceClaim{Name: c.Name}):
 			errs = append(errs, field.Duplicate(at.Field(), c.Name))
-		case c.Request == "" && slices.ContainsFunc(before, func(o corev1.ResourceClaim) bool { return o.Name == c.Name }),
-			slices.Contains(before, c):
+		case c.Request == "" && repeated, requests.Has(c):
 			errs = append(errs, field.Duplicate(at.Field(), key))
 		case c.Request != "":
 			errs = append(errs, fieldrules.DNSLabel(c.Request, &at, "request")...)
 		}
-		if !slices.Contains(known, c.Name) {
+		requests.Add(c)
+		if _, found := slices.BinarySearch(known, c.Name); !found {
 			missing := field.NotFound(at.Field(), c.Name)
 			missing.Detail = "must be one of the names in pod.spec.resourceClaims"
 			if len(known) == 0 {
 				missing.Detail += " which is empty"
 			} else {
-				missing.Detail += ": " + strings.Join(known, ", ")
+				missing.Detail += ": " + strings.Join(known[:min(len(known), maxListedClaims)], ", ")
+			}
+			if len(known) > maxListedClaims {
+				missing.Detail += ", …"
 			}
 			errs = append(errs, missing)
 		}

@@ -14,15 +14,17 @@ import (
 // containers checks the containers of a pod.
 func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	var regular, ephemeral fieldrules.Seen[string]
+	volumes := indexVolumes(s.Volumes)
 	list := fldPath.Child("containers")
 	if len(s.Containers) == 0 {
 		errs = append(errs, field.Required(list.Field(), ""))
 	}
 	for i := range s.Containers {
 		at := list.Index(i)
-		errs = append(errs, container(&s.Containers[i], s, &at)...)
+		errs = append(errs, container(&s.Containers[i], s, volumes, &at)...)
 		errs = append(errs, handlers(&s.Containers[i], s, &at)...)
-		if c := &s.Containers[i]; c.Name != "" && hasContainer(s.Containers[:i], c.Name) {
+		if c := &s.Containers[i]; c.Name != "" && !regular.Add(c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
 		errs = append(errs, restartPolicy(&s.Containers[i], &at)...)
@@ -30,12 +32,12 @@ func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	list = fldPath.Child("initContainers")
 	for i := range s.InitContainers {
 		at := list.Index(i)
-		errs = append(errs, initContainer(i, s, &at)...)
+		errs = append(errs, initContainer(&s.InitContainers[i], s, volumes, &regular, &at)...)
 	}
 	list = fldPath.Child("ephemeralContainers")
 	for i := range s.EphemeralContainers {
 		at := list.Index(i)
-		errs = append(errs, ephemeralContainer(i, s, &at)...)
+		errs = append(errs, ephemeralContainer(&s.EphemeralContainers[i], s, volumes, &regular, &ephemeral, &at)...)
 	}
 	return append(errs, hostPorts(s, fldPath)...)
 }
@@ -100,10 +102,11 @@ func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-func initContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	c := &s.InitContainers[i]
-	errs := append(container(c, s, fldPath), restartPolicy(c, fldPath)...)
-	if c.Name != "" && (hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers[:i], c.Name)) {
+// initContainer checks an init container. others are the names of containers that the pod has beside it.
+func initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string],
+	fldPath *fieldrules.Path) field.ErrorList {
+	errs := append(container(c, s, volumes, fldPath), restartPolicy(c, fldPath)...)
+	if c.Name != "" && !others.Add(c.Name) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
 	if Sidecar(c) {
@@ -124,20 +127,16 @@ func initContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.Err
 	return errs
 }
 
-// ephemeralContainer checks an ephemeral container and its target.
-func ephemeralContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	e := &s.EphemeralContainers[i]
+// ephemeralContainer checks an ephemeral container and its target. regular are the names of the containers and init
+// containers, and ephemeral the names of ephemeral containers before it.
+func ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
+	regular, ephemeral *fieldrules.Seen[string], fldPath *fieldrules.Path) field.ErrorList {
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
-	errs := container(c, s, fldPath)
-	taken := hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers, c.Name)
-	for j := range s.EphemeralContainers[:i] {
-		taken = taken || s.EphemeralContainers[j].Name == c.Name
-	}
-	if c.Name != "" && taken {
+	errs := container(c, s, volumes, fldPath)
+	if c.Name != "" && (regular.Has(c.Name) || !ephemeral.Add(c.Name)) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
-	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) &&
-		!hasContainer(s.InitContainers, e.TargetContainerName) {
+	if e.TargetContainerName != "" && !regular.Has(e.TargetContainerName) {
 		errs = append(errs, field.NotFound(fldPath.ChildField("targetContainerName"), e.TargetContainerName))
 	}
 	const never = "cannot be set for an Ephemeral Container"
@@ -157,7 +156,7 @@ func ephemeralContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) fiel
 }
 
 // container checks the fields that containers of all types have.
-func container(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(c.Name, fldPath, "name")
 	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
 	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
@@ -166,7 +165,7 @@ func container(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path)
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, containerPorts(c.Ports, fldPath)...)
 	errs = append(errs, environment(c, fldPath)...)
-	errs = append(errs, mounts(c, s, fldPath)...)
+	errs = append(errs, mounts(c, volumes, fldPath)...)
 	errs = append(errs, resizePolicy(c.ResizePolicy, s.RestartPolicy, fldPath)...)
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
 		at := fldPath.Child("resources")
@@ -178,9 +177,10 @@ func container(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path)
 // resizePolicy checks what happens to a container whose resources change.
 func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	var seen fieldrules.Seen[corev1.ResourceName]
 	for i, p := range list {
 		at := fldPath.ChildField("resizePolicy")
-		if slices.ContainsFunc(list[:i], func(o corev1.ContainerResizePolicy) bool { return o.ResourceName == p.ResourceName }) {
+		if !seen.Add(p.ResourceName) {
 			errs = append(errs, field.Duplicate(at.Index(i), p.ResourceName))
 		}
 		errs = append(errs, oneOf(p.ResourceName, fldPath, "resizePolicy", corev1.ResourceCPU, corev1.ResourceMemory)...)
@@ -197,18 +197,14 @@ func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPol
 func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("ports")
+	var names fieldrules.Seen[string]
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
 		if p.Name != "" {
 			if messages := validation.IsValidPortName(p.Name); len(messages) > 0 {
 				errs = append(errs, fieldrules.Invalid(messages, p.Name, &at, "name")...)
-			} else {
-				for _, o := range ports[:i] {
-					if o.Name == p.Name {
-						errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
-						break
-					}
-				}
+			} else if !names.Add(p.Name) {
+				errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
 			}
 		}
 		if p.ContainerPort == 0 {

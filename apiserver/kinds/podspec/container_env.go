@@ -214,6 +214,7 @@ func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.Er
 // fileKeyVolumes checks that variables are only read from files in volumes of type emptyDir.
 func fileKeyVolumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	volumes := indexVolumes(s.Volumes)
 	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
 		for i := range c.Env {
 			if c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.FileKeyRef == nil {
@@ -223,7 +224,7 @@ func fileKeyVolumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList
 			path := func() *field.Path {
 				return at.ChildField("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
 			}
-			switch v := find(s.Volumes, name); {
+			switch v := volumes.find(name); {
 			case v == nil:
 				errs = append(errs, field.NotFound(path(), name))
 			case v.EmptyDir == nil:

@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,27 +11,30 @@ import (
 )
 
 // mounts checks the mounts and devices of a container, whose volumes must exist.
-func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func mounts(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	var paths, deviceNames, devicePaths fieldrules.Seen[string]
+	for _, d := range c.VolumeDevices {
+		deviceNames.Add(d.Name)
+		devicePaths.Add(d.DevicePath)
+	}
 	list := fldPath.Child("volumeMounts")
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], list.Index(i)
 		errs = append(errs, fieldrules.Required(m.Name, &at, "name")...)
-		if find(s.Volumes, m.Name) == nil {
+		if volumes.find(m.Name) == nil {
 			errs = append(errs, field.NotFound(at.ChildField("name"), m.Name))
 		}
 		errs = append(errs, fieldrules.Required(m.MountPath, &at, "mountPath")...)
-		if slices.ContainsFunc(c.VolumeMounts[:i], func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
+		if !paths.Add(m.MountPath) {
 			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
 		}
-		for _, d := range c.VolumeDevices {
-			if d.Name == m.Name {
-				errs = append(errs, field.Invalid(at.ChildField("name"), m.Name, "must not already exist in volumeDevices"))
-			}
-			if d.DevicePath == m.MountPath {
-				errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath,
-					"must not already exist as a path in volumeDevices"))
-			}
+		if deviceNames.Has(m.Name) {
+			errs = append(errs, field.Invalid(at.ChildField("name"), m.Name, "must not already exist in volumeDevices"))
+		}
+		if devicePaths.Has(m.MountPath) {
+			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath,
+				"must not already exist as a path in volumeDevices"))
 		}
 		// The paths of kube-apiserver's errors do not have the index from here on.
 		errs = append(errs, localPath(m.SubPath, &list, "subPath")...)
@@ -43,7 +45,7 @@ func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) fi
 		}
 		errs = append(errs, propagation(m, c, &list)...)
 	}
-	return append(errs, devices(c, s, fldPath)...)
+	return append(errs, devices(c, volumes, fldPath)...)
 }
 
 // propagation checks how mounts propagate, and whether those below them are read-only.
@@ -82,17 +84,24 @@ func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Pa
 }
 
 // devices checks the block devices of a container.
-func devices(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func devices(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
+	if len(c.VolumeDevices) == 0 {
+		return nil
+	}
 	var errs field.ErrorList
+	var names, paths, mountNames, mountPaths fieldrules.Seen[string]
+	for _, m := range c.VolumeMounts {
+		mountNames.Add(m.Name)
+		mountPaths.Add(m.MountPath)
+	}
 	list := fldPath.Child("volumeDevices")
 	for i := range c.VolumeDevices {
 		d, at := &c.VolumeDevices[i], list.Index(i)
-		before := c.VolumeDevices[:i]
 		errs = append(errs, fieldrules.Required(d.Name, &at, "name")...)
-		if d.Name != "" && slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }) {
+		if d.Name != "" && !names.Add(d.Name) {
 			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must be unique"))
 		}
-		switch v := find(s.Volumes, d.Name); {
+		switch v := volumes.find(d.Name); {
 		case v == nil:
 			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
 		case v.PersistentVolumeClaim == nil && v.Ephemeral == nil:
@@ -100,20 +109,18 @@ func devices(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) f
 				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
 		}
 		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
-		if slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }) {
+		if !paths.Add(d.DevicePath) {
 			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "must be unique"))
 		}
 		if len(WithoutBacksteps(d.DevicePath, &at, "devicePath")) > 0 {
 			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
 		}
-		for _, m := range c.VolumeMounts {
-			if m.Name == d.Name {
-				errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must not already exist in volumeMounts"))
-			}
-			if m.MountPath == d.DevicePath {
-				errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath,
-					"must not already exist as a path in volumeMounts"))
-			}
+		if mountNames.Has(d.Name) {
+			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must not already exist in volumeMounts"))
+		}
+		if mountPaths.Has(d.DevicePath) {
+			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath,
+				"must not already exist as a path in volumeMounts"))
 		}
 	}
 	return errs

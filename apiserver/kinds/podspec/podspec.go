@@ -160,6 +160,7 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(string(g.ConditionType), &at, "conditionType")...)
 	}
+	var gates fieldrules.Seen[string]
 	for i, g := range s.SchedulingGates {
 		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
@@ -168,7 +169,7 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(fldPath.ChildField("nodeName"),
 				"cannot be set until all schedulingGates have been cleared"))
 		}
-		if slices.ContainsFunc(s.SchedulingGates[:i], func(o corev1.PodSchedulingGate) bool { return o.Name == g.Name }) {
+		if !gates.Add(g.Name) {
 			errs = append(errs, field.Duplicate(at.Field(), g.Name))
 		}
 	}
@@ -282,6 +283,7 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if p := c.SELinuxChangePolicy; p != nil && *p != corev1.SELinuxChangePolicyMountOption {
 		errs = append(errs, fieldrules.OptionalOneOf(p, &at, "seLinuxChangePolicy", corev1.SELinuxChangePolicyRecursive)...)
 	}
+	var sysctls fieldrules.Seen[string]
 	for i, sysctl := range c.Sysctls {
 		list := at.Child("sysctls")
 		item := list.Index(i)
@@ -290,7 +292,7 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(item.ChildField("name"), sysctl.Name,
 				"must have at most "+strconv.Itoa(maxSysctl)+" characters and match regex "+sysctlName.String()))
 		}
-		if slices.ContainsFunc(c.Sysctls[:i], func(o corev1.Sysctl) bool { return o.Name == sysctl.Name }) {
+		if !sysctls.Add(sysctl.Name) {
 			errs = append(errs, field.Duplicate(item.ChildField("name"), sysctl.Name))
 		}
 	}

@@ -223,8 +223,12 @@ func labelKeys(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorL
 			errs = append(errs, metav1validation.ValidateLabelName(key, fldPath.ChildField(list.name).Index(i))...)
 		}
 	}
+	var mismatch fieldrules.Seen[string]
+	for _, key := range t.MismatchLabelKeys {
+		mismatch.Add(key)
+	}
 	for i, key := range t.MatchLabelKeys {
-		if slices.Contains(t.MismatchLabelKeys, key) {
+		if mismatch.Has(key) {
 			errs = append(errs, field.Invalid(fldPath.ChildField("matchLabelKeys").Index(i), key,
 				"exists in both matchLabelKeys and mismatchLabelKeys"))
 		}
@@ -246,8 +250,12 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 	for key := range s.MatchLabels {
 		selected[key] = true
 	}
+	positions := make(map[string]int, len(keys))
+	for i, key := range slices.Backward(keys) {
+		positions[key] = i
+	}
 	for _, e := range s.MatchExpressions {
-		if i := slices.Index(keys, e.Key); i >= 0 && selected[e.Key] {
+		if i, ok := positions[e.Key]; ok && selected[e.Key] {
 			item := at.Index(i)
 			errs = append(errs, field.Invalid(item.Field(), e.Key, "exists in both matchLabelKeys and labelSelector"))
 		}
@@ -259,7 +267,18 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 // topologySpread checks topology spread constraints, and that they are unique.
 func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	if len(list) == 0 {
+		return nil
+	}
 	all := fldPath.Child("topologySpreadConstraints")
+	type constraint struct {
+		key  string
+		when corev1.UnsatisfiableConstraintAction
+	}
+	last := make(map[constraint]int, len(list))
+	for i, c := range list {
+		last[constraint{c.TopologyKey, c.WhenUnsatisfiable}] = i
+	}
 	for i := range list {
 		c, at := &list[i], all.Index(i)
 		errs = append(errs, fieldrules.Positive(c.MaxSkew, &at, "maxSkew")...)
@@ -268,10 +287,7 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 		}
 		errs = append(errs, fieldrules.Supported(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
 			corev1.ScheduleAnyway)...)
-		same := func(o corev1.TopologySpreadConstraint) bool {
-			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
-		}
-		if slices.ContainsFunc(list[i+1:], same) {
+		if i < last[constraint{c.TopologyKey, c.WhenUnsatisfiable}] {
 			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
 				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
 		}

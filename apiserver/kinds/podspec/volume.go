@@ -15,7 +15,8 @@ import (
 // too.
 func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
-	valid := s.Volumes // shared until one is invalid
+	valid := s.Volumes                // shared until one is invalid
+	var names fieldrules.Seen[string] // of the valid ones
 	list := fldPath.Child("volumes")
 	for i := range s.Volumes {
 		v, at := &s.Volumes[i], list.Index(i)
@@ -23,8 +24,11 @@ func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, fiel
 			valid = s.Volumes[:i:i]
 		}
 		bad := append(volumeSource(&v.VolumeSource, &at), fieldrules.DNSLabel(v.Name, &at, "name")...)
-		if find(valid, v.Name) != nil {
+		if names.Has(v.Name) {
 			bad = append(bad, field.Duplicate(at.ChildField("name"), v.Name))
+		}
+		if len(bad) == 0 {
+			names.Add(v.Name)
 		}
 		switch {
 		case len(bad) > 0:
@@ -38,11 +42,34 @@ func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, fiel
 	return valid, errs
 }
 
+// volumeIndex are the volumes of a pod, by name if there are many.
+type volumeIndex struct {
+	list   []corev1.Volume
+	byName map[string]*corev1.Volume
+}
+
+func indexVolumes(list []corev1.Volume) volumeIndex {
+	const few = 16
+	x := volumeIndex{list: list}
+	if len(list) > few {
+		x.byName = make(map[string]*corev1.Volume, len(list))
+		for i := range list {
+			if v := &list[i]; x.byName[v.Name] == nil {
+				x.byName[v.Name] = v
+			}
+		}
+	}
+	return x
+}
+
 // find returns the volume of that name, or nil.
-func find(volumes []corev1.Volume, name string) *corev1.Volume {
-	for i := range volumes {
-		if volumes[i].Name == name {
-			return &volumes[i]
+func (x volumeIndex) find(name string) *corev1.Volume {
+	if x.byName != nil {
+		return x.byName[name]
+	}
+	for i := range x.list {
+		if x.list[i].Name == name {
+			return &x.list[i]
 		}
 	}
 	return nil

@@ -181,20 +181,15 @@ func (w *warner) volumes(volumes []corev1.Volume) {
 
 // names warns of addresses and names of secrets that are duplicate or empty.
 func (w *warner) names(s *corev1.PodSpec) {
+	var ips, secrets fieldrules.Seen[string]
 	for i, a := range s.HostAliases {
-		for _, o := range s.HostAliases[:i] {
-			if o.IP == a.IP {
-				w.add(fmt.Sprintf("duplicate ip %q", a.IP), "spec", "hostAliases", i, "ip")
-				break
-			}
+		if !ips.Add(a.IP) {
+			w.add(fmt.Sprintf("duplicate ip %q", a.IP), "spec", "hostAliases", i, "ip")
 		}
 	}
 	for i, secret := range s.ImagePullSecrets {
-		for _, o := range s.ImagePullSecrets[:i] {
-			if o.Name == secret.Name {
-				w.add(fmt.Sprintf("duplicate name %q", secret.Name), "spec", "imagePullSecrets", i, "name")
-				break
-			}
+		if !secrets.Add(secret.Name) {
+			w.add(fmt.Sprintf("duplicate name %q", secret.Name), "spec", "imagePullSecrets", i, "name")
 		}
 	}
 	for i, secret := range s.ImagePullSecrets {
@@ -241,6 +236,10 @@ func hides(v *corev1.EnvVar) bool {
 	return v.ValueFrom != nil || v.Value == reference || !strings.Contains(v.Value, reference)
 }
 
+// maxCompared is how many pairs of ports with the same number are compared. The headers of a response have room for
+// far fewer warnings.
+const maxCompared = 100_000
+
 // definedPort is a port of a container, with its position in the pod.
 type definedPort struct {
 	list      string
@@ -262,10 +261,22 @@ func (w *warner) ports(s *corev1.PodSpec) {
 			}
 		}
 	}
-	for i, p := range all {
-		for _, o := range all[:i] {
-			if o.ContainerPort.ContainerPort != p.ContainerPort.ContainerPort || o.Protocol != p.Protocol {
-				continue
+	type number struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	if len(all) < 2 {
+		return
+	}
+	compared := 0
+	byNumber := make(map[number][]definedPort, len(all))
+	for _, p := range all {
+		n := number{p.ContainerPort.ContainerPort, p.Protocol}
+		before := byNumber[n]
+		byNumber[n] = append(before, p)
+		for _, o := range before {
+			if compared++; compared > maxCompared {
+				return
 			}
 			kind := ""
 			switch {
@@ -281,13 +292,16 @@ func (w *warner) ports(s *corev1.PodSpec) {
 			w.addAt(w.portPath(p), fmt.Sprintf("%s port definition with %s", kind, w.portPath(o)))
 		}
 	}
-	for i, p := range all {
-		for _, o := range all[:i] {
-			if p.Name != "" && o.Name == p.Name {
-				w.addAt(w.portPath(p), fmt.Sprintf("duplicate port name %q with %s, services and probes that select ports "+
-					"by name will use %s", p.Name, w.portPath(o), w.portPath(o)))
-				break
-			}
+	byName := make(map[string]definedPort, len(all))
+	for _, p := range all {
+		o, repeated := byName[p.Name]
+		switch {
+		case p.Name == "":
+		case repeated:
+			w.addAt(w.portPath(p), fmt.Sprintf("duplicate port name %q with %s, services and probes that select ports "+
+				"by name will use %s", p.Name, w.portPath(o), w.portPath(o)))
+		default:
+			byName[p.Name] = p
 		}
 	}
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +42,7 @@ const maxCSINodeID = 256
 func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("drivers")
+	var drivers fieldrules.Seen[string]
 	for i := range n.Spec.Drivers {
 		d, at := &n.Spec.Drivers[i], list.Index(i)
 		errs = append(errs, fieldrules.DriverName(d.Name, &at, "name")...)
@@ -54,14 +54,15 @@ func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 			in := at.Child("allocatable")
 			errs = append(errs, fieldrules.OptionalNonNegative(a.Count, &in, "count")...)
 		}
-		if slices.ContainsFunc(n.Spec.Drivers[:i], func(o storagev1.CSINodeDriver) bool { return o.Name == d.Name }) {
+		if !drivers.Add(d.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), d.Name))
 		}
-		for j, key := range d.TopologyKeys {
+		var keys fieldrules.Seen[string]
+		for _, key := range d.TopologyKeys {
 			if key == "" {
 				errs = append(errs, field.Required(at.Field(), ""))
 			}
-			if slices.Contains(d.TopologyKeys[:j], key) {
+			if !keys.Add(key) {
 				errs = append(errs, field.Duplicate(at.Field(), key))
 			}
 			errs = append(errs, fieldrules.Invalid(validation.IsQualifiedName(key), key, &at, "")...)

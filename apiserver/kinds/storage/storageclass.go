@@ -2,7 +2,7 @@
 package storage
 
 import (
-	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +15,6 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
-	"flyball.dev/internal/equality"
 )
 
 // StorageClasses describes the kind StorageClass.
@@ -82,7 +81,7 @@ func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("allowedTopologies")
 	// kube-apiserver compares each term also with one empty term for each term there is.
-	seen := make([]map[string]sets.Set[string], len(terms))
+	seen := map[string]int{"": len(terms)}
 	for i, term := range terms {
 		at := list.Index(i)
 		expressions := at.Child("matchLabelExpressions")
@@ -96,14 +95,29 @@ func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
 			}
 			values[e.Key] = sets.New(e.Values...)
 		}
-		for _, other := range seen {
-			if equality.Semantic(values, other) {
-				errs = append(errs, field.Duplicate(expressions.Field(), ""))
-			}
+		text := topologyText(values)
+		for range min(seen[text], maxRepeated) {
+			errs = append(errs, field.Duplicate(expressions.Field(), ""))
 		}
-		seen = append(seen, values)
+		seen[text]++
 	}
 	return errs
+}
+
+// maxRepeated is how many errors a term has that is there more often before.
+const maxRepeated = 10
+
+// topologyText returns a text that terms with the same values have, and no others.
+func topologyText(values map[string]sets.Set[string]) string {
+	var text []byte
+	for _, key := range fieldrules.SortedKeys(values) {
+		text = strconv.AppendQuote(text, key)
+		for _, v := range sets.List(values[key]) {
+			text = strconv.AppendQuote(append(text, ','), v)
+		}
+		text = append(text, ';')
+	}
+	return string(text)
 }
 
 // topologyValues checks that there are values, each once.
@@ -113,8 +127,9 @@ func topologyValues(values []string, fldPath *fieldrules.Path) field.ErrorList {
 		return field.ErrorList{field.Required(list.Field(), "")}
 	}
 	var errs field.ErrorList
+	var seen fieldrules.Seen[string]
 	for i, v := range values {
-		if at := list.Index(i); slices.Contains(values[:i], v) {
+		if at := list.Index(i); !seen.Add(v) {
 			errs = append(errs, field.Duplicate(at.Field(), v))
 		}
 	}

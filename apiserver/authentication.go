@@ -1,0 +1,176 @@
+package apiserver
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/util/cert"
+
+	"flyball.dev/apiserver/store"
+)
+
+// authenticationName is the name of the ConfigMap in kube-system from which extension API servers
+// learn how to authenticate users.
+const authenticationName = "extension-apiserver-authentication"
+
+// The keys of the ConfigMap, and how the kinds of their values differ.
+const (
+	clientCAKey = "client-ca-file"
+	proxyCAKey  = "requestheader-client-ca-file"
+)
+
+// headerKeys are the keys with lists of strings, which mean nothing without the proxy's authority.
+// A list that may be missing is left out when it is empty.
+var headerKeys = map[string]struct{ mayBeMissing bool }{
+	"requestheader-allowed-names":        {},
+	"requestheader-extra-headers-prefix": {},
+	"requestheader-group-headers":        {},
+	"requestheader-username-headers":     {},
+	"requestheader-uid-headers":          {mayBeMissing: true},
+}
+
+// expirySlack is how long a certificate is kept after it has expired.
+const expirySlack = 5 * time.Minute
+
+// publishAuthentication creates the ConfigMap from which extension API servers learn how to
+// authenticate users, and adds what it lacks whenever it changes, until the server stops.
+func (s *Server) publishAuthentication() error {
+	required := map[string]string{}
+	if ca := s.options.Aggregation.ClientCA; len(ca) > 0 {
+		required[clientCAKey] = string(ca)
+	}
+	if ca := s.options.Aggregation.CA; len(ca) > 0 {
+		required[proxyCAKey] = string(ca)
+		required["requestheader-allowed-names"] = `["` + ProxyClient + `"]`
+		required["requestheader-extra-headers-prefix"] = `["X-Remote-Extra-"]`
+		required["requestheader-group-headers"] = `["X-Remote-Group"]`
+		required["requestheader-username-headers"] = `["X-Remote-User"]`
+	}
+	if len(required) == 0 {
+		return nil
+	}
+	changed, err := s.changes([]string{store.Key(corev1.Resource("configmaps"), metav1.NamespaceSystem, authenticationName)})
+	if err != nil {
+		return err
+	}
+	s.keep("authentication of extension API servers", changed, func() error { return s.reconcileAuthentication(required) })
+	return nil
+}
+
+// reconcileAuthentication brings the ConfigMap up to date.
+func (s *Server) reconcileAuthentication(required map[string]string) error {
+	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
+	obj, err := s.objects.Storage(configMaps).(rest.Getter).Get(
+		request.WithNamespace(s.stopping, metav1.NamespaceSystem), authenticationName, &metav1.GetOptions{})
+	switch {
+	case errors.IsNotFound(err):
+		obj = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: authenticationName}}
+	case err != nil:
+		return err
+	}
+	current := obj.(*corev1.ConfigMap)
+	data, err := combineAuthentication(current.Data, required, time.Now())
+	switch {
+	case err != nil:
+		return err
+	case current.ResourceVersion == "":
+		current.Data = data
+		_, err := s.seed(configMaps, current)
+		return err
+	case maps.Equal(data, current.Data):
+		return nil
+	}
+	err = s.replace(configMaps, metav1.NamespaceSystem, authenticationName, func(obj runtime.Object) {
+		if is := obj.(*corev1.ConfigMap); is.ResourceVersion == current.ResourceVersion {
+			is.Data = data
+		}
+	})
+	if errors.IsInvalid(err) && strings.Contains(err.Error(), "Too long") { // what is there leaves no room
+		return cmp.Or(s.remove(configMaps, metav1.NamespaceSystem, authenticationName, nil), err)
+	}
+	return ignoreChanged(err)
+}
+
+// combineAuthentication returns what the ConfigMap has to have: what is there and what is required, each
+// once, without expired certificates and other keys. It does what the controller
+// cluster_authentication_trust_controller of kube-apiserver does, in combinedClusterAuthenticationInfo and
+// getConfigMapDataFor.
+func combineAuthentication(existing, required map[string]string, now time.Time) (map[string]string, error) {
+	data := map[string]string{}
+	for _, key := range []string{clientCAKey, proxyCAKey} {
+		bundle, err := combineBundles(existing[key], required[key], now)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if bundle != "" {
+			data[key] = bundle
+		}
+	}
+	for key, list := range headerKeys {
+		combined, err := combineLists(existing[key], required[key])
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", key, err)
+		case data[proxyCAKey] != "" && (len(combined) > 0 || !list.mayBeMissing):
+			text, err := json.Marshal(combined)
+			if err != nil {
+				return nil, err
+			}
+			data[key] = string(text)
+		}
+	}
+	return data, nil
+}
+
+// combineBundles returns the certificates in either of two PEM bundles that have not expired.
+func combineBundles(a, b string, now time.Time) (string, error) {
+	var all []*x509.Certificate
+	for _, bundle := range []string{a, b} {
+		if bundle == "" {
+			continue
+		}
+		certificates, err := cert.ParseCertsPEM([]byte(bundle))
+		if err != nil {
+			return "", err
+		}
+		for _, c := range certificates {
+			if c.NotAfter.After(now.Add(-expirySlack)) && !slices.ContainsFunc(all, c.Equal) {
+				all = append(all, c)
+			}
+		}
+	}
+	text, err := cert.EncodeCertificates(all...)
+	return string(text), err
+}
+
+// combineLists returns the strings in either of two JSON lists.
+func combineLists(a, b string) ([]string, error) {
+	all := []string{}
+	for _, text := range []string{a, b} {
+		if text == "" {
+			continue
+		}
+		var list []string
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, nil
+}

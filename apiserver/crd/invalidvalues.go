@@ -1,0 +1,123 @@
+package crd
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"k8s.io/kube-openapi/pkg/validation/errors"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+)
+
+// Bounds of the values of an object that its schema does not accept. Upstream's validator makes a result and an
+// error for each, with its path, and takes megabytes and minutes for an object with a million, or with a path that
+// is a megabyte long.
+const (
+	maxInvalid      = 1000
+	maxInvalidBytes = 1 << 20 // of their paths
+)
+
+// invalidValues counts values that a schema does not accept for sure, and the bytes of their paths.
+type invalidValues struct{ count, size int }
+
+func (i *invalidValues) tooMany() bool {
+	return i.count > maxInvalid || i.size > maxInvalidBytes && i.count > 1
+}
+
+// tooManyInvalid returns an error if a value has too many values that the schema does not accept, and otherwise
+// nil, as for all that it is not sure about.
+func (c *compiledSchema) tooManyInvalid(value any) *validate.Result {
+	var i invalidValues
+	c.countInvalid(value, 0, &i)
+	if !i.tooMany() {
+		return nil
+	}
+	return &validate.Result{Errors: []error{errors.New(http.StatusUnprocessableEntity,
+		"the object has more than %d values that do not match its schema, or very long paths of such values", i.count-1)}}
+}
+
+// countInvalid adds the values at or below a value, with a path of some length, that are invalid. It ends when
+// there are too many.
+func (c *compiledSchema) countInvalid(value any, path int, i *invalidValues) {
+	if value == nil || i.tooMany() {
+		return
+	}
+	switch v := value.(type) {
+	case []any:
+		if c.format == "" && c.refusesType(c.types.array) { // upstream accepts a list for a string with a format
+			i.add(path)
+		} else if c.items != nil {
+			for n, item := range v {
+				c.items.countInvalid(item, path+len("[]")+len(strconv.Itoa(n)), i)
+			}
+		}
+	case map[string]any:
+		if c.refusesType(c.types.object) {
+			i.add(path)
+			return
+		}
+		c.countInvalidFields(v, path, i)
+	default:
+		if c.refuses(value) {
+			i.add(path)
+		}
+	}
+}
+
+func (c *compiledSchema) countInvalidFields(m map[string]any, path int, i *invalidValues) {
+	for _, name := range c.required {
+		if _, ok := m[name]; !ok {
+			i.add(path + len(name))
+		}
+	}
+	for name, value := range m {
+		property := c.properties[name]
+		if property == nil {
+			property = c.additional
+		}
+		if property != nil {
+			property.countInvalid(value, path+1+len(name), i)
+		}
+	}
+}
+
+func (i *invalidValues) add(path int) {
+	i.count++
+	i.size += path
+}
+
+// refusesType reports whether a value of a type is invalid for sure, given whether the schema lists the type.
+func (c *compiledSchema) refusesType(listed bool) bool {
+	return !c.uncertain && !listed && (!c.untyped || c.onlyTypes())
+}
+
+func acceptsBooleans(s *compiledSchema) bool { return s.types.boolean }
+
+// onlyTypes reports whether the schema is a choice of scalar types, such as integer or string.
+func (c *compiledSchema) onlyTypes() bool {
+	if len(c.anyOf) == 0 {
+		return false
+	}
+	for _, s := range c.anyOf {
+		if s.uncertain || s.untyped || s.nullable || s.types.object || s.types.array {
+			return false
+		}
+	}
+	return true
+}
+
+// refuses reports whether a scalar is invalid for sure.
+func (c *compiledSchema) refuses(value any) bool {
+	if c.uncertain {
+		return false
+	}
+	switch v := value.(type) {
+	case string:
+		return !c.untyped && !c.types.text || !c.acceptsText(v) || len(c.enum) > 0 && !c.lists(v)
+	case bool:
+		return !c.types.boolean && (!c.untyped || c.onlyTypes() && !slices.ContainsFunc(c.anyOf, acceptsBooleans))
+	case int64, float64:
+		return !c.untyped && !c.types.integer && !c.types.number
+	}
+	return false
+}

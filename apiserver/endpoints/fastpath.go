@@ -1,0 +1,69 @@
+package endpoints
+
+import (
+	"net/http"
+	"sync"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// Writes and watches have two paths. The fast path is ours, and serves what clients usually send. The
+// fallback is upstream's handler, and serves everything. Both have the same result for every request
+// that the fast path accepts.
+
+// fallback is the error of a request that the fast path leaves to upstream's handler, and says why.
+type fallback string
+
+func (f fallback) Error() string { return "left to upstream's handler: " + string(f) }
+
+// The reasons for the fallback, as the metric has them.
+const (
+	errSwitchedOff   fallback = "switched-off"
+	errUnsupported   fallback = "resource"       // the resource has no fast path
+	errBody          fallback = "body"           // it is empty
+	errParameters    fallback = "parameters"     // of the query
+	errOutput        fallback = "output"         // the response is to be converted, or in a format that is not known
+	errPath          fallback = "path"           // it has no name or namespace
+	errDocument      fallback = "document"       // it cannot be decoded strictly, or does not fit the path
+	errManagedFields fallback = "managed-fields" // they are sent, or in a form that is not supported
+	errOwners        fallback = "owners"         // more than one, which may be duplicates
+	errPatch         fallback = "patch"          // its type, or something in it
+	errMissing       fallback = "missing"        // the object does not exist
+	errEvents        fallback = "events"         // a watch filters or converts them
+)
+
+// requests counts the requests that have a fast path, by the path that they took.
+var requests = metrics.NewCounterVec(&metrics.CounterOpts{
+	Namespace:      "flyball",
+	Subsystem:      "apiserver",
+	Name:           "path_requests_total",
+	Help:           "Writes and watches by path, fast or fallback, with the reason for the fallback.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"path", "reason", "verb", "group", "version", "resource", "subresource"})
+
+// registerMetrics registers the metrics of this package, which are global to the process as upstream's
+// are.
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests) })
+
+// countPath counts a request. The reason is empty for the fast path.
+func countPath(r *http.Request, reason fallback) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	if !ok {
+		return
+	}
+	path := "fast"
+	if reason != "" {
+		path = "fallback"
+	}
+	requests.WithLabelValues(path, string(reason), info.Verb, info.APIGroup, info.APIVersion, info.Resource, info.Subresource).Inc()
+}
+
+// fallBack returns a handler that leaves every request to another one, and counts them.
+func fallBack(reason fallback, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		countPath(r, reason)
+		next(w, r)
+	}
+}

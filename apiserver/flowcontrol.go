@@ -1,0 +1,160 @@
+package apiserver
+
+import (
+	"context"
+	stderrors "errors"
+	"fmt"
+	"strconv"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/store"
+)
+
+// flowControl is an object of API priority and fairness that every server has. The spec of a mandatory one
+// is never left changed.
+type flowControl struct {
+	resource  schema.GroupVersionResource
+	object    kinds.Object
+	mandatory bool
+}
+
+// flowControls returns new copies of the objects of API priority and fairness, with defaults.
+func flowControls() (all []flowControl) {
+	add := func(resource string, obj kinds.Object, mandatory bool) {
+		builtin.Scheme().Default(obj)
+		all = append(all, flowControl{flowcontrolv1.SchemeGroupVersion.WithResource(resource), obj, mandatory})
+	}
+	for mandatory, levels := range map[bool][]*flowcontrolv1.PriorityLevelConfiguration{
+		true: bootstrap.MandatoryPriorityLevelConfigurations, false: bootstrap.SuggestedPriorityLevelConfigurations} {
+		for _, level := range levels {
+			add("prioritylevelconfigurations", level.DeepCopy(), mandatory)
+		}
+	}
+	for mandatory, flows := range map[bool][]*flowcontrolv1.FlowSchema{
+		true: bootstrap.MandatoryFlowSchemas, false: bootstrap.SuggestedFlowSchemas} {
+		for _, flow := range flows {
+			add("flowschemas", flow.DeepCopy(), mandatory)
+		}
+	}
+	return all
+}
+
+// keepFlowControl keeps the objects of API priority and fairness until the server stops.
+func (s *Server) keepFlowControl() error {
+	wanted, paths := map[schema.GroupVersionResource][]flowControl{}, []string{}
+	for _, f := range flowControls() {
+		if wanted[f.resource] == nil {
+			paths = append(paths, store.Path(f.resource.GroupResource()))
+		}
+		wanted[f.resource] = append(wanted[f.resource], f)
+	}
+	changed, err := s.changes(paths)
+	if err != nil {
+		return err
+	}
+	s.keep("API priority and fairness", changed, func() (err error) {
+		for resource, objects := range wanted {
+			err = stderrors.Join(err, s.reconcileFlowControl(resource, objects))
+		}
+		return err
+	})
+	return nil
+}
+
+// reconcileFlowControl creates and corrects the objects of a kind, and deletes those that only another
+// version of the server has. It does what the hook priority-and-fairness-config-producer of kube-apiserver
+// does each minute, in EnsureConfiguration and RemoveUnwantedObjects.
+func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, wanted []flowControl) error {
+	list, err := s.objects.Storage(resource).(rest.Lister).List(context.Background(), &metainternalversion.ListOptions{})
+	if err != nil {
+		return err
+	}
+	current := map[string]kinds.Object{}
+	if err := meta.EachListItem(list, func(obj runtime.Object) error {
+		o := obj.(kinds.Object)
+		current[o.GetName()] = o
+		return nil
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	failed := func(name string, err error) {
+		if err = ignoreChanged(err); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", resource.Resource, name, err))
+		}
+	}
+	names := sets.New[string]()
+	for _, w := range wanted {
+		name := w.object.GetName()
+		names.Insert(name)
+		is := current[name]
+		switch {
+		case is == nil:
+			_, err := s.seed(resource, w.object.DeepCopyObject().(kinds.Object))
+			failed(name, err)
+		case w.revise(is.DeepCopyObject().(kinds.Object)):
+			failed(name, s.replace(resource, "", name, func(obj runtime.Object) { w.revise(obj.(kinds.Object)) }))
+		}
+	}
+	for name, is := range current {
+		if update, err := strconv.ParseBool(is.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && update && !names.Has(name) {
+			failed(name, s.remove(resource, "", name, metav1.NewUIDPreconditions(string(is.GetUID()))))
+		}
+	}
+	return stderrors.Join(errs...)
+}
+
+// revise corrects the spec and the annotation that says whether the server may, and reports whether it
+// has changed something. The spec of a suggested object is left alone if the annotation says so, or
+// if it has none and the spec was changed. It does what ReviseIfNeeded of kube-apiserver does.
+func (f *flowControl) revise(is kinds.Object) bool {
+	annotated, err := strconv.ParseBool(is.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	update := f.mandatory || err == nil && annotated || err != nil && is.GetGeneration() == 1
+	changed := false
+	if err != nil || annotated != update {
+		annotations := is.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[flowcontrolv1.AutoUpdateAnnotationKey] = strconv.FormatBool(update)
+		is.SetAnnotations(annotations)
+		changed = true
+	}
+	return update && f.reviseSpec(is) || changed
+}
+
+// reviseSpec corrects the spec, and reports whether it has changed something. The shares of the exempt level
+// may be changed.
+func (f *flowControl) reviseSpec(is kinds.Object) bool {
+	switch is := is.(type) {
+	case *flowcontrolv1.FlowSchema:
+		want := f.object.(*flowcontrolv1.FlowSchema).Spec.DeepCopy()
+		if apiequality.Semantic.DeepEqual(*want, is.Spec) {
+			return false
+		}
+		is.Spec = *want
+	case *flowcontrolv1.PriorityLevelConfiguration:
+		want := f.object.(*flowcontrolv1.PriorityLevelConfiguration).Spec.DeepCopy()
+		compared := want.DeepCopy()
+		if e := is.Spec.Exempt; e != nil && is.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
+			compared.Exempt.NominalConcurrencyShares, compared.Exempt.LendablePercent = e.NominalConcurrencyShares, e.LendablePercent
+		}
+		if apiequality.Semantic.DeepEqual(*compared, is.Spec) {
+			return false
+		}
+		is.Spec = *want
+	}
+	return true
+}
