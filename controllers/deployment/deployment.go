@@ -108,8 +108,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if sets, err = r.apply(ctx, d, next, sets); err != nil {
-		if errors.Is(err, errCollision) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			err = nil // the update of the status causes a retry; or nothing can be created in the namespace
+		if errors.Is(err, errCollision) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			// The update of the status causes a retry, or the deletion of the ReplicaSet that is gone; or nothing can
+			// be created in the namespace.
+			err = nil
 		}
 		return reconcile.Result{}, err
 	}

@@ -221,11 +221,7 @@ func (r *reconciler) forceDelete(ctx context.Context, pod *corev1.Pod, why reaso
 	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node",
 		pod.Spec.NodeName, "reason", why.String())
 	if !podstate.Finished(pod) {
-		before := pod.DeepCopy()
-		markFailed(pod, why, time.Now())
-		// The optimistic lock ensures that it is the same pod, unchanged.
-		patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Status().Patch(ctx, pod, patch); err != nil {
+		if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) { markFailed(s, pod.Generation, why, time.Now()) }); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}

@@ -66,15 +66,15 @@ func outOfService(node *corev1.Node) bool {
 
 // markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition
 // DisruptionTarget.
-func markFailed(pod *corev1.Pod, why reason, now time.Time) {
-	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
+func markFailed(s *corev1.PodStatus, generation int64, why reason, now time.Time) {
+	s.Phase, s.ObservedGeneration = corev1.PodFailed, generation
 	if why != orphaned {
 		return
 	}
-	podstate.SetCondition(&pod.Status, corev1.PodCondition{
+	podstate.SetCondition(s, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 		Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
-		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now),
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
 	})
 }
 

@@ -74,14 +74,14 @@ func TestReasonToDelete(t *testing.T) {
 
 func TestMarkFailed(t *testing.T) {
 	p := pod(on("n"), func(p *corev1.Pod) { p.Generation = 3 })
-	markFailed(p, orphaned, now)
-	markFailed(p, orphaned, now.Add(time.Hour))
+	markFailed(&p.Status, p.Generation, orphaned, now)
+	markFailed(&p.Status, p.Generation, orphaned, now.Add(time.Hour))
 	if c := p.Status.Conditions; p.Status.Phase != corev1.PodFailed || len(c) != 1 || c[0].Type != corev1.DisruptionTarget ||
 		c[0].Status != corev1.ConditionTrue || c[0].Reason != "DeletionByPodGC" || !c[0].LastTransitionTime.Time.Equal(now) || c[0].ObservedGeneration != 3 {
 		t.Errorf("the status is %+v", p.Status)
 	}
 	p = pod(terminating(30))
-	if markFailed(p, unscheduledTerminating, now); p.Status.Phase != corev1.PodFailed || len(p.Status.Conditions) > 0 {
+	if markFailed(&p.Status, p.Generation, unscheduledTerminating, now); p.Status.Phase != corev1.PodFailed || len(p.Status.Conditions) > 0 {
 		t.Errorf("the status is %+v", p.Status)
 	}
 }

@@ -124,7 +124,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !needsScheduling(pod) {
+	if !needsScheduling(pod) || r.state.isAssumed(pod.UID) { // its binding is still to be observed
 		return reconcile.Result{}, nil
 	}
 	if message, err := r.missingClaim(ctx, pod); message != "" || err != nil {
@@ -170,11 +170,12 @@ func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, m
 	if c := podstate.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
 		return nil
 	}
-	podstate.SetCondition(&pod.Status, corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
-		LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
-	})
-	if err := r.client.Status().Update(ctx, pod); err != nil {
+	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) {
+		podstate.SetCondition(s, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
+			LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+		})
+	}); err != nil {
 		return err
 	}
 	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)

@@ -61,6 +61,14 @@ func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 	return n.name, ""
 }
 
+// isAssumed reports whether a pod is bound to a node, as far as this scheduler knows.
+func (s *state) isAssumed(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.pods[uid]
+	return ok
+}
+
 // unresolvable returns kube-scheduler's message for a pod that no node is suitable for, for a reason
 // that does not depend on the node.
 func (s *state) unresolvable(reason string) string {

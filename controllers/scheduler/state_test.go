@@ -25,6 +25,24 @@ func names(keys []types.NamespacedName) (list []string) {
 	return list
 }
 
+// TestAssumedPods: a pod that was scheduled is not scheduled again before the binding is observed. Its own requests would
+// leave no place for it.
+func TestAssumedPods(t *testing.T) {
+	s := newState("")
+	s.updateNode(readyNode("n"))
+	pod := numbered(1, "3", "")
+	if s.isAssumed(pod.UID) {
+		t.Error("a new pod is assumed")
+	}
+	if node, why := s.schedule(pod); node != "n" || !s.isAssumed(pod.UID) {
+		t.Errorf("scheduled to %q, %s", node, why)
+	}
+	s.forgetPod(pod.UID)
+	if s.isAssumed(pod.UID) {
+		t.Error("a pod is assumed after a binding that failed")
+	}
+}
+
 // TestCapacity schedules pods on one node with 4 CPUs, and checks which pods are retried when some
 // are free.
 func TestCapacity(t *testing.T) {

@@ -241,11 +241,12 @@ func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (after ti
 
 // evict deletes a pod, with the condition that says why.
 func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
-	podstate.SetCondition(&pod.Status, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
-		Message: "Taint manager: deleting due to NoExecute taint", LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
-	})
-	if err := r.client.Status().Update(ctx, pod); err != nil {
+	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) {
+		podstate.SetCondition(s, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
+			Message: "Taint manager: deleting due to NoExecute taint", LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+		})
+	}); err != nil {
 		return err
 	}
 	r.recorder.Eventf(pod, corev1.EventTypeNormal, reason, "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)

@@ -29,12 +29,12 @@ func TestEvictionFails(t *testing.T) {
 		}}
 		failure := errors.New("the server is busy")
 		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pod).WithStatusSubresource(pod).
-			WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string,
-				obj client.Object, o ...client.SubResourceUpdateOption) error {
+			WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, subresource string,
+				obj client.Object, patch client.Patch, o ...client.SubResourcePatchOption) error {
 				if failure != nil {
 					return failure
 				}
-				return c.SubResource(subresource).Update(ctx, obj, o...)
+				return c.SubResource(subresource).Patch(ctx, obj, patch, o...)
 			}}).Build()
 		r := &reconciler{
 			client: c, recorder: record.NewFakeRecorder(10), scheduled: map[types.NamespacedName]eviction{},

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 )
 
 // Resource is a kind of object, in all its versions.
@@ -48,6 +50,17 @@ func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 		}
 	}
 	return resourcesOf(groups, lists), undiscovered, errors.Join(errs...)
+}
+
+// staleGroups returns the groups of an error of discovery that is only about some of them.
+func staleGroups(err error) sets.Set[string] {
+	groups := sets.New[string]()
+	if failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok {
+		for gv := range failed {
+			groups.Insert(gv.Group)
+		}
+	}
+	return groups
 }
 
 // resourcesOf returns the resources of the groups, each with all its versions.

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -63,6 +64,7 @@ type Inventory struct {
 
 	mu        sync.Mutex
 	served    map[schema.GroupKind]Resource // by the last discovery
+	stale     sets.Set[string]              // the groups that the last discovery lacks; used by Start alone
 	monitors  map[schema.GroupKind]*monitor
 	populated chan struct{} // closed when all kinds of the first discovery have a monitor
 }
@@ -78,8 +80,14 @@ type monitor struct {
 	unservedSince time.Time
 }
 
-// crdKind is the kind whose changes cause another discovery.
-var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+// The kinds that define others: changes of their objects cause another discovery.
+var (
+	crdKind        = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	apiServiceKind = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+)
+
+// managedLabel is on the APIServices of what the server serves itself, which follow discovery.
+const managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 
 // New returns the inventory of the manager's cluster and adds it to the manager.
 func New(mgr manager.Manager) (*Inventory, error) {
@@ -139,10 +147,10 @@ func (i *Inventory) all() []*monitor {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: informers need no leadership.
 func (i *Inventory) NeedLeaderElection() bool { return false }
 
-// Start runs the monitors until ctx ends. Kinds are discovered at the start, and again whenever a
-// CustomResourceDefinition changes.
+// Start runs the monitors until ctx ends. Kinds are discovered at the start, again whenever a
+// CustomResourceDefinition or an APIService changes, and while there are groups that cannot be discovered.
 func (i *Inventory) Start(ctx context.Context) error {
-	const minBackoff, maxBackoff = 10 * time.Millisecond, 5 * time.Second
+	const minBackoff, maxBackoff, maxStale = 10 * time.Millisecond, 5 * time.Second, 30 * time.Second
 	defer i.syncing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,6 +168,11 @@ func (i *Inventory) Start(ctx context.Context) error {
 			log.FromContext(ctx).Error(err, "Cannot watch all kinds; retrying", "after", backoff)
 			after, ok = backoff, true
 			backoff = min(2*backoff, maxBackoff)
+		case i.stale.Len() > 0:
+			if populated(); !ok || backoff < after {
+				after, ok = backoff, true
+			}
+			backoff = min(2*backoff, maxStale)
 		default:
 			backoff = minBackoff
 			populated()
@@ -172,31 +185,36 @@ func (i *Inventory) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-i.changed:
+			backoff = minBackoff
 		case <-timer.C:
 		}
 	}
 }
 
 // refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps
-// its resources of before, and causes an error.
+// its resources of before. That is no error if its extension API server does not answer.
 func (i *Inventory) refresh(ctx context.Context) error {
 	all, undiscovered, unparsed := i.Discover()
+	stale := staleGroups(undiscovered)
+	if stale.Len() > 0 {
+		log.FromContext(ctx).V(1).Info("Not all groups can be discovered", "reason", undiscovered.Error())
+		undiscovered = nil
+	}
 	failure := errors.Join(undiscovered, unparsed)
 	served := map[schema.GroupKind]Resource{}
 	for _, r := range all {
 		served[r.Kind.GroupKind()] = r
 	}
 	i.mu.Lock()
-	if failure != nil {
-		for kind, r := range i.served {
-			if _, ok := served[kind]; !ok {
-				served[kind] = r
-			}
+	for kind, r := range i.served {
+		if _, ok := served[kind]; !ok && (failure != nil || stale.Has(kind.Group)) {
+			served[kind] = r
 		}
 	}
-	changed := !maps.EqualFunc(served, i.served, Resource.equal)
+	changed := !maps.EqualFunc(served, i.served, Resource.equal) || !stale.Equal(i.stale)
 	i.served = served
 	i.mu.Unlock()
+	i.stale = stale
 
 	if changed {
 		// The mapper may have cached kinds and versions that are no longer served.
@@ -326,7 +344,7 @@ func (h *handler) updated(obj any) {
 			each.OnUpdate(h.resource, m)
 		}
 	}
-	h.requestDiscovery()
+	h.requestDiscovery(obj)
 }
 
 func (h *handler) OnDelete(obj any) {
@@ -338,12 +356,18 @@ func (h *handler) OnDelete(obj any) {
 			each.OnDelete(h.resource, m)
 		}
 	}
-	h.requestDiscovery()
+	h.requestDiscovery(obj)
 }
 
-// requestDiscovery causes another discovery if this is the monitor of CustomResourceDefinitions.
-func (h *handler) requestDiscovery() {
-	if h.resource.Kind.GroupKind() != crdKind.GroupKind() {
+// requestDiscovery causes another discovery if the object decides about what is served.
+func (h *handler) requestDiscovery(obj any) {
+	switch h.resource.Kind.GroupKind() {
+	case crdKind:
+	case apiServiceKind:
+		if m, ok := metadataOf(h.resource.Kind, obj); ok && m.Labels[managedLabel] != "" {
+			return
+		}
+	default:
 		return
 	}
 	select {
