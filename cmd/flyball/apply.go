@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/cmd/flyball/internal/apply"
@@ -56,22 +55,13 @@ func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Clust
 	fmt.Fprintf(out, "cluster: %s\n", config.Host)
 	c, err := apply.NewCluster(ctx, config, namespace, f.namespace != "")
 	if err != nil && ctx.Err() == nil {
-		from := rules.ExplicitPath
-		if from == "" {
-			from = strings.Join(rules.GetLoadingPrecedence(), ", ")
+		content, loadErr := loaded.RawConfig()
+		if loadErr != nil {
+			return nil, loadErr
 		}
-		return nil, unreachable(from, err)
+		return nil, kubeconfig.Unreachable(content, f.context, config, err)
 	}
 	return c, err
-}
-
-// unreachable returns the error of a cluster that does not answer. The kubeconfig of a control plane
-// remains when that has ended.
-func unreachable(kubeconfig string, err error) error {
-	if utilnet.IsConnectionRefused(err) {
-		return fmt.Errorf("the control plane of the kubeconfig %s does not run: start it, or name another with --kubeconfig: %w", kubeconfig, err)
-	}
-	return fmt.Errorf("the cluster of the kubeconfig %s cannot be reached: %w", kubeconfig, err)
 }
 
 // applyFiles returns the command "flyball apply".

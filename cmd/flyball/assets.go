@@ -92,18 +92,26 @@ func writeAssets(program, dir string) error {
 	if err := write(server); err != nil {
 		return err
 	}
-	for range 10 { // again if another process has replaced one meanwhile
-		if sameFile(server, etcd) {
-			return linkKubectl(dir)
+	if !linkProgram(server, etcd, os.Link) {
+		if err := write(etcd); err != nil {
+			return err
 		}
-		if replace(etcd, func(temporary string) error { return os.Link(server, temporary) }) != nil {
-			break
-		}
-	}
-	if err := write(etcd); err != nil { // the file system has no links that it can be told by
-		return err
 	}
 	return linkKubectl(dir)
+}
+
+// linkProgram makes to a hard link to from, by the given function, and reports whether it is one: not all file
+// systems have links that are recognized as such.
+func linkProgram(from, to string, link func(from, to string) error) bool {
+	for range 10 { // again if another process has replaced one meanwhile
+		if sameFile(from, to) {
+			return true
+		}
+		if replace(to, func(temporary string) error { return link(from, temporary) }) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // isCopy reports whether a path is a copy of a program, which has its time.

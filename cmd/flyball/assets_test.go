@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/buildinfo"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -87,6 +88,35 @@ func TestAssets(t *testing.T) {
 		if strings.HasPrefix(e.Name(), ".") {
 			t.Errorf("%s is left", e.Name())
 		}
+	}
+}
+
+// TestLinkProgram: a file system may have no links, or links that look like copies.
+func TestLinkProgram(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := os.WriteFile(from, []byte("program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copies := 0
+	for name, link := range map[string]func(from, to string) error{
+		"no links": func(string, string) error { return errors.ErrUnsupported },
+		"links like copies": func(_, to string) error {
+			if copies++; copies > 100 {
+				return errors.New("links are made again and again")
+			}
+			return os.WriteFile(to, []byte("program"), 0o755)
+		},
+	} {
+		if linkProgram(from, to, link) {
+			t.Errorf("%s: a link was made", name)
+		}
+	}
+	if copies == 0 || copies > 100 {
+		t.Errorf("%d copies were made", copies)
+	}
+	if !linkProgram(from, to, os.Link) || !sameFile(from, to) {
+		t.Error("no link was made")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
@@ -77,7 +78,9 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 			if generated {
 				o.Generate = generateProject(cmd)
 			}
+			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing and generating"))
 			changes, err := scaffold.CreateAPI(cmd.Context(), ".", o)
+			stop()
 			if err != nil {
 				return err
 			}
@@ -116,7 +119,9 @@ cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`
 			if generated {
 				o.Generate = generateProject(cmd)
 			}
+			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing and generating"))
 			changes, err := scaffold.CreateWebhook(cmd.Context(), ".", o)
+			stop()
 			if err != nil {
 				return err
 			}
@@ -152,15 +157,22 @@ func kindFlags(cmd *cobra.Command, o *scaffold.KindOptions, generated *bool) {
 
 // edit returns the command "flyball edit".
 func edit() *cobra.Command {
+	var o scaffold.EditOptions
 	var multiGroup bool
 	cmd := &cobra.Command{
 		Use:   "edit",
-		Short: "Change the settings of the project in the current folder",
+		Short: "Change the settings of the project in the current folder, or make its Helm chart",
+		Long: `Change the settings of the project in the current folder, or make its Helm chart.
+
+--plugins=helm/v2-alpha, by the name of Kubebuilder's plugin, makes a chart in dist/chart of what
+kustomize builds of config/default, and brings it up to date when config has changed. Templates are
+made anew, but for those without the first line of what is generated; of values.yaml only what
+nobody has edited; Chart.yaml, NOTES.txt and .helmignore are written once.`,
 		Example: `  flyball edit --multigroup
-  flyball edit --multigroup=false`,
+  flyball edit --multigroup=false
+  flyball edit --plugins=helm/v2-alpha`,
 		Args: noArgs("settings are flags, such as --multigroup"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var o scaffold.EditOptions
 			if cmd.Flags().Changed("multigroup") {
 				o.MultiGroup = &multiGroup
 			}
@@ -172,7 +184,12 @@ func edit() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&multiGroup, "multigroup", false, "whether new kinds are in a folder for their group")
+	flags := cmd.Flags()
+	flags.BoolVar(&multiGroup, "multigroup", false, "whether new kinds are in a folder for their group")
+	flags.StringSliceVar(&o.Plugins, "plugins", nil, "what to run: helm/v2-alpha makes a Helm chart")
+	flags.StringVar(&o.OutputDir, "output-dir", "", "the folder for the folder chart (default dist)")
+	flags.BoolVar(&o.Force, "force", false, "write the values of the chart anew, also those that are edited")
+	completeValues(cmd, "plugins", "helm/v2-alpha")
 	return cmd
 }
 

@@ -70,6 +70,8 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 	flags.StringArrayVar(&o.Manifests, "manifests", nil, "a folder of manifests to install, as kustomize builds it if it has a "+
 		"kustomization; may be repeated (default config/default, or else config/rbac, and what is generated)")
 	flags.BoolVar(&o.AsAdmin, "as-admin", false, "run the operator as an administrator, who may do everything")
+	flags.BoolVar(&o.StackTraces, "stack-traces", false, "show the stack traces in the operator's log; by default "+
+		"those after errors are folded to the frames in this project")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the address and port of the API server; port 0 takes a free one")

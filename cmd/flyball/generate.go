@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/progress"
+	"flyball.dev/cmd/flyball/internal/terminal"
 	"flyball.dev/cmd/flyball/internal/watch"
 )
 
@@ -103,7 +105,7 @@ are not touched. An error has the file and the line, and nothing is written.`,
 // generateOnce generates, and says what has changed.
 func generateOnce(ctx context.Context, out, errOut io.Writer, f generateFlags) error {
 	start := time.Now()
-	result, err := generate.Run(ctx, f.options)
+	result, err := runGenerate(ctx, errOut, f.options)
 	if err != nil {
 		return sourceError(err)
 	}
@@ -118,6 +120,12 @@ func generateOnce(ctx context.Context, out, errOut io.Writer, f generateFlags) e
 		return fmt.Errorf("%d of %d files are not up to date: run flyball generate", len(result.Changed()), len(result.Files))
 	}
 	return nil
+}
+
+// runGenerate generates, and says that it does if that takes long.
+func runGenerate(ctx context.Context, errOut io.Writer, o generate.Options) (*generate.Result, error) {
+	defer progress.Start(errOut, progress.Doing("flyball: listing the packages and generating"))()
+	return generate.Run(ctx, o)
 }
 
 // sourceError adds to errors of the source how many there are, after them.
@@ -195,7 +203,7 @@ func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlag
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintln(errOut, err)
+			fmt.Fprintln(errOut, terminal.Error(errOut, err.Error()))
 		}
 		fmt.Fprintln(out, "watching for changes; Ctrl-C ends")
 		for {
@@ -216,12 +224,12 @@ func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlag
 // generateForWatch generates once and prints what has changed, and the lines of an error.
 func generateForWatch(ctx context.Context, out, errOut io.Writer, f generateFlags) (*generate.Result, error) {
 	start := time.Now()
-	result, err := generate.Run(ctx, f.options)
+	result, err := runGenerate(ctx, errOut, f.options)
 	if err != nil {
 		err = sourceError(err)
 		var reported *reportedError
 		if errors.As(err, &reported) && ctx.Err() == nil {
-			fmt.Fprintln(errOut, reported.lines)
+			fmt.Fprintln(errOut, terminal.Error(errOut, reported.lines))
 		}
 		return nil, err
 	}

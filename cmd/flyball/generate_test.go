@@ -89,7 +89,9 @@ func TestGenerateWatchesTheSource(t *testing.T) {
 			if strings.HasPrefix(lines.Text(), prefix) {
 				return before
 			}
-			before = append(before, lines.Text())
+			if !progressLine.MatchString(lines.Text()) {
+				before = append(before, lines.Text())
+			}
 		}
 		t.Fatalf("%q was not printed, but %q", prefix, before)
 		return nil

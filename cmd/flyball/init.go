@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
@@ -36,7 +37,9 @@ Flyball is then used for development and tests only.`,
 		Args: noArgs("the project is made in the current folder; --project-name is its name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.SkipFetch = !fetch
+			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: making the project, with go mod tidy"))
 			changes, err := scaffold.Init(cmd.Context(), ".", o)
+			stop()
 			if err != nil {
 				return err
 			}
@@ -73,6 +76,9 @@ func report(out io.Writer, changes *scaffold.Changes) {
 	}
 	for _, path := range changes.Updated {
 		fmt.Fprintf(out, "updated %s\n", path)
+	}
+	for _, path := range changes.Removed {
+		fmt.Fprintf(out, "removed %s\n", path)
 	}
 	for _, note := range changes.Notes {
 		fmt.Fprintln(out, note)

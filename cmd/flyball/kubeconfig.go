@@ -99,7 +99,7 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	defer cancel()
 	certificate, err := sign(ctx, client.CertificateSigningRequests(), request)
 	if utilnet.IsConnectionRefused(err) {
-		return nil, unreachable(admin, err)
+		return nil, kubeconfig.Unreachable(*config, "", cfg, err)
 	}
 	if err != nil {
 		return nil, err

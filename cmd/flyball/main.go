@@ -15,6 +15,7 @@ import (
 
 	_ "flyball.dev/cmd/flyball/internal/help" // before the others
 	"flyball.dev/cmd/flyball/internal/pages"
+	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
 func main() {
@@ -42,7 +43,16 @@ func run(ctx context.Context, args []string) int {
 	case vetName:
 		runVet("flyball vet", args[1:])
 	default:
-		if isVetTool(args[1:]) {
+		switch {
+		case len(args) > 2 && args[1] == compileNothing:
+			return toolexec(ctx, args[2], args[3:])
+		case os.Getenv(driverVariable) != "":
+			if err := drivePackages(ctx, os.Stdin, os.Stdout, args[1:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return 0
+		case isVetTool(args[1:]):
 			runVet("flyball", args[1:])
 		}
 		if err := root().ExecuteContext(ctx); err != nil {
@@ -52,13 +62,13 @@ func run(ctx context.Context, args []string) int {
 			}
 			var reported *reportedError
 			if errors.As(err, &reported) {
-				fmt.Fprintln(os.Stderr, reported.lines)
+				fmt.Fprintln(os.Stderr, terminal.Error(os.Stderr, reported.lines))
 			}
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				fmt.Fprintln(os.Stderr, "flyball: interrupted")
 				return interrupted
 			}
-			fmt.Fprintln(os.Stderr, "flyball:", err)
+			fmt.Fprintln(os.Stderr, terminal.Error(os.Stderr, "flyball: "+err.Error()))
 			return 1
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -102,19 +103,27 @@ func TestApplyWithoutControlPlane(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"http://" + address + "\"}}]\n" +
-		"contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	const origin = `, extensions: [{name: flyball.dev/control-plane, extension: {program: ops, directory: /src, pid: 7, started: "2026-01-02T03:04:05Z"}}]`
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
-	if err := errors.Join(os.Mkdir(".flyball", 0o777), os.WriteFile(".flyball/kubeconfig", []byte(config), 0o600)); err != nil {
+	if err := os.Mkdir(".flyball", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	cmd := root()
-	cmd.SetErr(io.Discard)
-	cmd.SetIn(strings.NewReader(manifest))
-	cmd.SetArgs([]string{"apply", "-f", "-"})
-	err = cmd.ExecuteContext(t.Context())
-	if err == nil || !strings.HasPrefix(err.Error(), "the control plane of the kubeconfig .flyball/kubeconfig does not run: ") {
-		t.Error(err)
+	for extension, want := range map[string]string{
+		"":     "^the cluster at http://" + address + ", of the kubeconfig .*\\.flyball/kubeconfig, cannot be reached: .*refused",
+		origin: "^nobody answers at http://" + address + ": the control plane of the kubeconfig .*\\.flyball/kubeconfig was started by ops in /src at 2026-01-02T03:04:05Z \\(PID 7\\), and seems to have ended; .*refused",
+	} {
+		config := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"http://" + address + "\"" + extension + "}}]\n" +
+			"contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+		if err := os.WriteFile(".flyball/kubeconfig", []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := root()
+		cmd.SetErr(io.Discard)
+		cmd.SetIn(strings.NewReader(manifest))
+		cmd.SetArgs([]string{"apply", "-f", "-"})
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"flyball.dev/cmd/flyball/internal/pages"
@@ -18,9 +19,17 @@ const (
 	// startGCPercent is GOGC during the start, most of whose memory is soon garbage.
 	startGCPercent = 40
 
-	// idleInterval is the time between releases of pages afterwards. Putting records to rest, for one,
-	// maps half of the file again.
-	idleInterval = 20 * time.Second
+	// idleInterval is the time between looks at the memory afterwards. An interval is quiet if less than
+	// quietBytes were allocated in it. Pages are released after each quiet one: renewing a lease, for one,
+	// maps half of the file again where the page cache has it in large folios.
+	idleInterval = time.Second
+	quietBytes   = 2 << 20
+
+	// Memory is returned after a quiet interval if there may be much to return: returnBytes have been
+	// allocated since the last time, or freeBytes are free. Go itself collects garbage only when as much has
+	// been allocated as was in use after the last collection, or two minutes later, and keeps a part of what
+	// is free.
+	returnBytes, freeBytes = 16 << 20, 8 << 20
 )
 
 // releaseMemory returns to the operating system what only the start has needed: garbage, and pages
@@ -30,8 +39,8 @@ func releaseMemory() {
 	pages.Release()
 }
 
-// saveMemory keeps the memory of the process small, at the peak of the start and afterwards, until stop
-// is called. It returns at once.
+// saveMemory keeps the memory of the process small, at the peak of the start and whenever little happens
+// afterwards, until stop is called. It returns at once.
 func saveMemory() (stop func()) {
 	percent := debug.SetGCPercent(startGCPercent)
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -39,16 +48,31 @@ func saveMemory() (stop func()) {
 		defer close(stopped)
 		release, started := time.NewTicker(startInterval), time.After(startTime)
 		defer release.Stop()
+		var returns returns
+		running := false
 		for {
 			select {
 			case <-done:
 				return
 			case <-release.C:
-				pages.Release()
+				if !running {
+					pages.Release()
+					continue
+				}
+				quiet, due := returns.look(heapUse())
+				if due {
+					debug.FreeOSMemory()
+					returns.done(heapUse())
+				}
+				if quiet {
+					pages.Release()
+				}
 			case <-started:
+				running = true
 				release.Reset(idleInterval)
 				debug.SetGCPercent(percent)
 				releaseMemory()
+				returns.done(heapUse())
 			}
 		}
 	}()
@@ -57,3 +81,30 @@ func saveMemory() (stop func()) {
 		<-stopped
 	}
 }
+
+// heap is the use of the heap in bytes: what has been allocated since the start of the process, and
+// what is free but not returned to the operating system.
+type heap struct{ allocated, free uint64 }
+
+// heapUse returns the present use of the heap.
+func heapUse() heap {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(samples)
+	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
+}
+
+// returns decides when memory is returned.
+type returns struct {
+	seen     uint64 // had been allocated an interval ago
+	returned uint64 // had been allocated when memory was returned
+}
+
+// look reports whether the interval since the last call was quiet, and whether memory is to be returned.
+func (r *returns) look(h heap) (quiet, due bool) {
+	quiet = h.allocated-r.seen < quietBytes
+	r.seen = h.allocated
+	return quiet, quiet && (h.allocated-r.returned >= returnBytes || h.free >= freeBytes)
+}
+
+// done is called when memory has been returned.
+func (r *returns) done(h heap) { r.seen, r.returned = h.allocated, h.allocated }

@@ -49,6 +49,9 @@ more.`,
 	cmd.Flags().StringVar(&options.AuthorizationMode, "authorization-mode", "RBAC",
 		"how requests are authorized: RBAC, by roles and bindings; Node,RBAC, where a user system:node:NAME "+
 			"in the group system:nodes may also do what the kubelet of that node may; or AlwaysAllow")
+	cmd.Flags().BoolVar(&options.WithoutFastPath, "without-fast-path", false,
+		"serve every request with Kubernetes' handlers, and none with the server's own, which are faster; "+
+			"if the responses differ, that is a bug of flyball")
 	audit := &options.Audit
 	cmd.Flags().StringVar(&audit.PolicyFile, "audit-policy-file", "", "the file that defines the audit policy")
 	cmd.Flags().StringVar(&audit.LogPath, "audit-log-path", "",

@@ -21,6 +21,8 @@ import (
 
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/process"
+	"flyball.dev/cmd/flyball/internal/progress"
+	"flyball.dev/cmd/flyball/internal/terminal"
 	"flyball.dev/vet"
 )
 
@@ -68,10 +70,13 @@ func vetPackages(ctx context.Context, out, errOut io.Writer, args []string) erro
 	if err != nil {
 		return err
 	}
-	var printed bytes.Buffer
+	var stdout, printed bytes.Buffer
 	cmd := process.Command(ctx, program, args...)
-	cmd.Args[0], cmd.Stdout, cmd.Stderr = vetName, out, &printed
+	cmd.Args[0], cmd.Stdout, cmd.Stderr = vetName, &stdout, &printed
+	cmd.Env = driverEnvironment(program)
+	stop := progress.Start(errOut, progress.Doing("flyball: loading packages and their dependencies"))
 	err = cmd.Run()
+	stop()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -79,12 +84,16 @@ func vetPackages(ctx context.Context, out, errOut io.Writer, args []string) erro
 	if err != nil && !errors.As(err, &exit) {
 		return err
 	}
+	if _, err := out.Write(stdout.Bytes()); err != nil {
+		return err
+	}
 	code := cmd.ProcessState.ExitCode()
 	if code != doesNotCompile {
 		_, err = errOut.Write(printed.Bytes())
 	} else {
 		wd, _ := os.Getwd() // without it, paths remain absolute
-		_, err = io.WriteString(errOut, compilerErrors(printed.String(), wd))
+		compiler, findings := compilerErrors(printed.String(), wd)
+		_, err = io.WriteString(errOut, terminal.Error(errOut, compiler)+findings)
 	}
 	if err != nil || code == 0 {
 		return err
@@ -101,18 +110,18 @@ const maxErrors = 10
 // skipped matches the error of a rule for a package that does not compile.
 var skipped = regexp.MustCompile(`^[a-z]+: (analysis skipped due to errors in package|failed prerequisites: .*)$`)
 
-// compilerErrors returns the errors that the multichecker prints, each once, and then the findings in
+// compilerErrors returns the errors that the multichecker prints, each once, and the findings in
 // the packages that compile. Paths in the errors are relative to a folder that they are below.
-func compilerErrors(printed, folder string) string {
+func compilerErrors(printed, folder string) (compiler, findings string) {
 	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
-	findings := slices.IndexFunc(lines, skipped.MatchString)
-	if findings < 0 {
-		findings = len(lines)
+	end := slices.IndexFunc(lines, skipped.MatchString)
+	if end < 0 {
+		end = len(lines)
 	}
-	var out strings.Builder
+	var out, rest strings.Builder
 	seen := map[string]bool{}
 	count, repeated := 0, false
-	for _, line := range lines[:findings] {
+	for _, line := range lines[:end] {
 		line = strings.TrimPrefix(line, "-: ")
 		switch {
 		case strings.HasPrefix(line, "# "), line == "too many errors", strings.HasSuffix(line, ": too many errors"):
@@ -132,12 +141,12 @@ func compilerErrors(printed, folder string) string {
 	if count > maxErrors {
 		out.WriteString("too many errors\n")
 	}
-	for _, line := range lines[findings:] {
+	for _, line := range lines[end:] {
 		if !skipped.MatchString(line) {
-			out.WriteString(line + "\n")
+			rest.WriteString(line + "\n")
 		}
 	}
-	return out.String()
+	return out.String(), rest.String()
 }
 
 // isVetTool reports whether go vet has called this program as its tool: to ask for its version or

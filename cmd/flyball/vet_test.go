@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,8 +55,11 @@ func inProject(t *testing.T, folder string, args ...string) (code int, stdout, s
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return cmd.ProcessState.ExitCode(), progressLine.ReplaceAllString(out.String(), ""), progressLine.ReplaceAllString(errs.String(), "")
 }
+
+// progressLine matches what a command says if it takes long.
+var progressLine = regexp.MustCompile(`(?m)^flyball(:|  \|) .*: \d+ s(\n|$)`)
 
 const hotLoop = "\treturn reconcile.Result{Requeue: true}, nil"
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -94,6 +96,36 @@ func written(content *clientcmdapi.Config) bool {
 // plane of a process has written, and that control plane has ended. The context "" is the current one. A
 // kubeconfig of any other origin is not probed.
 func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config) error {
+	if _, ok := originOf(clusterOf(content, name)); !ok {
+		return nil
+	}
+	err := probe(config)
+	if err == nil || os.IsTimeout(err) {
+		return nil
+	}
+	return Unreachable(content, name, config, err)
+}
+
+// Unreachable explains an error of a request to the cluster of a context: the control plane of a process ends
+// with that, but its kubeconfig remains. The context "" is the current one.
+func Unreachable(content clientcmdapi.Config, name string, config *rest.Config, err error) error {
+	cluster := clusterOf(content, name)
+	if cluster == nil {
+		return fmt.Errorf("the cluster at %s cannot be reached: %w", config.Host, err)
+	}
+	origin, ok := originOf(cluster)
+	// Another control plane may listen there now, which does not know the user.
+	answered := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsUnauthorized(err)
+	if !ok || answered || os.IsTimeout(err) {
+		return fmt.Errorf("the cluster at %s, of the kubeconfig %s, cannot be reached: %w", config.Host, cluster.LocationOfOrigin, err)
+	}
+	return fmt.Errorf("nobody answers at %s: the control plane of the kubeconfig %s was started by %s, "+
+		"and seems to have ended; start it again, or use another kubeconfig (KUBECONFIG, --kubeconfig): %w",
+		config.Host, cluster.LocationOfOrigin, origin, err)
+}
+
+// clusterOf returns the cluster of a context, or nil. The context "" is the current one.
+func clusterOf(content clientcmdapi.Config, name string) *clientcmdapi.Cluster {
 	if name == "" {
 		name = content.CurrentContext
 	}
@@ -101,18 +133,7 @@ func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config)
 	if current == nil {
 		return nil
 	}
-	cluster := content.Clusters[current.Cluster]
-	origin, ok := originOf(cluster)
-	if !ok {
-		return nil
-	}
-	err := probe(config)
-	if err == nil || os.IsTimeout(err) {
-		return nil
-	}
-	return fmt.Errorf("nobody answers at %s: the control plane of the kubeconfig %s was started by %s, "+
-		"and seems to have ended; start it again, or do without that kubeconfig (unset KUBECONFIG): %w",
-		config.Host, cluster.LocationOfOrigin, origin, err)
+	return content.Clusters[current.Cluster]
 }
 
 // String describes the process in a few words.

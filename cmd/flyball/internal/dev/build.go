@@ -1,13 +1,16 @@
 package dev
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/process"
@@ -65,16 +68,83 @@ const clusterTags = "-tags=nocontrolplane"
 
 // build builds a program, as "go run" does without debug information, and returns what the compiler
 // prints if it fails.
-func build(ctx context.Context, pkg, output string) error {
-	cmd := process.Command(ctx, "go", "build", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
-	out, err := cmd.CombinedOutput()
+func build(ctx context.Context, pkg, output string, log *buildLog) error {
+	log.reset()
+	cmd := process.Command(ctx, "go", "build", "-v", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
+	cmd.Stdout, cmd.Stderr = log, log
+	err := cmd.Run()
+	printed := log.errors()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
 		return nil
-	case len(out) == 0:
+	case printed == "":
 		return fmt.Errorf("go build: %w", err)
 	}
-	return errors.New(strings.TrimSpace(string(out)))
+	return errors.New(printed)
+}
+
+// buildLog takes what "go build -v" prints: the packages that it compiles, the modules that it downloads, and
+// errors. It is safe for concurrent use.
+type buildLog struct {
+	mu          sync.Mutex
+	compiled    int
+	downloading string
+	printed     strings.Builder // all else
+	rest        []byte          // of a line that has no end yet
+}
+
+var (
+	compiledPackage = regexp.MustCompile(`^[\w.~/+@-]+$`)
+	downloaded      = regexp.MustCompile(`^go: downloading (.*)$`)
+)
+
+// Write takes lines.
+func (l *buildLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, b...)
+	for {
+		line, after, ok := bytes.Cut(l.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		l.rest = after
+		if download := downloaded.FindSubmatch(line); download != nil {
+			l.downloading = string(download[1])
+		} else if compiledPackage.Match(line) {
+			l.compiled++
+		} else {
+			l.printed.Write(append(line, '\n'))
+		}
+	}
+}
+
+// reset begins the log of another build.
+func (l *buildLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.compiled, l.downloading, l.rest = 0, "", nil
+	l.printed.Reset()
+}
+
+// errors returns the lines that name neither a package nor a module.
+func (l *buildLog) errors() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(l.printed.String() + string(l.rest))
+}
+
+// String says how far the build is.
+func (l *buildLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.compiled > 0:
+		return fmt.Sprintf("generating and building, with %d packages compiled", l.compiled)
+	case l.downloading != "":
+		return "downloading modules, the last one " + l.downloading
+	}
+	return "generating and building"
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
 	"flyball.dev/controlplane"
@@ -40,6 +41,8 @@ type Options struct {
 	Kubeconfig string
 	// Listen is the address of the API server.
 	Listen string
+	// StackTraces shows the stack traces in the operator's log, and does not fold them.
+	StackTraces bool
 	// Grace is how long the operator may take to end after SIGTERM.
 	Grace time.Duration
 }
@@ -58,6 +61,7 @@ type session struct {
 	watcher   *watch.Watcher
 	embedded  embedded
 	generated *generate.Result // the last one that has succeeded
+	stacks    *stacks          // for the log of the operator; nil folds nothing
 
 	notGenerated string // the last line about why nothing is generated
 }
@@ -73,11 +77,21 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	if s.Main == "" {
-		if s.Main, err = mainPackage(ctx); ctx.Err() != nil {
+		stop := progress.Start(s.out.own(), progress.Doing("listing the packages"))
+		s.Main, err = mainPackage(ctx)
+		stop()
+		if ctx.Err() != nil {
 			return nil
 		} else if err != nil {
 			return err
 		}
+	}
+	if !s.StackTraces {
+		wd, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		s.stacks = &stacks{project: wd}
 	}
 	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.Configured() {
 		s.GenerateNothing = true
@@ -218,7 +232,7 @@ func (s *session) restart(ctx context.Context, program string, change watch.Chan
 	s.sayRequests()
 	s.requests.restart(change.At)
 	env := []string{"KUBECONFIG=" + s.operatorKubeconfig(), "TMPDIR=" + s.dir}
-	operator, err := startOperator(program, s.Args, env, s.out)
+	operator, err := startOperator(program, s.Args, env, s.out, s.stacks)
 	if err != nil {
 		s.out.fail("the operator cannot be started: %v", err)
 		return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flyball.dev/cmd/flyball/internal/process"
+	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
 // operator is a running operator.
@@ -18,9 +19,9 @@ type operator struct {
 	err  error         // written before done is closed
 }
 
-// startOperator starts an operator.
-func startOperator(program string, args, env []string, out *output) (*operator, error) {
-	lines := &lineWriter{output: out, prefix: fromOperator, colour: "32"}
+// startOperator starts an operator, and folds the stack traces in its log, unless there is nothing to fold them by.
+func startOperator(program string, args, env []string, out *output, stacks *stacks) (*operator, error) {
+	lines := &lineWriter{output: out, prefix: fromOperator, colour: terminal.Green, stacks: stacks}
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = lines, lines

@@ -21,7 +21,7 @@ const fifoVariable = "FLYBALL_TEST_FIFO"
 // pipe open. When the pipe ends, the operator has ended.
 func TestOperatorEndsWithItsParent(t *testing.T) {
 	if fifo := os.Getenv(fifoVariable); fifo != "" {
-		op, err := startOperator("sh", []string{"-c", `exec sleep 1000 3>"$0"`, fifo}, nil, newOutput(os.Stdout))
+		op, err := startOperator("sh", []string{"-c", `exec sleep 1000 3>"$0"`, fifo}, nil, newOutput(os.Stdout), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

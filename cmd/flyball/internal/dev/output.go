@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
-	"golang.org/x/term"
+	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
 // output writes lines with a prefix that says whose they are. It is safe for concurrent use.
@@ -26,19 +25,22 @@ const (
 
 // newOutput returns an output, with colours if it is a terminal and $NO_COLOR is empty.
 func newOutput(out io.Writer) *output {
-	file, ok := out.(*os.File)
-	return &output{out: out, colour: ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""}
+	return &output{out: out, colour: terminal.Colours(out)}
 }
 
 // say writes lines of this program.
 func (o *output) say(format string, args ...any) {
-	w := &lineWriter{output: o, prefix: fromDev, colour: "36"}
-	fmt.Fprintf(w, format+"\n", args...)
+	fmt.Fprintf(o.own(), format+"\n", args...)
+}
+
+// own returns a writer of lines of this program.
+func (o *output) own() *lineWriter {
+	return &lineWriter{output: o, prefix: fromDev, colour: terminal.Cyan}
 }
 
 // fail writes lines about something that is wrong.
 func (o *output) fail(format string, args ...any) {
-	w := &lineWriter{output: o, prefix: fromDev, colour: "31"}
+	w := &lineWriter{output: o, prefix: fromDev, colour: terminal.Red, whole: true}
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
@@ -48,9 +50,12 @@ const maxLine = 64 << 10
 // lineWriter writes whole lines with a prefix, those longer than maxLine in parts. It must be flushed at
 // the end.
 type lineWriter struct {
-	output         *output
-	prefix, colour string
-	rest           []byte // of a line that has no end yet
+	output *output
+	prefix string
+	colour terminal.Colour
+	whole  bool    // whether the whole line has the colour, and not the prefix alone
+	stacks *stacks // what folds stack traces; nil for nothing
+	rest   []byte  // of a line that has no end yet
 }
 
 // Write writes the lines that have ended.
@@ -58,16 +63,24 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	w.output.mu.Lock()
 	defer w.output.mu.Unlock()
 	w.rest = append(w.rest, b...)
-	for {
-		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
-		switch {
-		case !ok && len(w.rest) < maxLine:
-			return len(b), nil
-		case !ok:
-			line = w.rest
-		}
+	end := bytes.LastIndexByte(w.rest, '\n')
+	if end < 0 && len(w.rest) >= maxLine {
+		end = len(w.rest)
+	}
+	if end >= 0 {
+		w.writeLines(bytes.Split(w.rest[:end], []byte("\n")))
+		w.rest = append([]byte(nil), w.rest[min(end+1, len(w.rest)):]...)
+	}
+	return len(b), nil
+}
+
+// writeLines writes lines, without the stack traces that are folded.
+func (w *lineWriter) writeLines(lines [][]byte) {
+	if w.stacks != nil {
+		lines = w.stacks.fold(lines)
+	}
+	for _, line := range lines {
 		w.write(line)
-		w.rest = after
 	}
 }
 
@@ -84,11 +97,14 @@ func (w *lineWriter) flush() {
 // write writes a line. An error is that of the reader, such as tee after Ctrl-C, and not of the program
 // that writes, which has to be stopped in order.
 func (w *lineWriter) write(line []byte) {
-	prefix := w.prefix
-	if w.output.colour {
-		prefix = "\x1b[" + w.colour + "m" + prefix + "\x1b[0m"
+	prefix, text := w.prefix, string(line)
+	switch {
+	case w.output.colour && w.whole:
+		prefix, text = w.colour.Paint(prefix), w.colour.Paint(text)
+	case w.output.colour:
+		prefix = w.colour.Paint(prefix)
 	}
-	if _, err := fmt.Fprintf(w.output.out, "%s | %s\n", prefix, line); err != nil && w.output.closed != nil {
+	if _, err := fmt.Fprintf(w.output.out, "%s | %s\n", prefix, text); err != nil && w.output.closed != nil {
 		w.output.closed()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/progress"
 )
 
 // prepare generates and builds at the same time, since most changes do not change what is generated,
@@ -19,7 +20,9 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	defer cancel()
 	built := make(chan error, 1)
 	buildDone := t.start("build")
-	go func() { built <- build(building, s.Main, next) }()
+	log := &buildLog{}
+	defer progress.Start(s.out.own(), log.String)()
+	go func() { built <- build(building, s.Main, next, log) }()
 	listed := make(chan struct{})
 	go func() {
 		defer close(listed)
@@ -38,7 +41,7 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	}
 	err := <-built
 	if codeChanged {
-		err = build(ctx, s.Main, next)
+		err = build(ctx, s.Main, next, log)
 	}
 	buildDone()
 	switch {

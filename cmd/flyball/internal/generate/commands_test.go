@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,6 +203,53 @@ manifests:
 	}
 	if result := run(t, Options{}); len(result.Changed()) != 0 || !result.AllCurrent([]string{result.Files[0].path}) {
 		t.Errorf("changed: %v", result.Changed())
+	}
+}
+
+// TestTrackedWhereGitFails: where git cannot say whether it tracks a file, it may.
+func TestTrackedWhereGitFails(t *testing.T) {
+	repository := func(t *testing.T) { git(t, "init", "-q"); git(t, "add", "a.yaml") }
+	broken := func(t *testing.T) {
+		if err := os.WriteFile(".git", []byte("gitdir: nowhere\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noGit := func(t *testing.T) { t.Setenv("PATH", t.TempDir()) }
+	none := func(*testing.T) {}
+	for _, tt := range []struct {
+		name    string
+		prepare []func(*testing.T)
+		file    string
+		state   State
+		prune   bool
+		kept    bool
+	}{
+		{"tracked", []func(*testing.T){repository}, "a.yaml", Updated, false, true},
+		{"not tracked", []func(*testing.T){repository}, "b.yaml", Updated, false, false},
+		{"new", []func(*testing.T){repository}, "a.yaml", Created, false, false},
+		{"stale", []func(*testing.T){repository}, "a.yaml", Stale, false, false},
+		{"stale, to be removed", []func(*testing.T){repository}, "a.yaml", Stale, true, true},
+		{"stale, to be removed, not tracked", []func(*testing.T){repository}, "b.yaml", Stale, true, false},
+		{"no repository", []func(*testing.T){none}, "a.yaml", Updated, false, false},
+		{"no repository, no git", []func(*testing.T){noGit}, "a.yaml", Updated, false, false},
+		{"a broken repository", []func(*testing.T){broken}, "a.yaml", Updated, false, true},
+		{"a repository, no git", []func(*testing.T){repository, noGit}, "a.yaml", Updated, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			testproject.Extract(t, "-- a.yaml --\n-- b.yaml --\n")
+			for _, prepare := range tt.prepare {
+				prepare(t)
+			}
+			path, err := filepath.Abs(tt.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = keepTracked([]File{{Path: tt.file, path: path, State: tt.state}}, tt.prune, "a reason")
+			var unknown *UnknownOptionsError
+			if kept := errors.As(err, &unknown) && slices.Equal(unknown.Files, []string{tt.file}); kept != tt.kept {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
 }
 

@@ -44,15 +44,16 @@ func keepTracked(files []File, prune bool, reason string) error {
 	return err
 }
 
-// trackedFiles returns the files, of some absolute paths, that git tracks. Without a repository, or without
-// git, there are none. Where git does not say, as in a repository of another user, all may be tracked.
+// trackedFiles returns the files, of some absolute paths, that git tracks. Without a repository there are none.
+// Where git does not say, as in a repository of another user or where git is not installed, all may be tracked.
 func trackedFiles(paths []string) (tracked []string) {
 	for _, path := range paths {
 		dir, name := filepath.Split(path)
 		command := exec.Command("git", "-C", dir, "ls-files", "--error-unmatch", "--", ":(literal)"+name)
 		err := command.Run()
 		var exit *exec.ExitError
-		if err == nil || errors.As(err, &exit) && exit.ExitCode() != untracked && inRepository(dir) {
+		says := err == nil || errors.As(err, &exit) && exit.ExitCode() == untracked
+		if err == nil || !says && inRepository(dir) {
 			tracked = append(tracked, path)
 		}
 	}

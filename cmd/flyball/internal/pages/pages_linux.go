@@ -21,12 +21,32 @@ const noHugePages = 15
 
 // Release unmaps the pages of the program file, which are mapped again from the page cache
 // when they are used. The kernel maps 16 pages around each one that is used, so a start that runs
-// through much code leaves most of the file mapped.
+// through much code leaves most of the file mapped. It does nothing while the process is debugged: the
+// breakpoints are in those pages only.
 func Release() {
+	if isTraced() {
+		return
+	}
 	for _, m := range programMappings() {
 		// What fails stays mapped.
 		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
+}
+
+// isTraced reports whether a debugger is attached to the process.
+func isTraced() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && tracerOf(string(status)) != "0"
+}
+
+// tracerOf returns the process that traces one with a status file, "0" for none.
+func tracerOf(status string) string {
+	for line := range strings.Lines(status) {
+		if tracer, ok := strings.CutPrefix(line, "TracerPid:"); ok {
+			return strings.TrimSpace(tracer)
+		}
+	}
+	return "0"
 }
 
 // programMappings returns the mappings of the program file, none if they are not known.

@@ -42,3 +42,15 @@ func TestRelease(t *testing.T) {
 	}
 	Release()
 }
+
+func TestTracerOf(t *testing.T) {
+	for status, want := range map[string]string{
+		"Name:\tflyball\nTracerPid:\t0\nUid:\t0\n":    "0",
+		"Name:\tflyball\nTracerPid:\t4711\nUid:\t0\n": "4711",
+		"": "0",
+	} {
+		if got := tracerOf(status); got != want {
+			t.Errorf("the tracer in %q is %s, want %s", status, got, want)
+		}
+	}
+}

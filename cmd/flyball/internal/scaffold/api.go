@@ -440,6 +440,9 @@ func renderController(p *plan, d data, force bool) error {
 			return err
 		}
 	}
+	if err := p.insertReconciled(r); err != nil {
+		return err
+	}
 	name := "controller"
 	line := fmt.Sprintf("\t%q\n", gopath.Join(d.Repo, folder))
 	if d.MultiGroup && r.Group != "" {
@@ -457,6 +460,22 @@ func renderController(p *plan, d data, force bool) error {
 	}
 `, name, r.Kind, strconv.Quote(r.Kind))),
 	)
+}
+
+// endToEnd is the file of the end-to-end tests. Projects of Kubebuilder have other tests in it.
+const endToEnd = "test/e2e/e2e_test.go"
+
+// insertReconciled makes the end-to-end tests wait for the objects of a kind to become ready.
+func (p *plan) insertReconciled(r *projectfile.Resource) error {
+	const marker = "e2e-reconciled"
+	if r.API == nil || !p.exists(endToEnd) {
+		return nil
+	}
+	f, err := p.load(endToEnd)
+	if err != nil || !bytes.Contains(f.content, []byte(ownPrefix+marker)) {
+		return err
+	}
+	return p.insertGo(endToEnd, marker, fmt.Sprintf("\t%q,\n", r.Kind))
 }
 
 // insertGo inserts code at a marker of a Go file.

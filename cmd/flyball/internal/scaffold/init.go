@@ -160,13 +160,19 @@ func renderProject(p *plan, project *projectfile.Project, o InitOptions) error {
 		{".dockerignore", "project/dockerignore.tmpl"}, {".golangci.yml", "project/golangci.yml.tmpl"},
 		{".devcontainer/devcontainer.json", "project/devcontainer.json.tmpl"},
 		{".github/workflows/test.yml", "project/workflow.yml.tmpl"},
+		{".github/workflows/test-e2e.yml", "project/workflow-e2e.yml.tmpl"},
 	}
 	for _, name := range []string{"default/kustomization", "default/metrics_service", "default/manager_metrics_patch",
 		"manager/kustomization", "manager/manager", "rbac/kustomization", "rbac/service_account", "rbac/role",
 		"rbac/role_binding", "rbac/leader_election_role", "rbac/leader_election_role_binding", "rbac/metrics_auth_role",
 		"rbac/metrics_auth_role_binding", "rbac/metrics_reader_role", "prometheus/kustomization", "prometheus/monitor",
+		"default/metrics_replacements", "metrics-certs/kustomization", "metrics-certs/kustomizeconfig", "metrics-certs/issuer",
+		"metrics-certs/certificate", "metrics-certs/manager_patch", "metrics-certs/monitor_tls_patch",
 		"network-policy/kustomization", "network-policy/allow-metrics-traffic"} {
 		files = append(files, [2]string{"config/" + name + ".yaml", "config/" + name + ".yaml.tmpl"})
+	}
+	for _, name := range []string{"e2e", "deployed", "flyball", "kind"} {
+		files = append(files, [2]string{"test/e2e/" + name + "_test.go", "e2e/" + name + "_test.go.tmpl"})
 	}
 	for _, f := range files {
 		add := func(path, name string, d data) error { return p.render(path, name, d, false) }

@@ -26,6 +26,7 @@ type file struct {
 	before  []byte // nil if it does not exist
 	mode    fs.FileMode
 	kept    bool // by keep: only restored, not written
+	removed bool
 }
 
 // find returns the file of a path in the plan, or nil.
@@ -125,6 +126,16 @@ func (p *plan) keep(paths ...string) error {
 	return nil
 }
 
+// remove removes a file that exists.
+func (p *plan) remove(path string) error {
+	f, err := p.load(path)
+	if err != nil {
+		return err
+	}
+	f.content, f.removed = nil, true
+	return nil
+}
+
 // commit writes the files, and then calls the functions. If one of these steps fails, everything is
 // as it was before.
 func (p *plan) commit(then ...func() error) error {
@@ -132,6 +143,12 @@ func (p *plan) commit(then ...func() error) error {
 	err := func() error {
 		for _, f := range p.files {
 			if f.kept || bytes.Equal(f.content, f.before) && f.before != nil {
+				continue
+			}
+			if f.removed {
+				if err := os.Remove(filepath.Join(p.folder, filepath.FromSlash(f.path))); err != nil {
+					return err
+				}
 				continue
 			}
 			created, err := p.write(f)
@@ -196,6 +213,8 @@ func (p *plan) changes() *Changes {
 	for _, f := range p.files {
 		switch {
 		case f.kept || bytes.Equal(f.content, f.before) && f.before != nil:
+		case f.removed:
+			c.Removed = append(c.Removed, f.path)
 		case f.before == nil:
 			c.Created = append(c.Created, f.path)
 		default:
@@ -204,12 +223,13 @@ func (p *plan) changes() *Changes {
 	}
 	slices.Sort(c.Created)
 	slices.Sort(c.Updated)
+	slices.Sort(c.Removed)
 	return c
 }
 
 // Changes are what a command has written. Paths are relative to the project, with slashes.
 type Changes struct {
-	Created, Updated []string
+	Created, Updated, Removed []string
 	// Notes are remarks for the user.
 	Notes []string
 }

@@ -679,6 +679,23 @@ func TestConversionLater(t *testing.T) {
 	testRoundTrip(t, folder)
 }
 
+// Not every value of the types of rawFields has a form in JSON.
+const (
+	rawImports = `import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+`
+	rawFields = "\tConfig runtime.RawExtension `json:\"config,omitempty\"`\n" +
+		"\tMore []runtime.RawExtension `json:\"more,omitempty\"`\n" +
+		"\tOptional *runtime.RawExtension `json:\"optional,omitempty\"`\n" +
+		"\tCapacity resource.Quantity `json:\"capacity,omitempty\"`\n" +
+		"\tPort intstr.IntOrString `json:\"port,omitempty\"`\n" +
+		"\tTimeout metav1.Duration `json:\"timeout,omitempty\"`\n" +
+		"\tSince metav1.MicroTime `json:\"since,omitempty\"`\n" +
+		"\tPods *corev1.PodTemplateSpec `json:\"pods,omitempty\"`\n"
+)
+
 // testRoundTrip runs the tests of the conversions, which must fail when a version has a field that the others lack.
 func testRoundTrip(t *testing.T, folder string) {
 	t.Helper()
@@ -688,6 +705,17 @@ func testRoundTrip(t *testing.T, folder string) {
 	}
 	if err := goCommand(t.Context(), folder, "test", "./api/..."); err != nil {
 		t.Error(err)
+	}
+	for _, version := range []string{"v1", "v2", "v3"} {
+		file := "api/" + version + "/order_types.go"
+		replace(t, folder, file, "\t// Message is", rawFields+"\n\t// Message is")
+		replace(t, folder, file, "import (", rawImports)
+	}
+	if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
+		t.Fatal(err)
+	}
+	if err := goCommand(t.Context(), folder, "test", "./api/..."); err != nil {
+		t.Errorf("with fields whose random values are no JSON: %v", err)
 	}
 	replace(t, folder, "api/v2/order_types.go", "\tMessage string", "\tSize int `json:\"size,omitempty\"`\n\n\tMessage string")
 	err := goCommand(t.Context(), folder, "test", "./api/v2")

@@ -1,0 +1,193 @@
+package chart
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/krusty"
+	kustomize "sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// What kustomize puts where the namespace and the name of the release belong: it knows all references.
+const (
+	namespaceToken = "flyball-release-namespace"
+	nameToken      = "flyball-release-name"
+)
+
+// kustomization is the folder that make deploy applies, relative to the project.
+const kustomization = "config/default"
+
+// extras are folders that config/default may leave out, with the values that switch their objects on.
+var extras = []struct{ folder, value string }{
+	{"../prometheus", "prometheus"},
+	{"../network-policy", "networkPolicy"},
+}
+
+// source has the objects that kustomize builds from a project.
+type source struct {
+	objects  []*object
+	prefix   string // of the names, without a hyphen at the end
+	optional []*object
+}
+
+// read builds the kustomization of a project, and once more with what it leaves out.
+func read(folder string) (*source, error) {
+	file, content, err := readKustomization(filepath.Join(folder, kustomization))
+	if err != nil {
+		return nil, err
+	}
+	s := &source{prefix: trimHyphen(content.prefix())}
+	if s.objects, err = content.build(file, nil); err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, extra := range extras {
+		if isKustomization(filepath.Join(filepath.Dir(file), extra.folder)) && !content.includes(extra.folder) {
+			left = append(left, extra.folder)
+		}
+	}
+	if len(left) == 0 {
+		return s, nil
+	}
+	all, err := content.build(file, left)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
+		if !slices.ContainsFunc(s.objects, o.same) {
+			s.optional = append(s.optional, o)
+		}
+	}
+	return s, nil
+}
+
+// document is the content of a kustomization.yaml.
+type document map[string]any
+
+// readKustomization reads the file of a kustomization.
+func readKustomization(folder string) (string, document, error) {
+	folder, err := filepath.Abs(folder)
+	if err == nil {
+		folder, err = filepath.EvalSymlinks(folder)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("there is no %s, of which a chart is made: change to the folder of the project", kustomization)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := filepath.Join(folder, name)
+		content, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		d := document{}
+		if err := yaml.Unmarshal(content, &d); err != nil {
+			return "", nil, fmt.Errorf("%s/%s: %w", kustomization, name, err)
+		}
+		return file, d, nil
+	}
+	return "", nil, fmt.Errorf("%s has no kustomization.yaml", kustomization)
+}
+
+func isKustomization(folder string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		info, err := os.Stat(filepath.Join(folder, name))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+func (d document) prefix() string {
+	prefix, _ := d["namePrefix"].(string)
+	return prefix
+}
+
+// includes reports whether a folder is among the resources or components.
+func (d document) includes(folder string) bool {
+	for _, key := range []string{"resources", "components", "bases"} {
+		list, _ := d[key].([]any)
+		for _, item := range list {
+			if path, ok := item.(string); ok && filepath.Clean(path) == filepath.Clean(folder) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// build builds the kustomization with further resources, and with the tokens for its namespace and prefix.
+func (d document) build(file string, further []string) ([]*object, error) {
+	changed := document{}
+	for key, value := range d {
+		changed[key] = value
+	}
+	if _, ok := d["namespace"]; ok {
+		changed["namespace"] = namespaceToken
+	}
+	if prefix := d.prefix(); prefix != "" {
+		changed["namePrefix"] = nameToken + prefix[len(trimHyphen(prefix)):]
+	}
+	resources, _ := d["resources"].([]any)
+	resources = slices.Clone(resources)
+	for _, folder := range further {
+		resources = append(resources, folder)
+	}
+	changed["resources"] = resources
+	content, err := yaml.Marshal(changed)
+	if err != nil {
+		return nil, err
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = kustomize.LoadRestrictionsNone // as projects that share files between folders need
+	disk := overlay{filesys.MakeFsOnDisk(), file, content}
+	all, err := krusty.MakeKustomizer(options).Run(disk, filepath.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("kustomize build %s: %w", kustomization, err)
+	}
+	var objects []*object
+	for _, resource := range all.Resources() {
+		content, err := resource.Map()
+		if err != nil {
+			return nil, err
+		}
+		o, err := newObject(content)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// overlay is a file system in which a file has another content.
+type overlay struct {
+	filesys.FileSystem
+	file    string
+	content []byte
+}
+
+// ReadFile implements filesys.FileSystem.
+func (o overlay) ReadFile(path string) ([]byte, error) {
+	if path == o.file {
+		return o.content, nil
+	}
+	return o.FileSystem.ReadFile(path)
+}
+
+func trimHyphen(prefix string) string {
+	if n := len(prefix); n > 0 && prefix[n-1] == '-' {
+		return prefix[:n-1]
+	}
+	return prefix
+}

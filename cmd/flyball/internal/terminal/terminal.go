@@ -1,0 +1,41 @@
+// Package terminal says what the reader of an output can display.
+package terminal
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Is reports whether a writer is a terminal that knows escape sequences.
+func Is(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// Colours reports whether to write colours: to a terminal, unless $NO_COLOR is set.
+func Colours(w io.Writer) bool {
+	return Is(w) && os.Getenv("NO_COLOR") == ""
+}
+
+// A Colour is a colour of text.
+type Colour string
+
+// The colours: of errors, of this program and of the operator.
+const (
+	Red   Colour = "31"
+	Green Colour = "32"
+	Cyan  Colour = "36"
+)
+
+// Paint returns a text in a colour, for a writer that takes colours.
+func (c Colour) Paint(text string) string { return "\x1b[" + string(c) + "m" + text + "\x1b[0m" }
+
+// Error returns the text of an error for a writer: in red if it takes colours.
+func Error(w io.Writer, text string) string {
+	if !Colours(w) {
+		return text
+	}
+	return Red.Paint(text)
+}
