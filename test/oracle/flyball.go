@@ -11,10 +11,13 @@ import (
 
 // startFlyball starts this module's API server without controllers, as kube-apiserver runs without
 // kube-controller-manager, and with all admission plugins that kube-apiserver has by default.
-func startFlyball(ctx context.Context) (*server, *controlplane.ControlPlane, error) {
+//
+// Every request takes the fallback with withoutFastPath.
+func startFlyball(ctx context.Context, withoutFastPath bool) (*server, *controlplane.ControlPlane, error) {
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Listen:             "127.0.0.1:0",
 		WithoutControllers: true,
+		WithoutFastPath:    withoutFastPath,
 		Admission: admission.Options{
 			Enable: []string{admission.ServiceAccount, admission.StorageObjectInUseProtection, admission.TaintNodesByCondition, "NodeRestriction"},
 		},

@@ -108,7 +108,7 @@ func compareBoth(ctx context.Context, b binaries, names []string) error {
 			fmt.Printf("recorded otherwise: %s\n\trecorded %s\n\tis       %s\n", line(r.script.name, r.exchange.name, d), oneLine(d.want), oneLine(d.got))
 		}
 	}
-	results, err := playFlyball(ctx, scripts)
+	results, err := playFlyball(ctx, scripts, false)
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func keep(results []result) {
 	}
 }
 
-// playFlyball runs scripts on this module's server.
-func playFlyball(ctx context.Context, scripts []*script) ([]result, error) {
-	to, plane, err := startFlyball(ctx)
+// playFlyball runs scripts on this module's server, which has no fast path with withoutFastPath.
+func playFlyball(ctx context.Context, scripts []*script, withoutFastPath bool) ([]result, error) {
+	to, plane, err := startFlyball(ctx, withoutFastPath)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"flyball.dev/apiserver/endpoints/endpointstest"
 )
 
 // load returns all scripts.
@@ -17,10 +19,30 @@ func load(t *testing.T) []*script {
 	return scripts
 }
 
-// TestRecorded compares this module's server with the recorded answers. What differs must be listed,
-// and what is listed must differ.
+// TestRecorded compares both paths of this module's server with the recorded answers. What differs must be
+// listed, and what is listed must differ.
 func TestRecorded(t *testing.T) {
-	results, err := playFlyball(t.Context(), load(t))
+	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
+		t.Run(name, func(t *testing.T) {
+			before, err := endpointstest.Writes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRecorded(t, withoutFastPath)
+			after, err := endpointstest.Writes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := after.Since(before).Check(!withoutFastPath, 0.3); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func checkRecorded(t *testing.T, withoutFastPath bool) {
+	t.Helper()
+	results, err := playFlyball(t.Context(), load(t), withoutFastPath)
 	if err != nil {
 		t.Fatal(err)
 	}

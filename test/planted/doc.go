@@ -1,0 +1,14 @@
+// Package planted proves that the differential tests of this repository can fail. Each file in bugs plants one bug:
+// it replaces some text of a source file, in an overlay of the build, and names the test that must catch the bug by
+// an assertion. The source itself is not changed.
+//
+// A file begins with
+//
+//	package ./controlplane
+//	test    TestFastPath/plain
+//
+// the package of the test and the test. The source file follows, as in a txtar archive; its content is the text that
+// is replaced, which the file must have exactly once, a line of equals signs, and the text in its place.
+//
+// Without flags, go test plants eight bugs, others on each day; -all plants all, and -run TestPlanted/NAME one.
+package planted

@@ -1,0 +1,173 @@
+package planted
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+var all = flag.Bool("all", false, "plant all bugs, not only those of the day")
+
+// perDay is the number of bugs that are planted without -all.
+const perDay = 8
+
+const divider = "\n======\n"
+
+// bug is a planted bug.
+type bug struct {
+	name, pkg, test string
+	file            string // in the repository
+	old, new        string
+}
+
+// load reads the bugs.
+func load(t *testing.T) []bug {
+	t.Helper()
+	files, err := filepath.Glob("bugs/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no bugs", err)
+	}
+	var bugs []bug
+	for _, file := range files {
+		b, err := parse(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bugs = append(bugs, b)
+	}
+	return bugs
+}
+
+func parse(file string) (bug, error) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		return bug{}, err
+	}
+	b := bug{name: strings.TrimSuffix(filepath.Base(file), ".txtar")}
+	for line := range strings.Lines(string(archive.Comment)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch value = strings.TrimSpace(value); key {
+		case "package":
+			b.pkg = value
+		case "test":
+			b.test = value
+		}
+	}
+	if b.pkg == "" || b.test == "" || len(archive.Files) != 1 {
+		return bug{}, fmt.Errorf("%s needs a package, a test and one source file", file)
+	}
+	b.file = archive.Files[0].Name
+	before, after, ok := strings.Cut(string(archive.Files[0].Data), divider)
+	if !ok {
+		return bug{}, fmt.Errorf("%s has no line of equals signs", file)
+	}
+	b.old, b.new = before, strings.TrimSuffix(after, "\n")
+	return b, nil
+}
+
+// planted returns the source file with the bug.
+func (b bug) planted() ([]byte, error) {
+	source, err := os.ReadFile(filepath.Join(root, b.file))
+	if err != nil {
+		return nil, err
+	}
+	if n := bytes.Count(source, []byte(b.old)); n != 1 {
+		return nil, fmt.Errorf("%s has %d times:\n%s", b.file, n, b.old)
+	}
+	return bytes.Replace(source, []byte(b.old), []byte(b.new), 1), nil
+}
+
+// root is the folder of the repository.
+var root = func() string {
+	folder, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
+	}
+	return folder
+}()
+
+// TestBugsFit: each bug still fits its source, so that none silently plants nothing.
+func TestBugsFit(t *testing.T) {
+	for _, b := range load(t) {
+		if _, err := b.planted(); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+		}
+	}
+}
+
+// TestPlanted: the tests catch the bugs.
+func TestPlanted(t *testing.T) {
+	bugs := load(t)
+	today := int(time.Now().Unix()/(24*60*60)) * perDay
+	for i, b := range bugs {
+		if ofToday := (i-today%len(bugs)+len(bugs))%len(bugs) < perDay; !ofToday && !*all && !chosen(b.name) {
+			continue
+		}
+		t.Run(b.name, func(t *testing.T) { b.check(t) })
+	}
+}
+
+// chosen reports whether -run names a bug.
+func chosen(name string) bool {
+	_, pattern, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
+	return pattern != "" && regexp.MustCompile(pattern).MatchString(name)
+}
+
+// check fails unless an assertion of the test catches the bug.
+func (b bug) check(t *testing.T) {
+	t.Helper()
+	source, err := b.planted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := b.overlay(t.TempDir(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pattern []string
+	for part := range strings.SplitSeq(b.test, "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout=5m",
+		"-run", strings.Join(pattern, "/"), b.pkg)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch test, _, _ := strings.Cut(b.test, "/"); {
+	case err == nil:
+		t.Errorf("%s does not catch it:\n%s\n->\n%s", b.test, b.old, b.new)
+	case !failed || exit.ExitCode() != 1 || !strings.Contains(text, "--- FAIL: "+test):
+		t.Errorf("%s was not run: %v\n%s", b.test, err, tail(text))
+	case strings.Contains(text, "panic: "):
+		t.Errorf("%s panics, and no assertion catches it:\n%s", b.test, tail(text))
+	}
+}
+
+// overlay writes the files of a build with the bug, and returns the name of the overlay.
+func (b bug) overlay(folder string, source []byte) (string, error) {
+	replacement := filepath.Join(folder, filepath.Base(b.file))
+	content, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, b.file): replacement}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	return overlay, errors.Join(os.WriteFile(replacement, source, 0o600), os.WriteFile(overlay, content, 0o600))
+}
+
+// tail returns the end of an output.
+func tail(text string) string {
+	const most = 3000
+	return text[max(0, len(text)-most):]
+}
