@@ -111,3 +111,21 @@ func TestExamplesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsHaveTests: each row of the table of what a request may cost names a test.
+func TestLimitsHaveTests(t *testing.T) {
+	rows := 0
+	for line := range strings.Lines(read(t, "docs/limits.md")) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| request ") {
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if len(cells) != 5 || !strings.Contains(cells[4], "Test") && !strings.Contains(cells[4], "_test.go") {
+			t.Errorf("docs/limits.md: %d cells, and no test in the last one: %s", len(cells), line)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("docs/limits.md has %d rows", rows)
+	}
+}
