@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	flyball.dev v0.0.0
+	golang.org/x/mod v0.41.0
+	golang.org/x/tools v0.51.0
 	k8s.io/kubernetes v1.37.2
 )
 
