@@ -13,7 +13,7 @@ import (
 )
 
 // kubernetesVersion is the version of k8s.io/kubernetes in kubernetes/go.mod.
-const kubernetesVersion = "v1.36.3"
+const kubernetesVersion = "v1.37.2"
 
 // binaries are the programs, in the directory where they are cached.
 type binaries struct {
