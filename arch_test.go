@@ -51,7 +51,7 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/kubeconfig"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/memory", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
 	{path: "cmd/flyball/internal/process", outside: []string{}},
 	{path: "cmd/flyball/internal/progress", imports: []string{"cmd/flyball/internal/terminal"}},
@@ -64,7 +64,7 @@ var may = []struct {
 	{path: "cmd/flyball/internal/testproject"},
 	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/apply", "cmd/flyball/internal/generate",
 		"cmd/flyball/internal/process", "cmd/flyball/internal/progress", "cmd/flyball/internal/projectfile", "cmd/flyball/internal/terminal",
-		"cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned"}},
+		"cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned", "storage/memory"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig"}},
 	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},

@@ -85,8 +85,9 @@ type Options struct {
 	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
 	// requests do not count, and members of system:masters, such as the administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage stores the objects; by default in memory. The control plane closes it when it stops,
-	// and Start when it returns an error.
+	// Storage stores the objects; by default in memory, where objects that nobody uses are not
+	// compressed (see memory.Options.CompressAfter). The control plane closes it when it stops, and
+	// Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
 	// the certificate of the authority of this control plane, and its Signer that authority. Its

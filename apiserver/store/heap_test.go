@@ -81,22 +81,22 @@ func liveHeap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestHeapAtRest bounds what a stored pod takes of the live heap when it has not been used for a
-// while, and checks that all pods are read as they were written.
-func TestHeapAtRest(t *testing.T) {
+// TestHeapOfIdlePods bounds the live heap of a stored pod that has not been used for a while, and
+// checks that all pods are read as they were written.
+func TestHeapOfIdlePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pods, limit = 2000, 1 << 10
-		backend := memory.New(memory.Options{})
+		backend := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer backend.Close()
 		s, empty := podStoreOn(backend), liveHeap()
 		for i := range pods {
 			createPod(t, s, newPod(i))
 		}
-		awake := (liveHeap() - empty) / pods
+		active := (liveHeap() - empty) / pods
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if size := (liveHeap() - empty) / pods; size > limit {
-			t.Errorf("a pod at rest takes %d bytes, and awake %d", size, awake)
+			t.Errorf("an idle pod takes %d bytes, and an active one %d", size, active)
 		}
 		list := listPods(t, s, "/core/pods", apistorage.ListOptions{})
 		if len(list.Items) != pods {
@@ -110,7 +110,7 @@ func TestHeapAtRest(t *testing.T) {
 			want := newPod(i)
 			want.ResourceVersion, want.TypeMeta = got.ResourceVersion, got.TypeMeta
 			if !equality.Semantic.DeepEqual(got, want) {
-				t.Fatalf("a pod at rest differs from what was written: %s", cmp.Diff(want, got))
+				t.Fatalf("an idle pod differs from what was written: %s", cmp.Diff(want, got))
 			}
 		}
 		if err := store.Verify(t.Context(), backend); err != nil {

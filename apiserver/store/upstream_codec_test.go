@@ -67,7 +67,9 @@ func (s *transforming) swap(to value.Transformer) (back func()) {
 		panic(err)
 	}
 	for _, r := range page.Records {
-		r.DropCached()
+		for range 4 { // which evict the decoded object
+			r.SetCached(new(byte), true)
+		}
 	}
 	from := s.codec.transformer.Swap(&to)
 	return func() { s.codec.transformer.Store(from) }

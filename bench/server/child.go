@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
+	storage "flyball.dev/storage/memory"
 )
 
 // childVariable is set in the environment of a child process.
@@ -43,7 +45,10 @@ func runChild(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o); err != nil {
 		return err
 	}
-	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers})
+	plane, err := controlplane.Start(ctx, controlplane.Options{
+		Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers,
+		Storage: storage.New(storage.Options{CompressAfter: 10 * time.Second}), // as flyball up
+	})
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func runChild(ctx context.Context) error {
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		runtime.GC()
-		runtime.GC()
+		debug.FreeOSMemory()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		if o.Heap != "" {

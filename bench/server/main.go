@@ -27,7 +27,7 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"idle", "resident memory when n seconds have passed", 60, idle},
-	{"pods", "resident memory for each of n pods that have been at rest for a minute", 100_000, pods},
+	{"pods", "resident memory for each of n pods that nobody has used for a minute", 100_000, pods},
 	{"churn", "live heap two minutes after n pods were created and deleted", 100_000, churn},
 	{"watch", "time until 1,000 watchers have received a write, of n writes", 200, watchLatency},
 	{"watchers", "resident memory for n idle watchers", 10_000, idleWatchers},

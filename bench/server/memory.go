@@ -17,8 +17,8 @@ import (
 const (
 	kib = 1 << 10
 	mib = 1 << 20
-	// restTime is how long nothing happens before memory is measured.
-	restTime = time.Minute
+	// idleTime is how long nothing happens before memory is measured.
+	idleTime = time.Minute
 )
 
 // client returns a client for built-in kinds, with protobuf.
@@ -44,7 +44,7 @@ func idle(ctx context.Context, s *server, seconds int) error {
 }
 
 // pods creates pods, in the state that controllers and a kubelet leave them in, and prints what
-// each of them costs: at once, at rest, and at rest again after all were listed.
+// each of them costs: at once, idle, and idle again after all were listed.
 func pods(ctx context.Context, s *server, n int) error {
 	client, err := s.client()
 	if err != nil {
@@ -69,10 +69,10 @@ func pods(ctx context.Context, s *server, n int) error {
 	if err := cost("at once"); err != nil {
 		return err
 	}
-	if err := sleep(ctx, restTime); err != nil {
+	if err := sleep(ctx, idleTime); err != nil {
 		return err
 	}
-	if err := cost("at rest"); err != nil {
+	if err := cost("idle"); err != nil {
 		return err
 	}
 	for range 2 {
@@ -85,10 +85,10 @@ func pods(ctx context.Context, s *server, n int) error {
 	if err := cost("listed"); err != nil {
 		return err
 	}
-	if err := sleep(ctx, restTime); err != nil {
+	if err := sleep(ctx, idleTime); err != nil {
 		return err
 	}
-	if err := cost("at rest again"); err != nil {
+	if err := cost("idle again"); err != nil {
 		return err
 	}
 	if s.out != nil {
@@ -172,7 +172,7 @@ func churn(ctx context.Context, s *server, n int) error {
 	if err := fixture.Parallel(ctx, n, remove); err != nil {
 		return err
 	}
-	for waited := time.Duration(0); ; waited += restTime / 2 {
+	for waited := time.Duration(0); ; waited += idleTime / 2 {
 		heap, err := s.heap()
 		if err != nil {
 			return err
@@ -182,10 +182,10 @@ func churn(ctx context.Context, s *server, n int) error {
 			return err
 		}
 		fmt.Printf("after %v: %+.1f MiB of live heap, %.1f MiB resident\n", waited, float64(heap-start)/mib, float64(resident)/mib)
-		if waited == 2*restTime {
+		if waited == 2*idleTime {
 			return nil
 		}
-		if err := sleep(ctx, restTime/2); err != nil {
+		if err := sleep(ctx, idleTime/2); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func idleWatchers(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, restTime); err != nil {
+	if err := sleep(ctx, idleTime); err != nil {
 		return err
 	}
 	after, err := s.resident()

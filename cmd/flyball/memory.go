@@ -30,6 +30,9 @@ const (
 	// been allocated as was in use after the last collection, or two minutes later, and keeps a part of what
 	// is free.
 	returnBytes, freeBytes = 16 << 20, 8 << 20
+
+	// compressAfter is when objects that nobody uses are compressed.
+	compressAfter = 10 * time.Second
 )
 
 // releaseMemory returns to the operating system what only the start has needed: garbage, and pages

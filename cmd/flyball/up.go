@@ -14,6 +14,7 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/internal/kubeconfig"
+	"flyball.dev/storage/memory"
 )
 
 // up returns the command "flyball up".
@@ -79,6 +80,7 @@ func setUpLogging(verbosity int) {
 func runUp(ctx context.Context, out io.Writer, options controlplane.Options) error {
 	defer saveMemory()()
 	start := time.Now()
+	options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
 	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err

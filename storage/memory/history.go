@@ -87,20 +87,12 @@ func (s *Store) append(event *storage.Event) {
 // compactByTime compacts the events that are too old, or old and too many, and drops the cached
 // values of the old ones. The timer calls it.
 func (s *Store) compactByTime() {
-	if s.tick() >= returnSize {
-		returnMemory()
-	}
-}
-
-// tick does what compactByTime does, and returns the cost of the events that it has compacted.
-func (s *Store) tick() (compacted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return 0
+		return
 	}
 	h := &s.history
-	bytes := h.bytes
 	if revision := h.expired(); revision > h.compacted {
 		s.compact(revision)
 	}
@@ -109,11 +101,10 @@ func (s *Store) tick() (compacted int) {
 	}
 	if len(h.log) == 0 {
 		h.timer, h.marks = nil, nil
-		return bytes
+		return
 	}
 	h.marks = append(h.marks, s.revision)
 	h.timer.Reset(h.retention / ticks)
-	return bytes - h.bytes
 }
 
 // expired returns the revision up to which events are too old, or old and too many.
@@ -159,10 +150,10 @@ func (h *history) dropCached(revision uint64) {
 		e := h.after(h.dropped)[0]
 		h.cachedBytes -= cost(e)
 		if e.Prev != nil {
-			e.Prev.DropCached()
+			entryOf(e.Prev).dropCached()
 		}
 		if e.Type == storage.Deleted {
-			e.Record.DropCached()
+			entryOf(e.Record).dropCached()
 		}
 	}
 }

@@ -7,11 +7,12 @@
 // watcher that has not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision
 // within the log is made by undoing the writes since, and kept for the pages that follow.
 //
-// A record that has not been used for a while is put to rest: its cached values are dropped, and
-// its value is compressed with a dictionary of what the values of its collection have in common.
+// With [Options.CompressAfter], a record that has not been used for a while is idle: its cached values
+// are dropped, and its value is compressed with a dictionary of what the values of its collection
+// have in common.
 //
 // A store has no goroutines. It has a timer while any record expires, one while its log is not
-// empty, and one while any record is awake.
+// empty, and one while a record is to become idle.
 package memory
 
 import (
@@ -32,9 +33,10 @@ type Options struct {
 	// Retention is the age up to which events are not compacted by time; a tenth of that later they
 	// are. From a fifth of that age on they may take an eighth of History. By default 5 minutes.
 	Retention time.Duration
-	// Rest is for how long a record must not be used to be put to rest; at twice that it is. By
-	// default 10 seconds.
-	Rest time.Duration
+	// CompressAfter is for how long a record must not be used before its cached values are dropped and
+	// its value is compressed; at twice that they are. Zero means never. The memory that this frees is
+	// garbage, which the store leaves to the process to collect.
+	CompressAfter time.Duration
 }
 
 // Store is a [storage.Store] in memory.
@@ -47,7 +49,8 @@ type Store struct {
 	history   history
 	topics    map[string]*topic // by path
 	expiry    expiry
-	rest      rest
+
+	compression compression
 	// checkpoint is nil before Checkpoint.
 	checkpoint *checkpoint
 }
@@ -60,14 +63,12 @@ func New(o Options) *Store {
 	if o.Retention <= 0 {
 		o.Retention = 5 * time.Minute
 	}
-	if o.Rest <= 0 {
-		o.Rest = 10 * time.Second
-	}
 	return &Store{
 		revision: storage.First,
 		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
-		rest:     rest{interval: o.Rest},
+
+		compression: compression{interval: max(0, o.CompressAfter)},
 	}
 }
 
@@ -100,7 +101,8 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 	if err := storage.CheckKey(w.Key); err != nil {
 		return nil, err
 	}
-	record := storage.NewRecord(w.Key, w.Value)
+	entry := newEntry(w.Key, w.Value)
+	record := &entry.Record
 	record.Expires = w.Expires
 	event := &storage.Event{Type: storage.Created, Record: record}
 
@@ -129,7 +131,7 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 		w.BeforeCommit(record)
 	}
 	s.tree.put(w.Key, record)
-	s.rest.add(s, record)
+	s.compression.add(s, entry)
 	s.commit(event)
 	return record, nil
 }
@@ -169,11 +171,11 @@ func (s *Store) Compact(_ context.Context, revision uint64) error {
 
 // Close implements [storage.Store].
 func (s *Store) Close() error {
-	defer s.rest.wait()
+	defer s.compression.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.rest.stop()
+	s.compression.stop()
 	s.expiry.stop()
 	s.history.stop()
 	for _, t := range s.topics {
@@ -201,7 +203,7 @@ func (s *Store) writable(ctx context.Context) error {
 
 // remove deletes a record that is in the tree. The lock is held.
 func (s *Store) remove(old *storage.Record) *storage.Record {
-	tombstone := old.Copy()
+	tombstone := &entryOf(old).copy().Record
 	tombstone.Revision = s.revision + 1
 	s.tree.remove(old.Key)
 	s.commit(&storage.Event{Type: storage.Deleted, Record: tombstone, Prev: old})
@@ -217,8 +219,8 @@ func (s *Store) commit(event *storage.Event) {
 	s.revision = event.Record.Revision
 	if event.Prev != nil {
 		s.checkpoint.note(event.Prev)
-		event.Prev.Retire() // from now on the history drops what it caches
-		s.rest.prune(s.tree.root.len())
+		entryOf(event.Prev).retire() // from now on the history drops what it caches
+		s.compression.prune(s.tree.root.len())
 	}
 	s.append(event)
 	s.expiry.replace(s, event)

@@ -50,14 +50,15 @@ func (s *Store) Reset() error {
 	s.tree = tree{root: c.records}
 	s.expiry.queue = tree{root: c.expiry}
 	for _, r := range c.replaced {
-		restored := r.Copy() // r is retired
+		entry := entryOf(r).copy() // r is retired
+		restored := &entry.Record
 		s.revision++
 		restored.Revision = s.revision
 		s.tree.put(restored.Key, restored)
 		if !restored.Expires.IsZero() {
 			s.expiry.queue.put(deadline(restored), restored)
 		}
-		s.rest.add(s, restored)
+		s.compression.add(s, entry)
 	}
 	if len(c.replaced) == 0 {
 		s.revision++ // so that every watcher is behind

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -66,8 +67,7 @@ func (m *model) put(key, value string, expect uint64, require []storage.Conditio
 			return storage.ErrCondition
 		}
 	}
-	r := storage.NewRecord(key, []byte(value))
-	r.Revision, r.Created = m.revision()+1, m.revision()+1
+	r := &storage.Record{Key: key, Revision: m.revision() + 1, Created: m.revision() + 1, Content: content(value)}
 	e := &storage.Event{Type: storage.Created, Record: r, Prev: old}
 	if old != nil {
 		e.Type, r.Created = storage.Modified, old.Created
@@ -84,9 +84,9 @@ func (m *model) delete(key string, expect uint64) error {
 	case !is(old, expect):
 		return storage.ErrConflict
 	}
-	r := old.Copy()
+	r := *old
 	r.Revision = m.revision() + 1
-	m.events = append(m.events, &storage.Event{Type: storage.Deleted, Record: r, Prev: old})
+	m.events = append(m.events, &storage.Event{Type: storage.Deleted, Record: &r, Prev: old})
 	return nil
 }
 
@@ -367,3 +367,12 @@ func (p *replay) compareRecord(what string, got, want *storage.Record) {
 		p.t.Fatalf("%s: %+v, want %+v", what, got, want)
 	}
 }
+
+// content is a value of the model, with which nothing is cached.
+type content string
+
+func (c content) Value() []byte                  { return []byte(c) }
+func (c content) Size() int                      { return len(c) }
+func (c content) Cached(any) any                 { return nil }
+func (c content) SetCached(_, value any) any     { return value }
+func (c content) AllCached() iter.Seq2[any, any] { return func(func(_, _ any) bool) {} }

@@ -16,6 +16,7 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
 	"flyball.dev/internal/selfsigned"
+	"flyball.dev/storage/memory"
 )
 
 // startPlane starts the control plane, and writes the kubeconfig of the administrator. The operator
@@ -31,8 +32,9 @@ func (s *session) startPlane() error {
 	var err error
 	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
 		Listen: s.Listen, KubeconfigFile: s.Kubeconfig,
-		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
-		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
+		Storage: memory.New(memory.Options{CompressAfter: 10 * time.Second}),
+		Tokens:  map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
+		Audit:   auditlog.Options{PolicyFile: policy, Writer: s.requests},
 	})
 	if err != nil {
 		return err

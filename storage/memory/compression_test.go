@@ -18,11 +18,11 @@ import (
 	"flyball.dev/storage/storagetest"
 )
 
-// TestRestAlways runs the suite, and programs, on a store that puts records to rest all the time.
-func TestRestAlways(t *testing.T) {
-	storagetest.Run(t, func(testing.TB) storage.Store { return memory.New(memory.Options{Rest: time.Nanosecond}) })
+// TestCompressAlways runs the suite, and programs, on a store whose records become idle all the time.
+func TestCompressAlways(t *testing.T) {
+	storagetest.Run(t, func(testing.TB) storage.Store { return memory.New(memory.Options{CompressAfter: time.Nanosecond}) })
 	for seed := range byte(10) {
-		s := memory.New(memory.Options{Rest: time.Nanosecond, History: 8 << 8})
+		s := memory.New(memory.Options{CompressAfter: time.Nanosecond, History: 8 << 8})
 		program := make([]byte, 4000)
 		for i := range program {
 			program[i] = byte(i*i>>3)*7 + seed*byte(i) + byte(i>>8)
@@ -38,12 +38,12 @@ func text(i, round int) []byte {
 		strings.Repeat(fmt.Sprintf("image-%d,", i%7), 200))
 }
 
-// TestRestModel writes, reads and waits at random, and compares what is read with a map.
-func TestRestModel(t *testing.T) {
+// TestCompressModel writes, reads and waits at random, and compares what is read with a map.
+func TestCompressModel(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
-			s := memory.New(memory.Options{History: 1 << 20, Retention: time.Minute})
+			s := memory.New(memory.Options{History: 1 << 20, Retention: time.Minute, CompressAfter: 10 * time.Second})
 			defer s.Close()
 			model := map[string]string{}
 			compressed := 0
@@ -80,7 +80,7 @@ func TestRestModel(t *testing.T) {
 						if string(r.Value()) != model[r.Key] {
 							t.Fatalf("%s has another value", r.Key)
 						}
-						if r.Compressed() {
+						if memory.IsCompressed(r) {
 							compressed++
 						}
 					}
@@ -95,10 +95,10 @@ func TestRestModel(t *testing.T) {
 	}
 }
 
-// TestRestTime checks when records are put to rest, and what wakes them.
-func TestRestTime(t *testing.T) {
+// TestCompressAfter checks when records become idle, and what wakes them.
+func TestCompressAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{})
+		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer s.Close()
 		var records []*storage.Record
 		for i := range 1000 {
@@ -106,9 +106,9 @@ func TestRestTime(t *testing.T) {
 			r.SetCached(s, i)
 			records = append(records, r)
 		}
-		atRest := func() (n int) {
+		idle := func() (n int) {
 			for _, r := range records {
-				if r.Compressed() && len(slices.Collect(keysOf(r))) == 0 {
+				if memory.IsCompressed(r) && len(slices.Collect(keysOf(r))) == 0 {
 					n++
 				}
 			}
@@ -116,8 +116,8 @@ func TestRestTime(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if n := atRest(); n > 0 {
-			t.Errorf("%d records are at rest after 9 seconds", n)
+		if n := idle(); n > 0 {
+			t.Errorf("%d records are idle after 9 seconds", n)
 		}
 		time.Sleep(3 * time.Second)
 		if _, err := s.Get(t.Context(), records[0].Key); err != nil {
@@ -125,8 +125,8 @@ func TestRestTime(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if n := atRest(); n != len(records)-1 {
-			t.Errorf("%d of %d records are at rest after 21 seconds", n, len(records))
+		if n := idle(); n != len(records)-1 {
+			t.Errorf("%d of %d records are idle after 21 seconds", n, len(records))
 		}
 		page, err := s.Range(t.Context(), storage.Query{Path: "/core/pods/", Limit: 10})
 		if err != nil {
@@ -139,8 +139,8 @@ func TestRestTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := atRest(); n != len(records) {
-			t.Errorf("%d of %d records are at rest in the end", n, len(records))
+		if n := idle(); n != len(records) {
+			t.Errorf("%d of %d records are idle in the end", n, len(records))
 		}
 	})
 }
@@ -155,9 +155,9 @@ func keysOf(r *storage.Record) func(func(any) bool) {
 	}
 }
 
-// TestRestConcurrently reads and writes while records are put to rest.
-func TestRestConcurrently(t *testing.T) {
-	s := memory.New(memory.Options{Rest: time.Microsecond})
+// TestCompressConcurrently reads and writes while records become idle.
+func TestCompressConcurrently(t *testing.T) {
+	s := memory.New(memory.Options{CompressAfter: time.Microsecond})
 	defer s.Close()
 	var running sync.WaitGroup
 	for worker := range 4 {
@@ -185,11 +185,11 @@ func TestRestConcurrently(t *testing.T) {
 	running.Wait()
 }
 
-// TestRestSize bounds what a record at rest takes, whose value has 2 KB.
-func TestRestSize(t *testing.T) {
+// TestCompressedSize bounds the memory of an idle record with a value of 2 KB.
+func TestCompressedSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
-		s := memory.New(memory.Options{})
+		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer s.Close()
 		empty := liveHeap()
 		for i := range n {

@@ -1,0 +1,232 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory/internal/dictionary"
+)
+
+const (
+	// A collection gets a dictionary when trainSize bytes of it are idle, and a new one whenever
+	// retrainSize more were compressed, because what it contains may have changed. A dictionary is
+	// trained with maxSamples values.
+	trainSize, retrainSize = 256 << 10, 64 << 20
+	maxSamples             = 256
+	// minRetired is how many retired entries at least are active before they are removed.
+	minRetired = 1024
+)
+
+// compression makes entries idle that are not used, and compresses their values.
+type compression struct {
+	interval time.Duration // zero if no entry becomes idle
+
+	// active has the entries that are not idle, and some that are retired. It and timer, which runs
+	// while active is not empty, are guarded by the store's lock.
+	active []*entry
+	timer  *time.Timer
+
+	// stopped is set when the store is closed. A sweep holds sweeping, and alone uses what follows.
+	stopped     atomic.Bool
+	sweeping    sync.Mutex
+	collections map[string]*collection
+}
+
+// collection compresses records whose keys have the first two elements in common, because their
+// values are likely to resemble each other.
+type collection struct {
+	encoder *dictionary.Encoder // nil before there is a dictionary
+	// pending are idle entries that are not compressed yet.
+	pending []*entry
+	// bytes is the size of the pending values, or of those that the encoder has compressed.
+	bytes int
+}
+
+// add adds active entries. The store's lock is held.
+func (c *compression) add(s *Store, entries ...*entry) {
+	if c.interval == 0 {
+		return
+	}
+	c.active = append(c.active, entries...)
+	for _, e := range entries {
+		e.wake()
+	}
+	if c.timer == nil && len(c.active) > 0 {
+		c.timer = time.AfterFunc(c.interval, s.sweep)
+	}
+}
+
+// prune removes the retired entries if most are, given how many are not. The lock is held.
+func (c *compression) prune(current int) {
+	if len(c.active) >= 2*current+minRetired {
+		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.retired.Load() })
+	}
+}
+
+// wake wakes a record that is handed out, or nil. The lock is held.
+func (s *Store) wake(r *storage.Record) {
+	if r == nil {
+		return
+	}
+	if e := entryOf(r); e.wake() {
+		s.compression.add(s, e)
+	}
+}
+
+// wakeAll wakes records that are handed out.
+func (s *Store) wakeAll(records []*storage.Record) {
+	var woken []*entry
+	for _, r := range records {
+		if e := entryOf(r); e.wake() {
+			woken = append(woken, e)
+		}
+	}
+	if len(woken) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.compression.add(s, woken...)
+	}
+}
+
+// stop ends the timer, and makes a sweep end early. The lock is held.
+func (c *compression) stop() {
+	c.stopped.Store(true)
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.active = nil
+}
+
+// wait waits for a sweep to end.
+func (c *compression) wait() {
+	c.sweeping.Lock()
+	defer c.sweeping.Unlock()
+	c.collections = nil
+}
+
+// sweep makes the entries idle that were not used since the last sweep. The timer calls it.
+func (s *Store) sweep() {
+	c := &s.compression
+	c.sweeping.Lock()
+	defer c.sweeping.Unlock()
+	s.mu.Lock()
+	entries := c.active
+	c.active = nil
+	s.mu.Unlock()
+
+	active := entries[:0]
+	for _, e := range entries {
+		switch {
+		case c.stopped.Load():
+			return
+		case e.retired.Load():
+		case !e.isUnused():
+			active = append(active, e)
+		case e.setIdle():
+			c.compress(e)
+		default:
+			active = append(active, e)
+		}
+	}
+	clear(entries[len(active):])
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.active = append(active, c.active...)
+	c.timer = nil
+	if len(c.active) > 0 && !s.closed {
+		c.timer = time.AfterFunc(c.interval, s.sweep)
+	}
+}
+
+// compress compresses an idle entry, as soon as there is a dictionary.
+func (c *compression) compress(e *entry) {
+	if e.isCompressed() {
+		return
+	}
+	name := collectionOf(e.Key)
+	to := c.collections[name]
+	if to == nil {
+		to = &collection{}
+		if c.collections == nil {
+			c.collections = map[string]*collection{}
+		}
+		c.collections[name] = to
+	}
+	to.add(e)
+}
+
+// add compresses an entry, or makes it wait for a dictionary.
+func (c *collection) add(e *entry) {
+	c.pending = append(c.pending, e)
+	c.bytes += e.Size()
+	switch {
+	case c.encoder != nil:
+		c.compress()
+		if c.bytes >= retrainSize {
+			c.encoder, c.bytes = nil, 0
+		}
+	case c.bytes >= trainSize:
+		if c.prune(); c.bytes >= trainSize {
+			c.train()
+			c.compress()
+		}
+	}
+}
+
+// prune removes entries that are retired or pending twice.
+func (c *collection) prune() {
+	pending := c.pending[:0]
+	seen := make(map[*entry]struct{}, len(c.pending))
+	c.bytes = 0
+	for _, e := range c.pending {
+		if _, twice := seen[e]; twice || e.retired.Load() {
+			continue
+		}
+		seen[e] = struct{}{}
+		pending = append(pending, e)
+		c.bytes += e.Size()
+	}
+	clear(c.pending[len(pending):])
+	c.pending = pending
+}
+
+// train makes a dictionary of the pending values.
+func (c *collection) train() {
+	step := max(1, len(c.pending)/maxSamples)
+	var samples [][]byte
+	for i := 0; i < len(c.pending); i += step {
+		samples = append(samples, c.pending[i].Value())
+	}
+	c.encoder, c.bytes = dictionary.Train(samples), 0
+}
+
+// compress compresses the pending values.
+func (c *collection) compress() {
+	for _, e := range c.pending {
+		e.compress(c.encoder)
+		c.bytes += e.Size()
+	}
+	clear(c.pending)
+	c.pending = c.pending[:0]
+}
+
+// collectionOf returns the first two elements of a key, such as /core/pods.
+func collectionOf(key string) string {
+	end := 1
+	for range 2 {
+		i := strings.IndexByte(key[min(end, len(key)):], '/')
+		if i < 0 {
+			break
+		}
+		end += i + 1
+	}
+	return key[:end-1]
+}
