@@ -9,8 +9,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/waitgroup"
@@ -82,9 +80,6 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls
 			if s.inFlight.Add(1) == nil { // or else it is stopping, and the handler refuses the request
 				defer s.inFlight.Done()
 			}
-			if r.Method != http.MethodGet {
-				growStack()
-			}
 			handler.ServeHTTP(w, r)
 		}),
 		// The handler removes the deadlines of long-running requests.
@@ -106,16 +101,6 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls
 		s.err = s.server.ServeTLS(listener, "", "")
 	}()
 	return s, nil
-}
-
-// growStack makes the stack of a goroutine as large as a write needs it. A stack that grows as it
-// fills is copied several times, the last time with many frames.
-//
-//go:noinline
-func growStack() {
-	var frame [8 << 10]byte
-	frame[len(os.Args)%len(frame)] = 1
-	runtime.KeepAlive(&frame)
 }
 
 // servingCertificate returns the certificate of a listener, with which it is also reached as one of the
