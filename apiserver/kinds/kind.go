@@ -43,6 +43,9 @@ type Of[T Object] struct {
 	// prefix is true for generateName, whose value is only the beginning of a name.
 	Name func(name string, prefix bool) []string
 
+	// AnyFinalizers permits finalizers without a domain.
+	AnyFinalizers bool
+
 	// Default sets the defaults of kube-apiserver. It must be idempotent; it runs on every decoded
 	// request and on every stored object that is read.
 	Default func(obj T)

@@ -140,10 +140,7 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	o, rules := obj.(T), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)
-	if names := o.GetFinalizers(); len(names) > 0 {
-		at := fieldrules.Metadata.Child("finalizers")
-		errs = append(errs, fieldrules.Finalizers(names, &at)...)
-	}
+	errs = append(errs, s.finalizers(o)...)
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(o)...)
 	}
@@ -153,9 +150,19 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	return resource.Bounded(errs)
 }
 
+// finalizers returns the errors of the finalizers, on create and on every update.
+func (s *strategy[T]) finalizers(obj T) field.ErrorList {
+	names := obj.GetFinalizers()
+	if len(names) == 0 || s.kind.AnyFinalizers {
+		return nil
+	}
+	at := fieldrules.Metadata.Child("finalizers")
+	return fieldrules.Finalizers(names, &at)
+}
+
 func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	o, was, rules := obj.(T), old.(T), s.rules(ctx)
-	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(o)...)
 	}
@@ -227,7 +234,7 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 
 func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	o, was := obj.(T), old.(T)
-	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	if s.kind.ValidateStatus != nil {
 		errs = append(errs, s.kind.ValidateStatus(o, was)...)
 	}
@@ -252,7 +259,7 @@ func (s partStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.
 
 func (s partStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	o, was := obj.(T), old.(T)
-	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	return append(errs, s.part.Validate(o, was)...)
 }
 

@@ -18,7 +18,8 @@ func MutatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicy]{
 		Type: &admissionv1.MutatingAdmissionPolicy{}, List: &admissionv1.MutatingAdmissionPolicyList{},
 		Plural: "mutatingadmissionpolicies", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.MutatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -40,7 +41,8 @@ func MutatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicyBinding]{
 		Type: &admissionv1.MutatingAdmissionPolicyBinding{}, List: &admissionv1.MutatingAdmissionPolicyBindingList{},
 		Plural: "mutatingadmissionpolicybindings", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {

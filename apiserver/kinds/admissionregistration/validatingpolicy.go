@@ -22,7 +22,8 @@ func ValidatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicy]{
 		Type: &admissionv1.ValidatingAdmissionPolicy{}, List: &admissionv1.ValidatingAdmissionPolicyList{},
 		Plural: "validatingadmissionpolicies", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -56,7 +57,8 @@ func ValidatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicyBinding]{
 		Type: &admissionv1.ValidatingAdmissionPolicyBinding{}, List: &admissionv1.ValidatingAdmissionPolicyBindingList{},
 		Plural: "validatingadmissionpolicybindings", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {

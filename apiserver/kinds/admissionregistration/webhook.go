@@ -25,7 +25,8 @@ func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
 		Plural: "validatingwebhookconfigurations", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
 			for i := range c.Webhooks {
@@ -45,7 +46,8 @@ func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
 		Plural: "mutatingwebhookconfigurations", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		AnyFinalizers: true,
+		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {

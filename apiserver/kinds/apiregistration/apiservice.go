@@ -23,7 +23,8 @@ func APIServices() kinds.Kind {
 	return kinds.Of[*apiregistrationv1.APIService]{
 		Type: &apiregistrationv1.APIService{}, List: &apiregistrationv1.APIServiceList{},
 		Plural: "apiservices", Categories: []string{"api-extensions"}, Cluster: true, NoUnconditionalUpdate: true,
-		Name: fieldrules.NameIsPathSegment,
+		AnyFinalizers: true,
+		Name:          fieldrules.NameIsPathSegment,
 		Default: func(s *apiregistrationv1.APIService) {
 			if r := s.Spec.Service; r != nil {
 				fieldrules.DefaultPointer(&r.Port, defaultPort)

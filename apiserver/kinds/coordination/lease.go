@@ -18,8 +18,9 @@ func Leases() kinds.Kind {
 	return kinds.Of[*coordinationv1.Lease]{
 		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
 		Plural: "leases", Name: fieldrules.NameIsSubdomain, CreateOnUpdate: true, NoUnconditionalUpdate: true,
-		Prepare:  dropLeaderElection,
-		Validate: validateLease,
+		AnyFinalizers: true,
+		Prepare:       dropLeaderElection,
+		Validate:      validateLease,
 		Columns: []metav1.TableColumnDefinition{columns.Column("Holder", "string",
 			coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"])},
 		Row: func(l *coordinationv1.Lease) []any {

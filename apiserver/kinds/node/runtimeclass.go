@@ -17,7 +17,8 @@ func RuntimeClasses() kinds.Kind {
 	return kinds.Of[*nodev1.RuntimeClass]{
 		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},
 		Plural: "runtimeclasses", Cluster: true, NoUnconditionalUpdate: true, CreateOnUpdate: true,
-		Name: fieldrules.NameIsSubdomain,
+		AnyFinalizers: true,
+		Name:          fieldrules.NameIsSubdomain,
 		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
 			errs := fieldrules.DNSLabel(r.Handler, &fieldrules.Root, "handler")
 			if r.Overhead != nil {

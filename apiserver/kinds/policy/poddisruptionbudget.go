@@ -20,9 +20,10 @@ func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
 	return kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
-		Name:     fieldrules.NameIsSubdomain,
-		Validate: validateBudget,
-		Status:   true,
+		AnyFinalizers: true,
+		Name:          fieldrules.NameIsPathSegment,
+		Validate:      validateBudget,
+		Status:        true,
 		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 			s := &b.Status
 			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,

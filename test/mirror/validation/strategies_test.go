@@ -1,0 +1,370 @@
+package validation
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/capabilities"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/builtin"
+)
+
+var (
+	objects  = flag.Int("objects", 3000, "the number of writes for each kind")
+	only     = flag.String("kind", "", "a regular expression of the names of kinds, such as ^pods$")
+	seed     = flag.Uint64("seed", 1, "the seed of the random numbers")
+	examples = flag.Int("examples", 0, "how many differences of a kind to print with their objects")
+)
+
+func TestMain(m *testing.M) {
+	capabilities.Setup(true, 0) // as clusters with privileged pods have it
+	klog.LogToStderr(false)     // upstream logs errors that it finds twice
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// TestStrategies writes generated objects of each kind on both sides and compares the outcomes.
+func TestStrategies(t *testing.T) {
+	all, err := allKinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := theCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := readListed("differences.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selected, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("reset fields", func(t *testing.T) {
+		for _, k := range all {
+			for _, sub := range k.subresources() {
+				ours, theirs := k.ours.resetFields(sub, k), k.theirs.resetFields(sub, k)
+				if ours != theirs && !list.has(k.name+strings.TrimSuffix("/"+sub, "/")+" reset", ours+" instead of "+theirs) {
+					t.Errorf("%s/%s: ours %s, theirs %s", k.name, sub, ours, theirs)
+				}
+			}
+		}
+	})
+	var mu sync.Mutex
+	total, valid := 0, 0
+	t.Run("kinds", func(t *testing.T) {
+		for _, k := range all {
+			if !selected.MatchString(k.name) {
+				continue
+			}
+			t.Run(k.name, func(t *testing.T) {
+				t.Parallel()
+				r := newRun(k, values, list)
+				r.all(t, *objects)
+				r.report(t)
+				mu.Lock()
+				defer mu.Unlock()
+				total, valid = total+r.writes, valid+r.valid
+			})
+		}
+	})
+	t.Logf("%d writes, %d valid upstream", total, valid)
+	if *only == "" && *seed == 1 && *objects == flagDefault("objects") {
+		for _, stale := range list.unused() {
+			t.Errorf("differences.txt lists what does not occur: %s", stale)
+		}
+	}
+}
+
+// resetFields returns the fields that a strategy resets, in the version of the kind.
+func (s *side) resetFields(subresource string, k *kind) string {
+	strategy, ok := s.strategies[subresource].(rest.ResetFieldsStrategy)
+	if !ok {
+		return ""
+	}
+	set := strategy.GetResetFields()[fieldpath.APIVersion(k.resource.GroupVersion().String())]
+	if set == nil {
+		return ""
+	}
+	return set.String()
+}
+
+// flagDefault returns the default of a flag that is a number.
+func flagDefault(name string) int {
+	var n int
+	fmt.Sscan(flag.Lookup(name).DefValue, &n)
+	return n
+}
+
+// run are the writes of one kind.
+type run struct {
+	*kind
+	mutator
+	list   *listed
+	inputs []runtime.Object // objects to create
+	stored []runtime.Object // objects to update
+	fixed  int              // the first of both, which are the seeds
+
+	writes, valid int
+	found         map[string]*finding
+}
+
+// finding is a kind of difference.
+type finding struct {
+	count   int
+	example string
+	write   write
+}
+
+func newRun(k *kind, values *corpus, list *listed) *run {
+	h := fnv.New64a()
+	h.Write([]byte(k.name))
+	r := &run{kind: k, mutator: mutator{rand.New(rand.NewPCG(*seed, h.Sum64())), values}, list: list, found: map[string]*finding{}}
+	return r
+}
+
+// all does n writes.
+func (r *run) all(t *testing.T, n int) {
+	for _, seed := range r.seeds[r.gvk.GroupVersion().String()+"/"+r.gvk.Kind] {
+		r.complete(seed)
+		r.inputs = append(r.inputs, seed)
+		if theirs := r.write(write{obj: seed}); !theirs.valid() {
+			t.Errorf("a seed is invalid upstream: %v %s", theirs.errors, theirs.failed)
+		}
+	}
+	if len(r.inputs) == 0 {
+		t.Error("no seeds")
+		return
+	}
+	for _, seed := range r.inputs {
+		r.stored = append(r.stored, seed)
+	}
+	r.fixed = len(r.inputs)
+	subresources := r.subresources()
+	for r.writes < n {
+		if r.chance(45) {
+			obj := r.choose(r.inputs).DeepCopyObject()
+			r.object(obj, map[string]int{"TypeMeta": 0, "ObjectMeta": 1, "Status": 0})
+			r.write(write{obj: obj})
+			continue
+		}
+		sub := subresources[r.IntN(len(subresources))]
+		weights := map[string]int{"TypeMeta": 0, "ObjectMeta": 1, "Status": 1}
+		if sub == "status" || sub == "approval" {
+			weights = map[string]int{"TypeMeta": 0, "ObjectMeta": 1, "Spec": 1, "Status": 12}
+		}
+		old := r.choose(r.stored)
+		obj := old.DeepCopyObject()
+		if r.chance(5) {
+			obj = r.choose(r.stored).DeepCopyObject()
+		}
+		r.object(obj, weights)
+		copyIdentity(obj, old)
+		r.write(write{subresource: sub, obj: obj, old: old})
+	}
+}
+
+// copyIdentity gives an object the name of another, as the handlers of updates require.
+func copyIdentity(to, from runtime.Object) {
+	a, _ := meta.Accessor(to)
+	b, _ := meta.Accessor(from)
+	a.SetName(b.GetName())
+	a.SetUID(b.GetUID())
+}
+
+// complete sets what the handlers set before a strategy.
+func (r *run) complete(obj runtime.Object) {
+	object, _ := meta.Accessor(obj)
+	object.SetUID("00000000-0000-0000-0000-000000000001")
+	object.SetCreationTimestamp(metav1.NewTime(time.Unix(1700000000, 0).UTC()))
+	object.SetResourceVersion("1")
+	if r.namespaced {
+		object.SetNamespace(testNamespace)
+	} else {
+		object.SetNamespace("")
+	}
+	if object.GetName() == "" {
+		object.SetGenerateName("")
+	}
+}
+
+// choose returns a seed in half of the cases, or else an object that was found to be valid.
+func (r *run) choose(from []runtime.Object) runtime.Object {
+	if r.chance(50) {
+		return from[r.IntN(r.fixed)]
+	}
+	return from[r.IntN(len(from))]
+}
+
+// write does a write on both sides, and returns upstream's outcome.
+func (r *run) write(w write) *outcome {
+	r.complete(w.obj)
+	ours, theirs := r.do(&r.ours, w), r.do(&r.theirs, w)
+	if strings.HasPrefix(theirs.failed, "panic: ") {
+		return &theirs // a request that crashes kube-apiserver is no measure
+	}
+	r.writes++
+	if theirs.valid() {
+		r.valid++
+	}
+	differences := compare(&ours, &theirs)
+	for _, d := range differences {
+		r.note(d, w)
+	}
+	if len(differences) == 0 && theirs.valid() {
+		r.keep(w, &theirs)
+	}
+	return &theirs
+}
+
+// kept is how many valid objects are kept to be changed further.
+const kept = 60
+
+// keep keeps a valid object, and what was stored of it.
+func (r *run) keep(w write, o *outcome) {
+	if len(o.object) > 8000 || !r.chance(30) {
+		return
+	}
+	if w.old == nil {
+		r.inputs = r.put(r.inputs, w.obj)
+	}
+	stored, err := builtin.Scheme().New(r.gvk)
+	if err == nil {
+		err = json.Unmarshal([]byte(o.object), stored)
+	}
+	if err == nil {
+		r.stored = r.put(r.stored, stored)
+	}
+}
+
+// put adds an object to a list of bounded length.
+func (r *run) put(list []runtime.Object, obj runtime.Object) []runtime.Object {
+	if len(list) < r.fixed+kept {
+		return append(list, obj)
+	}
+	list[r.fixed+r.IntN(kept)] = obj
+	return list
+}
+
+// note counts a difference.
+func (r *run) note(difference string, w write) {
+	at := r.name
+	if w.old == nil {
+		at += " create"
+	} else {
+		at += strings.TrimSuffix("/"+w.subresource, "/") + " update"
+	}
+	sign := signature(difference)
+	if r.list.has(at, sign) {
+		return
+	}
+	key := at + ": " + sign
+	f := r.found[key]
+	if f == nil {
+		f = &finding{example: difference, write: w}
+		r.found[key] = f
+	}
+	f.count++
+}
+
+// report reports the differences that are not listed.
+func (r *run) report(t *testing.T) {
+	t.Logf("%d writes, %d%% valid", r.writes, 100*r.valid/max(1, r.writes))
+	if len(r.found) == 0 {
+		return
+	}
+	t.Errorf("%d kinds of differences; to see them again: go test ./validation -run TestStrategies -kind '^%s$' -objects %d -seed %d",
+		len(r.found), r.name, *objects, *seed)
+	keys := slices.SortedFunc(maps.Keys(r.found), func(a, b string) int { return r.found[b].count - r.found[a].count })
+	for i, key := range keys {
+		f := r.found[key]
+		t.Logf("%5d %s\n      %.600s", f.count, key, f.example)
+		if i < *examples {
+			old, _ := json.Marshal(f.write.old)
+			obj, _ := json.Marshal(f.write.obj)
+			t.Logf("      old: %s\n      new: %s", old, obj)
+		}
+	}
+}
+
+// listed are the differences of differences.txt.
+type listed struct {
+	mu      sync.Mutex
+	entries []*entry
+}
+
+// entry is a line of differences.txt.
+type entry struct {
+	text    string
+	pattern *regexp.Regexp
+	used    bool
+}
+
+// readListed reads a list of differences. A line that begins with # is the reason for the lines that follow;
+// each of these is the text of a difference, in which * stands for anything.
+func readListed(file string) (*listed, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &listed{}
+	reason := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			reason = false
+		case strings.HasPrefix(line, "#"):
+			reason = len(strings.Fields(line)) > 3
+		case !reason:
+			return nil, fmt.Errorf("%s: no reason for %q", file, line)
+		default:
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\*`, `.*`)
+			l.entries = append(l.entries, &entry{text: line, pattern: regexp.MustCompile("^" + pattern + "$")})
+		}
+	}
+	return l, nil
+}
+
+// has reports whether a difference is listed.
+func (l *listed) has(at, sign string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := false
+	for _, e := range l.entries {
+		if e.pattern.MatchString(at + ": " + sign) {
+			e.used, found = true, true
+		}
+	}
+	return found
+}
+
+// unused returns the entries that have matched nothing.
+func (l *listed) unused() []string {
+	var all []string
+	for _, e := range l.entries {
+		if !e.used {
+			all = append(all, e.text)
+		}
+	}
+	return all
+}
