@@ -103,10 +103,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	next, err := nextStep(d, sets, oldPods)
-	if err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	}
+	next := nextStep(d, sets, oldPods)
 	if sets, err = r.apply(ctx, d, next, sets); err != nil {
 		if errors.Is(err, errCollision) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			// The update of the status causes a retry, or the deletion of the ReplicaSet that is gone; or nothing can
@@ -126,6 +123,9 @@ func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, s
 		return false, nil
 	}
 	_, old := findNewAndOld(d, sets)
+	if sum(old, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }) > 0 {
+		return true, nil
+	}
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods, client.InNamespace(d.Namespace),
 		client.MatchingLabelsSelector{Selector: selector}); err != nil {

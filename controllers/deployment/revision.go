@@ -2,7 +2,7 @@ package deployment
 
 import (
 	"cmp"
-	"encoding/json"
+	"encoding/binary"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/dump"
 )
 
 // These annotations are read by kubectl.
@@ -23,6 +25,9 @@ const (
 	desiredReplicasAnnotation = "deployment.kubernetes.io/desired-replicas"
 	maxReplicasAnnotation     = "deployment.kubernetes.io/max-replicas"
 )
+
+// maxRevisionHistory is the maximum length of the annotation with the revision history.
+const maxRevisionHistory = 2000
 
 // notCopiedAnnotations are not copied from a Deployment to its ReplicaSets.
 var notCopiedAnnotations = []string{
@@ -68,25 +73,26 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 }
 
 // hashOf returns the pod-template-hash of a template, which depends on the collision count.
-func hashOf(t *corev1.PodTemplateSpec, collisions *int32) (string, error) {
-	data, err := json.Marshal(t)
-	if err != nil {
-		return "", err
-	}
+func hashOf(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
-	h.Write(data)
+	h.Write([]byte(dump.ForHash(*t)))
 	if collisions != nil {
-		h.Write([]byte(strconv.Itoa(int(*collisions))))
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(uint32(*collisions))))
 	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10)), nil
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+}
+
+// replicaSetName returns the name of the ReplicaSet for a hash. A name of a Deployment that is too long is
+// truncated.
+func replicaSetName(deployment, hash string) string {
+	const separator = "-"
+	longest := validation.DNS1123SubdomainMaxLength - len(separator) - len(hash)
+	return deployment[:min(len(deployment), longest)] + separator + hash
 }
 
 // newReplicaSet returns the ReplicaSet for the current template of a Deployment.
-func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
-	hash, err := hashOf(&d.Spec.Template, d.Status.CollisionCount)
-	if err != nil {
-		return nil, err
-	}
+func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	hash := hashOf(&d.Spec.Template, d.Status.CollisionCount)
 	template := d.Spec.Template.DeepCopy()
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
@@ -100,7 +106,7 @@ func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.Repl
 	replicas := newReplicaSetReplicas(d, old)
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            d.Name + "-" + hash,
+			Name:            replicaSetName(d.Name, hash),
 			Namespace:       d.Namespace,
 			Labels:          template.Labels,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)},
@@ -114,12 +120,20 @@ func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.Repl
 	}
 	setNewReplicaSetAnnotations(d, rs, nextRevision(old))
 	setReplicasAnnotations(d, rs)
-	return rs, nil
+	return rs
 }
 
 // setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new
-// ReplicaSet. Its earlier revision is appended to its revision history.
+// ReplicaSet, and appends its earlier revision to its revision history. It changes nothing if the earlier
+// revision is not a number.
 func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
+	earlier, oldRevision := rs.Annotations[revisionAnnotation], int64(0)
+	if earlier != "" {
+		var err error
+		if oldRevision, err = strconv.ParseInt(earlier, 10, 64); err != nil {
+			return
+		}
+	}
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
 	}
@@ -128,18 +142,25 @@ func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, re
 			rs.Annotations[k] = v
 		}
 	}
-	oldRevision := revisionOf(rs)
 	if oldRevision >= revision {
 		return
 	}
-	if oldRevision > 0 {
-		history := strconv.FormatInt(oldRevision, 10)
-		if before := rs.Annotations[revisionHistoryAnnotation]; before != "" {
-			history = before + "," + history
-		}
-		rs.Annotations[revisionHistoryAnnotation] = history
+	if earlier != "" {
+		rs.Annotations[revisionHistoryAnnotation] = appendRevision(rs.Annotations[revisionHistoryAnnotation], earlier)
 	}
 	rs.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
+}
+
+// appendRevision appends a revision to a revision history. The oldest revisions are dropped if the history
+// becomes too long.
+func appendRevision(history, revision string) string {
+	if history == "" {
+		return revision
+	}
+	for history += "," + revision; len(history) > maxRevisionHistory; {
+		_, history, _ = strings.Cut(history, ",")
+	}
+	return history
 }
 
 // setReplicasAnnotations sets on a ReplicaSet how many replicas the whole Deployment should have,

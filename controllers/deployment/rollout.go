@@ -24,9 +24,9 @@ type step struct {
 
 // nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the
 // strategy Recreate. It does not change the arguments.
-func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (step, error) {
+func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) step {
 	if d.DeletionTimestamp != nil {
-		return step{}, nil
+		return step{}
 	}
 	s := &rollout{d: d, changed: map[*appsv1.ReplicaSet]*appsv1.ReplicaSet{}}
 	s.newRS, s.oldRSs = findNewAndOld(d, sets)
@@ -48,10 +48,7 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (st
 	}
 	p := step{}
 	if s.create && !d.Spec.Paused {
-		var err error
-		if p.create, err = newReplicaSet(d, s.oldRSs); err != nil {
-			return step{}, err
-		}
+		p.create = newReplicaSet(d, s.oldRSs)
 	}
 	for _, rs := range sets {
 		if c := s.changed[rs]; c != nil && !equality.Semantic.DeepEqual(rs, c) {
@@ -61,7 +58,7 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (st
 	if d.Spec.Paused || s.newRS != nil && complete(d, statusOf(d, sets)) {
 		p.delete = beyondHistoryLimit(d, s.oldRSs)
 	}
-	return p, nil
+	return p
 }
 
 // rollout computes a step.
@@ -237,20 +234,17 @@ func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int64 {
 	return int64(math.Round(float64(replicas(rs))*now/float64(before))) - int64(replicas(rs))
 }
 
-// beyondHistoryLimit returns the old ReplicaSets beyond the revision history limit.
+// beyondHistoryLimit returns the old ReplicaSets beyond the revision history limit that have no replicas.
+// Those with replicas count towards the limit.
 func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if d.Spec.RevisionHistoryLimit == nil {
 		return nil
 	}
-	var idle []*appsv1.ReplicaSet
-	for _, rs := range old {
-		if replicas(rs) == 0 && rs.Status.Replicas == 0 && rs.Generation <= rs.Status.ObservedGeneration &&
-			rs.DeletionTimestamp == nil {
-			idle = append(idle, rs)
-		}
-	}
-	slices.SortStableFunc(idle, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
-	return idle[:max(0, len(idle)-int(*d.Spec.RevisionHistoryLimit))]
+	alive := slices.DeleteFunc(slices.Clone(old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
+	slices.SortStableFunc(alive, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
+	return slices.DeleteFunc(alive[:max(0, len(alive)-int(*d.Spec.RevisionHistoryLimit))], func(rs *appsv1.ReplicaSet) bool {
+		return replicas(rs) != 0 || rs.Status.Replicas != 0 || rs.Generation > rs.Status.ObservedGeneration
+	})
 }
 
 // newReplicaSetReplicas returns the replicas with which the new ReplicaSet is created.

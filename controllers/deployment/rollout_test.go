@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,15 +170,14 @@ func TestNextStep(t *testing.T) {
 		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
 			sets: []*appsv1.ReplicaSet{setOf("c", 3, 0, 0), setOf("a", 1, 0, 0), setOf("b", 2, 0, 0), setOf("d", 4, 3, 3)},
 			want: summary{Delete: []string{"a", "b"}}},
+		{name: "history: a ReplicaSet with replicas counts", d: deploymentOf(3, "c", paused, func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
+			sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 3, 3, annotatedFor(3))},
+			want: summary{Delete: []string{"a"}}},
 		{name: "history is kept during a rollout", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("d", 4, 3, 2)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := nextStep(tt.d, tt.sets, tt.oldPods)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(tt.want, summarize(p, tt.sets)); d != "" {
+			if d := cmp.Diff(tt.want, summarize(nextStep(tt.d, tt.sets, tt.oldPods), tt.sets)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -186,13 +186,45 @@ func TestNextStep(t *testing.T) {
 
 func TestRevisions(t *testing.T) {
 	d := deploymentOf(1, "a", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"note": "x", revisionAnnotation: "2"} })
-	p, err := nextStep(d, []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 1, 1)}, false)
-	if err != nil || len(p.update) == 0 {
-		t.Fatalf("%v %v", p, err)
+	p := nextStep(d, []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 1, 1)}, false)
+	if len(p.update) == 0 {
+		t.Fatal(p)
 	}
 	want := map[string]string{"note": "x", revisionAnnotation: "3", revisionHistoryAnnotation: "1", desiredReplicasAnnotation: "1", maxReplicasAnnotation: "2"}
 	if d := cmp.Diff(want, p.update[0].Annotations); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestRevisionHistory: the history drops the oldest revisions, and a revision that is not a number stays.
+func TestRevisionHistory(t *testing.T) {
+	rs := setOf("a", 1, 0, 0)
+	for n := range int64(2000) {
+		setNewReplicaSetAnnotations(deploymentOf(1, "a"), rs, n+2)
+	}
+	history := rs.Annotations[revisionHistoryAnnotation]
+	if len(history) > maxRevisionHistory || !strings.HasSuffix(history, ",1999,2000") || rs.Annotations[revisionAnnotation] != "2001" {
+		t.Errorf("revision %s after %d bytes of history: %s", rs.Annotations[revisionAnnotation], len(history), history)
+	}
+	rs.Annotations[revisionAnnotation] = "x"
+	if setNewReplicaSetAnnotations(deploymentOf(1, "a"), rs, 3000); rs.Annotations[revisionAnnotation] != "x" {
+		t.Errorf("revision %s", rs.Annotations[revisionAnnotation])
+	}
+}
+
+// TestReplicaSetNames compares with names that kube-controller-manager 1.37 gives.
+func TestReplicaSetNames(t *testing.T) {
+	d := deploymentOf(1, "nginx")
+	if got, want := newReplicaSet(d, nil).Name, "web-969cd65dd"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	d.Status.CollisionCount = new(int32(1))
+	if got, want := newReplicaSet(d, nil).Name, "web-6cfbb99f8f"; got != want {
+		t.Errorf("after a collision: %s, want %s", got, want)
+	}
+	d.Name = strings.Repeat("w", 253)
+	if got := newReplicaSet(d, nil).Name; len(got) != 253 || !strings.HasPrefix(got, "www") {
+		t.Errorf("of a long name: %s", got)
 	}
 }
 
@@ -210,10 +242,7 @@ func TestRolloutInvariants(t *testing.T) {
 				if steps > 1000 {
 					t.Fatalf("seed %d: round %d does not end: %v", seed, round, sets)
 				}
-				p, err := nextStep(d, sets, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := nextStep(d, sets, false)
 				if p.create != nil {
 					next++
 					p.create.UID = types.UID(fmt.Sprint(next))

@@ -16,19 +16,30 @@ import (
 func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.DeploymentStatus {
 	newRS, _ := findNewAndOld(d, sets)
 	s := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, CollisionCount: d.Status.CollisionCount}
-	terminating := int32(0)
 	for _, rs := range sets {
 		s.Replicas += rs.Status.Replicas
 		s.ReadyReplicas += rs.Status.ReadyReplicas
 		s.AvailableReplicas += rs.Status.AvailableReplicas
-		terminating += ptr.Deref(rs.Status.TerminatingReplicas, 0)
 	}
-	s.TerminatingReplicas = &terminating
+	s.TerminatingReplicas = terminatingReplicas(sets)
 	s.UnavailableReplicas = max(0, sum(sets, replicas)-s.AvailableReplicas)
 	if newRS != nil {
 		s.UpdatedReplicas = newRS.Status.Replicas
 	}
 	return s
+}
+
+// terminatingReplicas returns the sum of the terminating replicas, or nil if a ReplicaSet that has been
+// reconciled does not report them.
+func terminatingReplicas(sets []*appsv1.ReplicaSet) *int32 {
+	total := int32(0)
+	for _, rs := range sets {
+		if rs.Status.TerminatingReplicas == nil && rs.Status.ObservedGeneration != 0 {
+			return nil
+		}
+		total += ptr.Deref(rs.Status.TerminatingReplicas, 0)
+	}
+	return &total
 }
 
 // complete reports whether all replicas have the current template and are available.
@@ -64,7 +75,8 @@ func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.Depl
 		c.remove(appsv1.DeploymentProgressing)
 	}
 	if f := failure(d, sets); f != nil {
-		c.set(appsv1.DeploymentReplicaFailure, f.Status, f.Reason, f.Message)
+		c.put(appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: f.Status, Reason: f.Reason,
+			Message: f.Message, LastUpdateTime: f.LastTransitionTime, LastTransitionTime: f.LastTransitionTime})
 	} else {
 		c.remove(appsv1.DeploymentReplicaFailure)
 	}
@@ -99,8 +111,11 @@ func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s
 		// The rollout is complete; the replacement of a pod is not a rollout.
 	case complete(d, s):
 		c.set(kind, corev1.ConditionTrue, "NewReplicaSetAvailable", name+" has successfully progressed.")
-	case was == nil, progressed(d.Status, s), was.Reason == "NewReplicaSetAvailable":
-		c.update(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing.")
+	case progressed(d.Status, s), was != nil && was.Reason == "NewReplicaSetAvailable":
+		c.update(c.condition(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing."))
+	case was == nil && newRS != nil:
+		c.set(kind, corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", newRS.Name))
+	case was == nil:
 	case deadline(d, *was).After(c.now.Time):
 	default:
 		c.set(kind, corev1.ConditionFalse, "ProgressDeadlineExceeded", name+" has timed out progressing.")
@@ -117,26 +132,34 @@ func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.Deployment
 	return nil
 }
 
-// set sets a condition, unless it has that status and reason already. A message may be another one each
-// time, and is kept with them, as by kube-controller-manager's SetDeploymentCondition.
-func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
-	if was := c.get(kind); was != nil && was.Status == status && was.Reason == reason {
-		return
-	}
-	c.update(kind, status, reason, message)
+// condition returns a condition that changes now.
+func (c *conditions) condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason,
+	message string) appsv1.DeploymentCondition {
+	return appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message,
+		LastUpdateTime: c.now, LastTransitionTime: c.now}
 }
 
-// update sets a condition and the time of its last update.
-func (c *conditions) update(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason,
-	message string) {
-	is := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message,
-		LastUpdateTime: c.now, LastTransitionTime: c.now}
-	was := c.get(kind)
+// set puts a condition that changes now.
+func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
+	c.put(c.condition(kind, status, reason, message))
+}
+
+// put updates a condition, unless its status and reason are the same. A message alone is no reason for an
+// update, since the message of an error may name another object each time.
+func (c *conditions) put(is appsv1.DeploymentCondition) {
+	if was := c.get(is.Type); was == nil || was.Status != is.Status || was.Reason != is.Reason {
+		c.update(is)
+	}
+}
+
+// update replaces a condition and the time of its last update.
+func (c *conditions) update(is appsv1.DeploymentCondition) {
+	was := c.get(is.Type)
 	if was == nil {
 		c.list = append(c.list, is)
 		return
 	}
-	if was.Status == status {
+	if was.Status == is.Status {
 		is.LastTransitionTime = was.LastTransitionTime
 	}
 	*was = is

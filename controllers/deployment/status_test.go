@@ -33,6 +33,9 @@ func TestConditions(t *testing.T) {
 			want: [2]string{"True MinimumReplicasAvailable", "True NewReplicaSetAvailable"}},
 		{name: "complete, then a pod is lost", was: progressing("True", "NewReplicaSetAvailable", time.Hour), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 3)},
 			want: [2]string{"True MinimumReplicasAvailable", "True NewReplicaSetAvailable"}},
+		{name: "a new ReplicaSet is found", sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
+			want: [2]string{"False MinimumReplicasUnavailable", "True FoundNewReplicaSet"}},
+		{name: "no ReplicaSet", want: [2]string{"False MinimumReplicasUnavailable", ""}},
 		{name: "no progress for a minute", was: progressing("True", "ReplicaSetUpdated", time.Minute), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
 			want: [2]string{"False MinimumReplicasUnavailable", "True ReplicaSetUpdated"}},
 		{name: "no progress for an hour", was: progressing("True", "ReplicaSetUpdated", time.Hour), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
@@ -66,6 +69,30 @@ func TestConditions(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestReplicaFailure: the condition has the times of the ReplicaSet's.
+func TestReplicaFailure(t *testing.T) {
+	at := metav1.NewTime(time.Unix(7, 0))
+	rs := setOf("a", 1, 0, 0)
+	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: "True", Reason: "FailedCreate",
+		LastTransitionTime: at}}
+	d, sets := deploymentOf(4, "a"), []*appsv1.ReplicaSet{rs}
+	c := &conditions{list: conditionsOf(d, sets, statusOf(d, sets), false, time.Unix(1_000_000, 0))}
+	want := &appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate",
+		LastUpdateTime: at, LastTransitionTime: at}
+	if d := cmp.Diff(want, c.get(appsv1.DeploymentReplicaFailure)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestTerminatingReplicas: the number is unknown if a ReplicaSet that was reconciled does not report it.
+func TestTerminatingReplicas(t *testing.T) {
+	silent := setOf("a", 1, 3, 2)
+	silent.Status.ObservedGeneration = 1
+	if got := terminatingReplicas([]*appsv1.ReplicaSet{silent, setOf("b", 2, 2, 1)}); got != nil {
+		t.Errorf("%d", *got)
 	}
 }
 

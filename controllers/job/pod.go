@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/controllers/internal/podstate"
 )
 
@@ -23,18 +24,7 @@ const maxPrefix = 63 - 5
 // newPod returns a pod of a Job, with a completion index or noIndex. replaced is the failed pod of
 // that index that it replaces, or nil. The server generates its name.
 func newPod(job *batchv1.Job, index int, replaced *corev1.Pod) *corev1.Pod {
-	t := job.Spec.Template.DeepCopy()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName:    job.Name + "-",
-			Namespace:       job.Namespace,
-			Labels:          t.Labels,
-			Annotations:     t.Annotations,
-			Finalizers:      t.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, kind)},
-		},
-		Spec: t.Spec,
-	}
+	pod := podcontrol.FromTemplate(&job.Spec.Template, job, kind)
 	if !tracked(pod) {
 		pod.Finalizers = append(pod.Finalizers, batchv1.JobTrackingFinalizer)
 	}
@@ -125,8 +115,7 @@ func isPodFailed(job *batchv1.Job, pod *corev1.Pod) bool {
 
 // onlyReplaceFailedPods reports whether a terminating pod is replaced only when it has terminated.
 func onlyReplaceFailedPods(job *batchv1.Job) bool {
-	return job.Spec.PodFailurePolicy != nil ||
-		job.Spec.PodReplacementPolicy != nil && *job.Spec.PodReplacementPolicy == batchv1.Failed
+	return job.Spec.PodReplacementPolicy != nil && *job.Spec.PodReplacementPolicy == batchv1.Failed
 }
 
 // indexed reports whether a Job has completion indexes.

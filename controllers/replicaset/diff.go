@@ -109,19 +109,3 @@ func conditions(old []appsv1.ReplicaSetCondition, t *failure, now time.Time) []a
 	}
 	return old
 }
-
-// newPod returns a pod of a ReplicaSet. The server generates its name.
-func newPod(rs *appsv1.ReplicaSet) *corev1.Pod {
-	t := rs.Spec.Template.DeepCopy()
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName:    rs.Name + "-",
-			Namespace:       rs.Namespace,
-			Labels:          t.Labels,
-			Annotations:     t.Annotations,
-			Finalizers:      t.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, kind)},
-		},
-		Spec: t.Spec,
-	}
-}

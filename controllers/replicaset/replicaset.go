@@ -91,7 +91,9 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
 	p := replicaDiff(rs, owned)
 	if p.create > 0 {
-		created, err := r.pods.Create(ctx, rs, p.create, func(int) *corev1.Pod { return newPod(rs) })
+		created, err := r.pods.Create(ctx, rs, p.create, func(int) *corev1.Pod {
+			return podcontrol.FromTemplate(&rs.Spec.Template, rs, kind)
+		})
 		owned = append(owned, created...)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return owned, nil // no pods can be created in the namespace any more

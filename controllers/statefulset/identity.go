@@ -7,8 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"flyball.dev/controllers/internal/podcontrol"
 )
 
 // desired returns the replicas that a StatefulSet should have.
@@ -49,19 +50,8 @@ func revisionOf(pod *corev1.Pod) string { return pod.Labels[appsv1.StatefulSetRe
 
 // newPod returns the pod with an ordinal, from a revision.
 func newPod(set *appsv1.StatefulSet, from revision, ordinal int) *corev1.Pod {
-	t := from.template.DeepCopy()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            podName(set, ordinal),
-			GenerateName:    set.Name + "-",
-			Namespace:       set.Namespace,
-			Labels:          t.Labels,
-			Annotations:     t.Annotations,
-			Finalizers:      t.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
-		},
-		Spec: t.Spec,
-	}
+	pod := podcontrol.FromTemplate(from.template, set, kind)
+	pod.Name = podName(set, ordinal)
 	setIdentity(pod, ordinal)
 	pod.Labels[appsv1.StatefulSetRevisionLabel] = from.name
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName

@@ -188,7 +188,7 @@ func (w *world) check(actions []action) {
 		budget = m.IntValue()
 	}
 	for ordinal := first; ordinal < end; ordinal++ {
-		if !w.isHealthy(ordinal) && w.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
+		if !w.isHealthy(ordinal) {
 			budget--
 		}
 	}
@@ -220,8 +220,11 @@ func (w *world) check(actions []action) {
 				}
 			}
 		default: // an update
-			if budget--; budget < 0 {
-				w.Errorf("%s is deleted, which makes too many unavailable", a.pod.Name)
+			if ordered || w.isHealthy(ordinal) {
+				budget--
+				if budget < 0 {
+					w.Errorf("%s is deleted, which makes too many unavailable", a.pod.Name)
+				}
 			}
 			if revisionOf(pod) == w.image || ordinal < first+updatePartition(w.set) {
 				w.Errorf("%s is deleted, but is to keep its revision", a.pod.Name)
@@ -230,7 +233,7 @@ func (w *world) check(actions []action) {
 				if ordered && !(other >= first && other < end) {
 					w.Errorf("%s is updated during a scale down", a.pod.Name)
 				}
-				if other > ordinal && other < end && revisionOf(w.pods[other]) != w.image && w.pods[other].DeletionTimestamp == nil &&
+				if other > ordinal && other < end && w.isHealthy(ordinal) && revisionOf(w.pods[other]) != w.image && w.pods[other].DeletionTimestamp == nil &&
 					!slices.ContainsFunc(actions, func(b action) bool { return b.pod.Name == podName(w.set, other) }) {
 					w.Errorf("%s is updated before web-%d", a.pod.Name, other)
 				}

@@ -281,33 +281,44 @@ func updatePartition(set *appsv1.StatefulSet) int {
 }
 
 // planUpdate deletes replicas of other revisions than the update revision, in descending order down
-// to the partition.
+// to the partition: as many as maxUnavailable permits, less the replicas that are unavailable. With the
+// policy Parallel, it first deletes all replicas of other revisions that are unavailable, since their deletion
+// makes no further one unavailable.
 //
-// By default it deletes one, and waits for those above it. With maxUnavailable it deletes as many as
-// may be unavailable, less those that are.
+//upstream:pkg/controller/statefulset.updateStatefulSetAfterInvariantEstablished
 func (p *planner) planUpdate() {
-	count := desired(p.set)
-	budget, waits := 1, true
-	if r := p.set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
-		budget, waits = maxUnavailable(r.MaxUnavailable, count)-(count-p.healthyReplicas()), false
-	}
+	budget := maxUnavailable(p.set) - (desired(p.set) - p.healthyReplicas())
 	var actions []action
-	for ordinal := p.first + count - 1; ordinal >= p.first+updatePartition(p.set) && budget > 0; ordinal-- {
-		pod := p.replicas[ordinal]
-		if pod != nil && revisionOf(pod) != p.update.name && pod.DeletionTimestamp == nil {
-			budget--
-			if podstate.Finished(pod) {
-				continue // planReplicas deletes it
+	if !p.ordered {
+		for _, pod := range p.outdated() {
+			if !p.healthy(pod) {
+				actions = append(actions, action{verb: remove, pod: pod})
 			}
-			actions = append(actions, action{verb: remove, pod: pod})
-			if revisionOf(pod) == p.current.name {
-				p.status.CurrentReplicas--
-			}
-		} else if waits && !p.healthy(pod) {
-			break
 		}
 	}
-	p.phase(actions)
+	for _, pod := range p.outdated() {
+		if (p.ordered || p.healthy(pod)) && budget > 0 {
+			actions = append(actions, action{verb: remove, pod: pod})
+			budget--
+		}
+	}
+	for _, a := range actions {
+		if revisionOf(a.pod) == p.current.name {
+			p.status.CurrentReplicas--
+		}
+	}
+	p.phase(slices.DeleteFunc(actions, func(a action) bool { return podstate.Finished(a.pod) })) // planReplicas deletes them
+}
+
+// outdated returns the replicas that a rolling update replaces, from the highest ordinal down to the partition.
+func (p *planner) outdated() []*corev1.Pod {
+	var list []*corev1.Pod
+	for ordinal := p.first + desired(p.set) - 1; ordinal >= p.first+updatePartition(p.set); ordinal-- {
+		if pod := p.replicas[ordinal]; pod != nil && revisionOf(pod) != p.update.name && pod.DeletionTimestamp == nil {
+			list = append(list, pod)
+		}
+	}
+	return list
 }
 
 // healthyReplicas returns the number of healthy replicas.
@@ -320,9 +331,16 @@ func (p *planner) healthyReplicas() (n int) {
 	return n
 }
 
-// maxUnavailable resolves a number or a percentage of the replicas, rounded down, to at least one.
-func maxUnavailable(v *intstr.IntOrString, replicas int) int {
-	n, err := intstr.GetScaledValueFromIntOrPercent(v, replicas, false)
+// maxUnavailable returns how many replicas a rolling update may make unavailable: a number or a percentage of
+// the replicas, rounded down, and at least one.
+//
+//upstream:pkg/controller/statefulset.getStatefulSetMaxUnavailable
+func maxUnavailable(set *appsv1.StatefulSet) int {
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.MaxUnavailable == nil {
+		return 1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, desired(set), false)
 	if err != nil {
 		return 1 // validation accepts only numbers and percentages
 	}

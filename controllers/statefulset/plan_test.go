@@ -246,8 +246,12 @@ func TestPlan(t *testing.T) {
 			want: []string{"Delete web-3 a, Delete web-2 a"}},
 		{name: "maxUnavailable in percent, rounded down to at least one", replicas: 4, options: options{unavailable(intstr.FromString("10%"))}, pods: []string{"0 a ready", "1 a ready", "2 a ready", "3 a ready"},
 			want: []string{"Delete web-3 a"}},
-		{name: "maxUnavailable, less those that are", replicas: 4, options: options{parallel, unavailable(intstr.FromString("50%"))}, pods: []string{"0 a unready", "1 a ready", "2 a ready", "3 a ready"},
+		{name: "maxUnavailable, less those that are", replicas: 4, options: options{parallel, unavailable(intstr.FromString("50%"))}, pods: []string{"0 b unready", "1 a ready", "2 a ready", "3 a ready"},
 			want: []string{"Delete web-3 a"}},
+		{name: "unavailable pods of other revisions are deleted at once in parallel", replicas: 4, options: options{parallel}, pods: []string{"0 a unready", "1 a unready", "2 a ready", "3 b ready"},
+			want: []string{"Delete web-1 a, Delete web-0 a"}},
+		{name: "the budget is left after the unavailable pods", replicas: 4, options: options{parallel, unavailable(intstr.FromInt32(2))}, pods: []string{"0 a unready", "1 a ready", "2 a ready", "3 b ready"},
+			want: []string{"Delete web-0 a, Delete web-2 a"}},
 		{name: "maxUnavailable is used up", replicas: 4, options: options{parallel, unavailable(intstr.FromInt32(2))}, pods: []string{"0 a ready", "1 a ready", "2 b unready", "3 b pending"}},
 		{name: "a failed pod of another revision is deleted once", replicas: 2, options: options{parallel}, pods: []string{"0 a ready", "1 a failed"}, want: []string{"Delete web-1 a"}},
 

@@ -4,9 +4,8 @@
 // What is to be done next is a pure function of the StatefulSet, its pods and their claims
 // ([nextPlan]). Each reconcile executes one plan; the changes that it makes trigger the next one.
 //
-// The semantics are those of kube-controller-manager. Where its feature gate MaxUnavailableStatefulSet
-// makes a difference, it counts as enabled for StatefulSets that set maxUnavailable, and as disabled
-// for the others.
+// The feature gate MaxUnavailableStatefulSet is enabled, as by default in Kubernetes 1.37, and
+// StatefulSetRecreateStrategy is not.
 package statefulset
 
 import (

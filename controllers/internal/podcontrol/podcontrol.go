@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/ctrl/client"
@@ -18,6 +20,35 @@ import (
 type Control struct {
 	Client   client.Client
 	Recorder record.EventRecorder
+}
+
+// FromTemplate returns a pod of a template with an owner, which is of the kind. The server generates its name.
+//
+//upstream:pkg/controller.GetPodFromTemplate
+func FromTemplate(template *corev1.PodTemplateSpec, owner metav1.Object, kind schema.GroupVersionKind) *corev1.Pod {
+	t := template.DeepCopy()
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName:    prefix(owner.GetName()),
+			Namespace:       owner.GetNamespace(),
+			Labels:          t.Labels,
+			Annotations:     t.Annotations,
+			Finalizers:      t.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)},
+		},
+		Spec: t.Spec,
+	}
+}
+
+// prefix returns the prefix of the generated names of an owner's pods. It ends with a dash if it is not too
+// long then.
+//
+//upstream:pkg/controller.getPodsPrefix
+func prefix(owner string) string {
+	if len(owner) == validation.DNS1123SubdomainMaxLength {
+		return owner
+	}
+	return owner + "-"
 }
 
 // Create creates n pods in batches that double in size, so that an error that concerns all pods

@@ -22,6 +22,7 @@ func CompareForDeletion(a, b *corev1.Pod, cost func(*corev1.Pod) int64) int {
 		cmp.Compare(cost(a), cost(b)),
 		readySince(b).Compare(readySince(a)),
 		cmp.Compare(restarts(b), restarts(a)),
+		cmp.Compare(sidecarRestarts(b), sidecarRestarts(a)),
 		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 	)
 }
@@ -55,6 +56,16 @@ func readySince(p *corev1.Pod) time.Time {
 func restarts(p *corev1.Pod) (n int32) {
 	for _, s := range p.Status.ContainerStatuses {
 		n = max(n, s.RestartCount)
+	}
+	return n
+}
+
+// sidecarRestarts returns the most restarts of a sidecar.
+func sidecarRestarts(p *corev1.Pod) (n int32) {
+	for _, s := range p.Status.InitContainerStatuses {
+		if slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == s.Name && IsSidecar(&c) }) {
+			n = max(n, s.RestartCount)
+		}
 	}
 	return n
 }
