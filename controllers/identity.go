@@ -46,6 +46,8 @@ var (
 
 // account returns the identity of a controller of kube-controller-manager: a service account in
 // kube-system.
+//
+//upstream:plugin/pkg/auth/authorizer/rbac/bootstrappolicy.buildControllerRoles
 func account(name string) Identity {
 	id := accountOf(name, managerName)
 	id.UserAgent += "/" + id.User

@@ -17,6 +17,8 @@ import (
 
 // AddApproverToManager adds the controller that approves the requests of kubelets for their client
 // certificates, if the requester is authorized to have them approved.
+//
+//upstream:pkg/controller/certificates/approver.NewCSRApprovingController
 func AddApproverToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("certificatesigningrequest-approving").
@@ -28,6 +30,8 @@ func AddApproverToManager(mgr manager.Manager) error {
 type approver struct{ client client.Client }
 
 // Reconcile approves one request if it is that of a kubelet and its requester is authorized.
+//
+//upstream:pkg/controller/certificates/approver.sarApprover.handle
 func (a *approver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -66,6 +70,8 @@ func (a *approver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 }
 
 // isKubeletClient reports whether a request is for the client certificate of a kubelet.
+//
+//upstream:pkg/controller/certificates/approver.isNodeClientCert
 func isKubeletClient(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) bool {
 	return slices.Contains(usages, certificatesv1.UsageDigitalSignature) &&
 		signers[certificatesv1.KubeAPIServerClientKubeletSignerName](r, usages) == nil
@@ -73,6 +79,8 @@ func isKubeletClient(r *x509.CertificateRequest, usages []certificatesv1.KeyUsag
 
 // authorized reports whether the requester may create a subresource of signing requests, which
 // stands for having a request approved.
+//
+//upstream:pkg/controller/certificates/approver.sarApprover.authorize
 func (a *approver) authorized(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: csr.Spec.Username, UID: csr.Spec.UID, Groups: csr.Spec.Groups, Extra: map[string]authorizationv1.ExtraValue{},

@@ -42,6 +42,8 @@ type Authority struct {
 }
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/certificates/signer.NewCSRSigningController
 func AddToManager(mgr manager.Manager, ca *Authority) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("certificatesigningrequest-signing").
@@ -56,6 +58,8 @@ type reconciler struct {
 }
 
 // Reconcile signs one request if it is approved and for one of the signers, or marks it as failed.
+//
+//upstream:pkg/controller/certificates/signer.signer.handle
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := r.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -81,12 +85,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // has reports whether a request has a condition, which is true.
+//
+//upstream:pkg/controller/certificates.HasTrueCondition
 func has(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) bool {
 	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return c.Type == t && c.Status != corev1.ConditionFalse
 	})
 }
 
+//upstream:pkg/apis/certificates.ParseCSR
 func parse(text []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -100,6 +107,10 @@ func parse(text []byte) (*x509.CertificateRequest, error) {
 }
 
 // sign returns the certificate of a request in PEM.
+//
+//upstream:pkg/controller/certificates/signer.signer.sign
+//upstream:pkg/controller/certificates/authority.CertificateAuthority.Sign
+//upstream:pkg/controller/certificates/authority.PermissiveSigningPolicy
 func (a *Authority) sign(request *x509.CertificateRequest, spec *certificatesv1.CertificateSigningRequestSpec,
 	now time.Time) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
@@ -138,6 +149,8 @@ func (a *Authority) sign(request *x509.CertificateRequest, spec *certificatesv1.
 }
 
 // lifetime returns the lifetime of a certificate whose request asks for one, or does not.
+//
+//upstream:pkg/controller/certificates/signer.signer.duration
 func lifetime(seconds *int32) time.Duration {
 	if seconds == nil {
 		return maxLifetime

@@ -17,11 +17,16 @@ import (
 // How long requests are kept: those that were issued, denied or have failed, and those that wait
 // for an approval or a signature.
 const (
+	//upstream:pkg/controller/certificates/cleaner.approvedExpiration
+	//upstream:pkg/controller/certificates/cleaner.deniedExpiration
 	doneLifetime    = time.Hour
+	//upstream:pkg/controller/certificates/cleaner.pendingExpiration
 	pendingLifetime = 24 * time.Hour
 )
 
 // AddCleanerToManager adds the controller that deletes old requests.
+//
+//upstream:pkg/controller/certificates/cleaner.NewCSRCleanerController
 func AddCleanerToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("certificatesigningrequest-cleaner").
@@ -33,6 +38,8 @@ func AddCleanerToManager(mgr manager.Manager) error {
 type cleaner struct{ client client.Client }
 
 // Reconcile deletes one request when it is too old.
+//
+//upstream:pkg/controller/certificates/cleaner.CSRCleanerController.handle
 func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := c.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -50,6 +57,13 @@ func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 }
 
 // deadline returns when a request is to be deleted, or false for never.
+//
+//upstream:pkg/controller/certificates/cleaner.isIssuedPastDeadline
+//upstream:pkg/controller/certificates/cleaner.isDeniedPastDeadline
+//upstream:pkg/controller/certificates/cleaner.isFailedPastDeadline
+//upstream:pkg/controller/certificates/cleaner.isPendingPastDeadline
+//upstream:pkg/controller/certificates/cleaner.isIssuedExpired
+//upstream:pkg/controller/certificates/cleaner.isApprovedUnissuedPastDeadline
 func deadline(csr *certificatesv1.CertificateSigningRequest) (earliest time.Time, ok bool) {
 	add := func(t time.Time, lifetime time.Duration) {
 		if t = t.Add(lifetime); !ok || t.Before(earliest) {
@@ -81,6 +95,8 @@ func deadline(csr *certificatesv1.CertificateSigningRequest) (earliest time.Time
 }
 
 // expiry returns when a certificate in PEM expires.
+//
+//upstream:pkg/controller/certificates/cleaner.isExpired
 func expiry(text []byte) (time.Time, bool) {
 	block, _ := pem.Decode(text)
 	if block == nil {

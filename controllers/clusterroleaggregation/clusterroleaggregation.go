@@ -23,6 +23,8 @@ import (
 const fieldManager = "clusterrole-aggregation-controller"
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/clusterroleaggregation.NewClusterRoleAggregation
 func AddToManager(mgr manager.Manager) error {
 	r := &reconciler{mgr.GetClient()}
 	return builder.ControllerManagedBy(mgr).
@@ -37,6 +39,8 @@ type reconciler struct{ client client.Client }
 
 // aggregating returns requests for all roles that aggregate, since any may select, or have
 // selected, the role that has changed.
+//
+//upstream:pkg/controller/clusterroleaggregation.ClusterRoleAggregationController.enqueue
 func (r *reconciler) aggregating(ctx context.Context, changed client.Object) []reconcile.Request {
 	list := &rbacv1.ClusterRoleList{}
 	if r.client.List(ctx, list) != nil {
@@ -52,6 +56,8 @@ func (r *reconciler) aggregating(ctx context.Context, changed client.Object) []r
 }
 
 // Reconcile applies the rules of one role.
+//
+//upstream:pkg/controller/clusterroleaggregation.ClusterRoleAggregationController.syncClusterRole
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	role := &rbacv1.ClusterRole{}
 	if err := r.client.Get(ctx, req.NamespacedName, role); err != nil || role.AggregationRule == nil {
@@ -74,6 +80,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // applyRule returns a rule to be applied.
+//
+//upstream:pkg/controller/clusterroleaggregation.toApplyPolicyRule
 func applyRule(r *rbacv1.PolicyRule) *applyv1.PolicyRuleApplyConfiguration {
 	return &applyv1.PolicyRuleApplyConfiguration{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources,
 		ResourceNames: r.ResourceNames, NonResourceURLs: r.NonResourceURLs}
@@ -81,6 +89,8 @@ func applyRule(r *rbacv1.PolicyRule) *applyv1.PolicyRuleApplyConfiguration {
 
 // aggregated returns the distinct rules of the roles that a role selects, in the order of the
 // selectors and then of the names.
+//
+//upstream:pkg/controller/clusterroleaggregation.ClusterRoleAggregationController.syncClusterRole
 func aggregated(role *rbacv1.ClusterRole, all []rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	var sorted []*rbacv1.ClusterRole
 	for i := range all {

@@ -35,6 +35,8 @@ import (
 var kind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/cronjob.NewControllerV2
 func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &batchv1.Job{}); err != nil {
 		return err
@@ -55,6 +57,8 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // events enqueues CronJobs that were created or updated, and notes when their schedules were
 // changed.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.updateCronJob
 func (r *reconciler) events() handler.EventHandler {
 	add := func(o client.Object, q queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
@@ -85,6 +89,8 @@ type reconciler struct {
 
 // Reconcile deletes the Jobs of one CronJob beyond the history limits, creates the one that is due,
 // and updates the status.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.sync
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cj := &batchv1.CronJob{}
 	if err := r.client.Get(ctx, req.NamespacedName, cj); err != nil {
@@ -110,6 +116,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // jobs returns the Jobs that a CronJob owns, and those in its status that exist. Those that are not
 // in the cache are asked for.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.getCronJobJobsByIndexer
 func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
 	list := &batchv1.JobList{}
 	if err := r.client.List(ctx, list, claim.ControlledBy(cj)); err != nil {
@@ -139,6 +147,8 @@ func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.
 
 // apply deletes and creates the Jobs of a plan, and adds to its status what was created. A Job that
 // it replaces and fails to delete stays active.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 func (r *reconciler) apply(ctx context.Context, cj *batchv1.CronJob, p *plan) error {
 	var errs []error
 	for _, job := range p.cleanup {
@@ -179,6 +189,8 @@ func (r *reconciler) apply(ctx context.Context, cj *batchv1.CronJob, p *plan) er
 }
 
 // delete deletes a Job and, in the background, its pods.
+//
+//upstream:pkg/controller/cronjob.deleteJob
 func (r *reconciler) delete(ctx context.Context, cj *batchv1.CronJob, job *batchv1.Job) error {
 	err := client.IgnoreNotFound(r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: &job.UID}))

@@ -17,6 +17,8 @@ import (
 
 // nextScheduleDelta is added to the delay until the next Job, so that a clock that is behind does not
 // wake the controller before the time.
+//
+//upstream:pkg/controller/cronjob.nextScheduleDelta
 const nextScheduleDelta = 100 * time.Millisecond
 
 // plan is what is to be done for a CronJob.
@@ -44,6 +46,9 @@ func (p *plan) event(kind, reason, format string, args ...any) {
 // planFor returns what is to be done for a CronJob. jobs are those that it owns or that are active
 // in its status; an active one that is not among them does not exist. changed is when the schedule
 // was changed, or the zero time. It does not change the arguments.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
+//upstream:pkg/controller/cronjob.ControllerV2.cleanupFinishedJobs
 func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *plan {
 	p := &plan{status: *cj.Status.DeepCopy()}
 	for _, job := range jobs {
@@ -67,6 +72,8 @@ func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *
 
 // observe updates the status for one Job. A Job of the schedule that the status does not have was
 // created before the controller stopped, or before its update of the status failed.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
 	scheduled, own := scheduledTime(cj, job)
 	if own && (p.status.LastScheduleTime == nil || scheduled.After(p.status.LastScheduleTime.Time)) {
@@ -91,6 +98,8 @@ func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
 }
 
 // start adds the Job that is due, if any, and the time until the next one.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) {
 	s, ok := p.schedule(cj)
 	if !ok {
@@ -117,6 +126,8 @@ func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time
 }
 
 // schedule returns the schedule of a CronJob, or false and adds an event if it is invalid.
+//
+//upstream:pkg/controller/cronjob.formatSchedule
 func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
 	if zone := cj.Spec.TimeZone; zone != nil {
 		if _, err := time.LoadLocation(*zone); err != nil {
@@ -134,6 +145,8 @@ func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
 
 // due returns the last time of the schedule for which no Job was created, or the zero time if there is
 // none, or it is too late to start one. It sets the time until the next Job.
+//
+//upstream:pkg/controller/cronjob.nextScheduleTime
 func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time.Time {
 	since := cj.CreationTimestamp.Time
 	if p.status.LastScheduleTime != nil {
@@ -171,6 +184,8 @@ func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time
 
 // untilNext returns the time until the next time of the schedule, of which the last one after since
 // is due, or zero if there is no next time.
+//
+//upstream:pkg/controller/cronjob.nextScheduleTimeDuration
 func (s schedule) untilNext(since, due, now time.Time) time.Duration {
 	if due.IsZero() {
 		due = since
@@ -183,11 +198,15 @@ func (s schedule) untilNext(since, due, now time.Time) time.Duration {
 }
 
 // isActive reports whether a Job is active in the status.
+//
+//upstream:pkg/controller/cronjob.inActiveList
 func isActive(s *batchv1.CronJobStatus, uid types.UID) bool {
 	return slices.ContainsFunc(s.Active, func(r corev1.ObjectReference) bool { return r.UID == uid })
 }
 
 // beyondLimit returns the oldest Jobs that have finished in one way, beyond a limit.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.removeOldestJobs
 func beyondLimit(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32) []*batchv1.Job {
 	if limit == nil {
 		return nil
@@ -205,6 +224,8 @@ func beyondLimit(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32
 }
 
 // compareTimes orders times, of which nil is the latest.
+//
+//upstream:pkg/controller/cronjob.byJobStartTime
 func compareTimes(a, b *metav1.Time) int {
 	switch {
 	case a == nil && b == nil:
@@ -218,6 +239,8 @@ func compareTimes(a, b *metav1.Time) int {
 }
 
 // jobName returns the name of the Job for a time, which so can be created only once.
+//
+//upstream:pkg/controller/cronjob.getJobName
 func jobName(cj *batchv1.CronJob, scheduled time.Time) string {
 	return fmt.Sprintf("%s-%d", cj.Name, scheduled.Unix()/60)
 }
@@ -229,6 +252,8 @@ func scheduledTime(cj *batchv1.CronJob, job *batchv1.Job) (at time.Time, own boo
 }
 
 // newJob returns the Job for a time. The time is annotated in the time zone of the schedule.
+//
+//upstream:pkg/controller/cronjob.getJobFromTemplate2
 func newJob(cj *batchv1.CronJob, scheduled time.Time, zone *time.Location) *batchv1.Job {
 	t := cj.Spec.JobTemplate.DeepCopy()
 	annotations := maps.Clone(t.Annotations)
@@ -249,6 +274,8 @@ func newJob(cj *batchv1.CronJob, scheduled time.Time, zone *time.Location) *batc
 }
 
 // reference returns a reference to a Job, for the status.
+//
+//upstream:pkg/controller/cronjob.getRef
 func reference(job *batchv1.Job) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: job.Namespace, Name: job.Name,

@@ -18,6 +18,8 @@ type schedule struct {
 
 // parseSchedule returns the schedule of a CronJob. A schedule without a time zone is in the local
 // one.
+//
+//upstream:pkg/controller/cronjob.formatSchedule
 func parseSchedule(cj *batchv1.CronJob) (schedule, error) {
 	if strings.Contains(cj.Spec.Schedule, "TZ") {
 		return schedule{}, errors.New("the time zone must be in timeZone")
@@ -44,6 +46,8 @@ var errNever = errors.New("it never occurs")
 
 // last returns the last time of the schedule that is after since and not after now, or the zero
 // time if there is none.
+//
+//upstream:pkg/controller/cronjob.mostRecentScheduleTime
 func (s schedule) last(since, now time.Time) (time.Time, error) {
 	first := s.Next(since)
 	if first.IsZero() {
@@ -73,6 +77,8 @@ const manyMissed = 100
 
 // tooManyMissed reports whether the schedule has more than manyMissed times after since and not
 // after now.
+//
+//upstream:pkg/controller/cronjob.mostRecentScheduleTime
 func (s schedule) tooManyMissed(since, now time.Time) bool {
 	t := since
 	for range manyMissed + 1 {

@@ -38,6 +38,8 @@ import (
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/deployment.NewDeploymentController
 func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
 		return err
@@ -63,6 +65,8 @@ type reconciler struct {
 }
 
 // adopters returns the Deployments that would adopt a ReplicaSet.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getDeploymentsForReplicaSet
 func (r *reconciler) adopters(ctx context.Context, rs client.Object) []reconcile.Request {
 	return claim.Adopters(ctx, r.client, &appsv1.DeploymentList{}, rs, func(d *appsv1.Deployment) *metav1.LabelSelector {
 		return d.Spec.Selector
@@ -71,6 +75,8 @@ func (r *reconciler) adopters(ctx context.Context, rs client.Object) []reconcile
 
 // awaitingPodDeletion returns the Deployments with the strategy Recreate that may wait for the
 // deletion of a pod.
+//
+//upstream:pkg/controller/deployment.DeploymentController.deletePod
 func (r *reconciler) awaitingPodDeletion(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Selecting(ctx, r.client, &appsv1.DeploymentList{}, pod, func(d *appsv1.Deployment) *metav1.LabelSelector {
 		if !recreates(d) {
@@ -81,6 +87,8 @@ func (r *reconciler) awaitingPodDeletion(ctx context.Context, pod client.Object)
 }
 
 // Reconcile executes the next step of one Deployment and updates its status.
+//
+//upstream:pkg/controller/deployment.DeploymentController.syncDeployment
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &appsv1.Deployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
@@ -117,6 +125,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
 // ReplicaSets that have not terminated.
+//
+//upstream:pkg/controller/deployment.oldPodsRunning
 func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector,
 	sets []*appsv1.ReplicaSet) (bool, error) {
 	if !recreates(d) {
@@ -165,6 +175,8 @@ func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step,
 }
 
 // recordScaling records an event if the number of replicas of a ReplicaSet has changed.
+//
+//upstream:pkg/controller/deployment.DeploymentController.scaleReplicaSet
 func (r *reconciler) recordScaling(d *appsv1.Deployment, rs *appsv1.ReplicaSet, before int32) {
 	direction := "up"
 	switch {
@@ -183,6 +195,8 @@ var errCollision = errors.New("the name of the ReplicaSet is taken")
 // createReplicaSet creates the ReplicaSet for the current template. If its name is taken by another
 // object, it increments the collision count in the status, so that the next name is different, and
 // returns errCollision.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
 func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
 	err := r.client.Create(ctx, rs)
 	switch {
@@ -209,6 +223,8 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 
 // reportFailure records that the new ReplicaSet could not be created, in an event and the condition
 // Progressing.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
 func (r *reconciler) reportFailure(ctx context.Context, d *appsv1.Deployment, message string) error {
 	const reason = "ReplicaSetCreateError"
 	r.recorder.Event(d, corev1.EventTypeWarning, reason, message)
@@ -227,6 +243,9 @@ func (r *reconciler) reportFailure(ctx context.Context, d *appsv1.Deployment, me
 // syncStatus updates the status, and the revision in the annotations, if they have changed, and
 // requeues the Deployment for its progress deadline. Updated with the status, the revision does not
 // increment the generation.
+//
+//upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
+//upstream:pkg/controller/deployment.DeploymentController.syncStatusOnly
 func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet,
 	created bool) (reconcile.Result, error) {
 	now := time.Now()

@@ -20,16 +20,24 @@ import (
 
 // These annotations are read by kubectl.
 const (
+	//upstream:pkg/controller/deployment/util.RevisionAnnotation
 	revisionAnnotation        = "deployment.kubernetes.io/revision"
+	//upstream:pkg/controller/deployment/util.RevisionHistoryAnnotation
 	revisionHistoryAnnotation = "deployment.kubernetes.io/revision-history"
+	//upstream:pkg/controller/deployment/util.DesiredReplicasAnnotation
 	desiredReplicasAnnotation = "deployment.kubernetes.io/desired-replicas"
+	//upstream:pkg/controller/deployment/util.MaxReplicasAnnotation
 	maxReplicasAnnotation     = "deployment.kubernetes.io/max-replicas"
 )
 
 // maxRevisionHistory is the maximum length of the annotation with the revision history.
+//
+//upstream:pkg/controller/deployment.maxRevHistoryLengthInChars
 const maxRevisionHistory = 2000
 
 // notCopiedAnnotations are not copied from a Deployment to its ReplicaSets.
+//
+//upstream:pkg/controller/deployment/util.annotationsToSkip
 var notCopiedAnnotations = []string{
 	corev1.LastAppliedConfigAnnotation, revisionAnnotation, revisionHistoryAnnotation,
 	desiredReplicasAnnotation, maxReplicasAnnotation, appsv1.DeprecatedRollbackTo,
@@ -37,6 +45,9 @@ var notCopiedAnnotations = []string{
 
 // findNewAndOld returns the ReplicaSet with the current template of the Deployment, the oldest one
 // if there are several, or nil, and the others, the oldest first.
+//
+//upstream:pkg/controller/deployment/util.FindNewReplicaSet
+//upstream:pkg/controller/deployment/util.FindOldReplicaSets
 func findNewAndOld(d *appsv1.Deployment,
 	sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sets = slices.Clone(sets)
@@ -52,11 +63,15 @@ func findNewAndOld(d *appsv1.Deployment,
 }
 
 // compareAge orders ReplicaSets from the oldest to the newest.
+//
+//upstream:pkg/controller.ReplicaSetsByCreationTimestamp
 func compareAge(a, b *appsv1.ReplicaSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
 // sameTemplate reports whether two templates are equal but for the label pod-template-hash.
+//
+//upstream:pkg/controller/deployment/util.EqualIgnoreHash
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(withoutHash(a), withoutHash(b))
 }
@@ -73,6 +88,8 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 }
 
 // hashOf returns the pod-template-hash of a template, which depends on the collision count.
+//
+//upstream:pkg/controller.ComputeHash
 func hashOf(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	h.Write([]byte(dump.ForHash(*t)))
@@ -84,6 +101,8 @@ func hashOf(t *corev1.PodTemplateSpec, collisions *int32) string {
 
 // replicaSetName returns the name of the ReplicaSet for a hash. A name of a Deployment that is too long is
 // truncated.
+//
+//upstream:pkg/controller/deployment.generateReplicaSetName
 func replicaSetName(deployment, hash string) string {
 	const separator = "-"
 	longest := validation.DNS1123SubdomainMaxLength - len(separator) - len(hash)
@@ -91,6 +110,8 @@ func replicaSetName(deployment, hash string) string {
 }
 
 // newReplicaSet returns the ReplicaSet for the current template of a Deployment.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
 func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	hash := hashOf(&d.Spec.Template, d.Status.CollisionCount)
 	template := d.Spec.Template.DeepCopy()
@@ -126,6 +147,8 @@ func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) *appsv1.Repli
 // setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new
 // ReplicaSet, and appends its earlier revision to its revision history. It changes nothing if the earlier
 // revision is not a number.
+//
+//upstream:pkg/controller/deployment/util.SetNewReplicaSetAnnotations
 func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
 	earlier, oldRevision := rs.Annotations[revisionAnnotation], int64(0)
 	if earlier != "" {
@@ -153,6 +176,8 @@ func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, re
 
 // appendRevision appends a revision to a revision history. The oldest revisions are dropped if the history
 // becomes too long.
+//
+//upstream:pkg/controller/deployment/util.SetNewReplicaSetAnnotations
 func appendRevision(history, revision string) string {
 	if history == "" {
 		return revision
@@ -165,6 +190,8 @@ func appendRevision(history, revision string) string {
 
 // setReplicasAnnotations sets on a ReplicaSet how many replicas the whole Deployment should have,
 // and may have at most. A ReplicaSet with another number was not scaled since the Deployment was.
+//
+//upstream:pkg/controller/deployment/util.SetReplicasAnnotations
 func setReplicasAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
@@ -174,6 +201,8 @@ func setReplicasAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
 }
 
 // isScalingEvent reports whether the Deployment was scaled since the ReplicaSet was.
+//
+//upstream:pkg/controller/deployment.DeploymentController.isScalingEvent
 func isScalingEvent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 	annotated, ok := annotatedReplicas(rs, desiredReplicasAnnotation)
 	return ok && annotated != desired(d)
@@ -181,12 +210,16 @@ func isScalingEvent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 
 // annotatedReplicas returns the number in an annotation of a ReplicaSet. ok is whether the annotation has
 // one that is not negative.
+//
+//upstream:pkg/controller/deployment/util.getNonNegativeInt32FromAnnotation
 func annotatedReplicas(rs *appsv1.ReplicaSet, key string) (n int32, ok bool) {
 	v, err := strconv.ParseUint(rs.Annotations[key], 10, 31)
 	return int32(v), err == nil
 }
 
 // revisionOf returns the revision of a Deployment or a ReplicaSet, or 0.
+//
+//upstream:pkg/controller/deployment/util.Revision
 func revisionOf(o metav1.Object) int64 {
 	n, err := strconv.ParseInt(o.GetAnnotations()[revisionAnnotation], 10, 64)
 	if err != nil {
@@ -196,6 +229,8 @@ func revisionOf(o metav1.Object) int64 {
 }
 
 // nextRevision returns the revision of the new ReplicaSet.
+//
+//upstream:pkg/controller/deployment/util.MaxRevision
 func nextRevision(old []*appsv1.ReplicaSet) int64 {
 	highest := int64(0)
 	for _, rs := range old {

@@ -24,6 +24,9 @@ type step struct {
 
 // nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the
 // strategy Recreate. It does not change the arguments.
+//
+//upstream:pkg/controller/deployment.DeploymentController.syncDeployment
+//upstream:pkg/controller/deployment.DeploymentController.sync
 func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) step {
 	if d.DeletionTimestamp != nil {
 		return step{}
@@ -87,6 +90,8 @@ func (s *rollout) scale(rs *appsv1.ReplicaSet, to int32) {
 
 // recreate scales the old ReplicaSets to zero and, when they have no pods left, creates or scales
 // up the new one.
+//
+//upstream:pkg/controller/deployment.DeploymentController.rolloutRecreate
 func (s *rollout) recreate(oldPods bool) {
 	scaledDown := false
 	for _, rs := range s.oldRSs {
@@ -106,6 +111,9 @@ func (s *rollout) recreate(oldPods bool) {
 
 // rollingUpdate scales the new ReplicaSet up or the old ones down, within maxSurge and
 // maxUnavailable.
+//
+//upstream:pkg/controller/deployment.DeploymentController.rolloutRolling
+//upstream:pkg/controller/deployment.DeploymentController.reconcileNewReplicaSet
 func (s *rollout) rollingUpdate() {
 	if s.newRS == nil {
 		s.create = true
@@ -126,6 +134,10 @@ func (s *rollout) rollingUpdate() {
 // rollDown scales the old ReplicaSets down as far as enough pods stay available. total is the sum
 // of the replicas in the specs, because the status still has replicas that were scaled down
 // already.
+//
+//upstream:pkg/controller/deployment.DeploymentController.reconcileOldReplicaSets
+//upstream:pkg/controller/deployment.DeploymentController.cleanupUnhealthyReplicas
+//upstream:pkg/controller/deployment.DeploymentController.scaleDownOldReplicaSetsForRollingUpdate
 func (s *rollout) rollDown(total int32) {
 	minAvailable := desired(s.d) - maxUnavailable(s.d)
 	budget := total - minAvailable - (replicas(s.newRS) - available(s.newRS))
@@ -154,6 +166,8 @@ func (s *rollout) rollDown(total int32) {
 // scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment, so that
 // the progress of a rollout stays the same. running are the active ReplicaSets. It is the method scale of
 // kube-controller-manager's Deployment controller.
+//
+//upstream:pkg/controller/deployment.DeploymentController.scale
 func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 	if len(running) <= 1 {
 		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
@@ -177,6 +191,8 @@ func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 
 // saturated reports whether a ReplicaSet has all replicas that the Deployment should have, and they are
 // available.
+//
+//upstream:pkg/controller/deployment/util.IsSaturated
 func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 	annotated, ok := annotatedReplicas(rs, desiredReplicasAnnotation)
 	return ok && annotated == desired(d) && replicas(rs) == desired(d) && available(rs) == desired(d)
@@ -186,6 +202,9 @@ func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 // Deployment's replicas. The replicas to be added or removed are divided in proportion, from the largest
 // ReplicaSet to the smallest. Of several with the same size, the newest is the first to grow, and the oldest
 // the first to shrink. The largest gets the remainder.
+//
+//upstream:pkg/controller/deployment.DeploymentController.scale
+//upstream:pkg/controller/deployment/util.GetReplicaSetProportion
 func proportions(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[*appsv1.ReplicaSet]int32 {
 	allowed := int32(0)
 	if desired(d) > 0 {
@@ -219,6 +238,8 @@ func proportions(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) map[*appsv1.Re
 
 // share returns how many replicas a ReplicaSet has to gain so that its part in the Deployment's maximum
 // stays the same, rounded. It is negative if the ReplicaSet has to lose replicas.
+//
+//upstream:pkg/controller/deployment/util.getReplicaSetFraction
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int64 {
 	if desired(d) == 0 {
 		return -int64(replicas(rs))
@@ -236,6 +257,8 @@ func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int64 {
 
 // beyondHistoryLimit returns the old ReplicaSets beyond the revision history limit that have no replicas.
 // Those with replicas count towards the limit.
+//
+//upstream:pkg/controller/deployment.DeploymentController.cleanupDeployment
 func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if d.Spec.RevisionHistoryLimit == nil {
 		return nil
@@ -248,6 +271,8 @@ func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv
 }
 
 // newReplicaSetReplicas returns the replicas with which the new ReplicaSet is created.
+//
+//upstream:pkg/controller/deployment/util.NewRSNewReplicas
 func newReplicaSetReplicas(d *appsv1.Deployment, old []*appsv1.ReplicaSet) int32 {
 	if recreates(d) {
 		return desired(d)
@@ -264,6 +289,8 @@ func recreates(d *appsv1.Deployment) bool {
 func desired(d *appsv1.Deployment) int32 { return ptr.Deref(d.Spec.Replicas, 1) }
 
 // maxSurge returns how many pods there may be beyond the desired replicas.
+//
+//upstream:pkg/controller/deployment/util.MaxSurge
 func maxSurge(d *appsv1.Deployment) int32 {
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && !recreates(d) {
 		return resolve(r.MaxSurge, desired(d), true)
@@ -273,6 +300,8 @@ func maxSurge(d *appsv1.Deployment) int32 {
 
 // maxUnavailable returns how many pods may be unavailable: at least one if maxSurge is zero, or no
 // rollout would ever make progress.
+//
+//upstream:pkg/controller/deployment/util.MaxUnavailable
 func maxUnavailable(d *appsv1.Deployment) int32 {
 	r := d.Spec.Strategy.RollingUpdate
 	if r == nil || recreates(d) || desired(d) == 0 {
@@ -286,6 +315,8 @@ func maxUnavailable(d *appsv1.Deployment) int32 {
 }
 
 // resolve returns a number, or a percentage of a number.
+//
+//upstream:pkg/controller/deployment/util.ResolveFenceposts
 func resolve(v *intstr.IntOrString, of int32, up bool) int32 {
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(v, intstr.FromInt32(0)), int(of), up)
 	if err != nil {
@@ -300,6 +331,8 @@ func replicas(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Spec.Replicas, 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 
 // active returns the ReplicaSets that should have replicas.
+//
+//upstream:pkg/controller.FilterActiveReplicaSets
 func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var list []*appsv1.ReplicaSet
 	for _, rs := range sets {

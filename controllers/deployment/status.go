@@ -13,6 +13,8 @@ import (
 )
 
 // statusOf returns the status of a Deployment without its conditions.
+//
+//upstream:pkg/controller/deployment.calculateStatus
 func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.DeploymentStatus {
 	newRS, _ := findNewAndOld(d, sets)
 	s := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, CollisionCount: d.Status.CollisionCount}
@@ -31,6 +33,8 @@ func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.Deployment
 
 // terminatingReplicas returns the sum of the terminating replicas, or nil if a ReplicaSet that has been
 // reconciled does not report them.
+//
+//upstream:pkg/controller/deployment/util.GetTerminatingReplicaCountForReplicaSets
 func terminatingReplicas(sets []*appsv1.ReplicaSet) *int32 {
 	total := int32(0)
 	for _, rs := range sets {
@@ -43,6 +47,8 @@ func terminatingReplicas(sets []*appsv1.ReplicaSet) *int32 {
 }
 
 // complete reports whether all replicas have the current template and are available.
+//
+//upstream:pkg/controller/deployment/util.DeploymentComplete
 func complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
 	want := desired(d)
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want &&
@@ -50,6 +56,8 @@ func complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
 }
 
 // progressed reports whether a rollout has made progress between two statuses.
+//
+//upstream:pkg/controller/deployment/util.DeploymentProgressing
 func progressed(was, is appsv1.DeploymentStatus) bool {
 	return is.UpdatedReplicas > was.UpdatedReplicas ||
 		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
@@ -59,6 +67,9 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 
 // conditionsOf returns the conditions of a Deployment. created is whether this reconcile has
 // created the new ReplicaSet.
+//
+//upstream:pkg/controller/deployment.calculateStatus
+//upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
 func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool,
 	now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
@@ -90,6 +101,9 @@ type conditions struct {
 }
 
 // progress sets the condition Progressing.
+//
+//upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
+//upstream:pkg/controller/deployment.DeploymentController.checkPausedConditions
 func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus,
 	created bool) {
 	const kind = appsv1.DeploymentProgressing
@@ -123,6 +137,8 @@ func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s
 }
 
 // get returns the condition of that type, or nil.
+//
+//upstream:pkg/controller/deployment/util.GetDeploymentCondition
 func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range c.list {
 		if c.list[i].Type == kind {
@@ -133,6 +149,8 @@ func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.Deployment
 }
 
 // condition returns a condition that changes now.
+//
+//upstream:pkg/controller/deployment/util.NewDeploymentCondition
 func (c *conditions) condition(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason,
 	message string) appsv1.DeploymentCondition {
 	return appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message,
@@ -146,6 +164,8 @@ func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.Cond
 
 // put updates a condition, unless its status and reason are the same. A message alone is no reason for an
 // update, since the message of an error may name another object each time.
+//
+//upstream:pkg/controller/deployment/util.SetDeploymentCondition
 func (c *conditions) put(is appsv1.DeploymentCondition) {
 	if was := c.get(is.Type); was == nil || was.Status != is.Status || was.Reason != is.Reason {
 		c.update(is)
@@ -165,12 +185,15 @@ func (c *conditions) update(is appsv1.DeploymentCondition) {
 	*was = is
 }
 
+//upstream:pkg/controller/deployment/util.RemoveDeploymentCondition
 func (c *conditions) remove(kind appsv1.DeploymentConditionType) {
 	c.list = slices.DeleteFunc(c.list, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }
 
 // failure returns the condition ReplicaFailure of the new ReplicaSet, or else of an old one, or
 // nil.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getReplicaFailures
 func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSetCondition {
 	newRS, old := findNewAndOld(d, sets)
 	if newRS != nil {
@@ -187,17 +210,23 @@ func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet
 }
 
 // hasDeadline reports whether a Deployment has a progress deadline.
+//
+//upstream:pkg/controller/deployment/util.HasProgressDeadline
 func hasDeadline(d *appsv1.Deployment) bool {
 	return d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32
 }
 
 // deadline returns the progress deadline.
+//
+//upstream:pkg/controller/deployment/util.DeploymentTimedOut
 func deadline(d *appsv1.Deployment, progress appsv1.DeploymentCondition) time.Time {
 	return progress.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
 }
 
 // untilDeadline returns the time until the progress deadline of a rollout, or zero if there is
 // none.
+//
+//upstream:pkg/controller/deployment.DeploymentController.requeueStuckDeployment
 func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
 	c := &conditions{list: d.Status.Conditions}
 	p := c.get(appsv1.DeploymentProgressing)

@@ -36,9 +36,13 @@ import (
 
 // deletionTimeout is how long a pod whose eviction was allowed counts as disrupted before it is
 // deleted.
+//
+//upstream:pkg/controller/disruption.DeletionTimeout
 const deletionTimeout = 2 * time.Minute
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/disruption.NewDisruptionController
 func AddToManager(mgr manager.Manager) error {
 	recorder := events.RecorderFor(mgr, "controllermanager")
 	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
@@ -67,6 +71,8 @@ func selectorOf(o client.Object) labels.Selector {
 
 // Reconcile updates the status of one budget. If the status cannot be computed, no disruption is
 // allowed.
+//
+//upstream:pkg/controller/disruption.DisruptionController.sync
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	b := &policyv1.PodDisruptionBudget{}
 	if err := r.client.Get(ctx, req.NamespacedName, b); err != nil {
@@ -88,6 +94,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // fail sets the status of a budget that cannot be computed. The message of the first failure stays, since the
 // next failures may each have another one.
+//
+//upstream:pkg/controller/disruption.DisruptionController.failSafe
 func fail(s *policyv1.PodDisruptionBudgetStatus, err error) {
 	s.DisruptionsAllowed = 0
 	was := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
@@ -102,6 +110,10 @@ func fail(s *policyv1.PodDisruptionBudgetStatus, err error) {
 
 // setStatus computes the status of a budget. It returns when a pod will no longer count as
 // disrupted; zero for never.
+//
+//upstream:pkg/controller/disruption.DisruptionController.trySync
+//upstream:pkg/controller/disruption.DisruptionController.updatePdbStatus
+//upstream:pkg/controller/disruption.countHealthyPods
 func (r *reconciler) setStatus(ctx context.Context, b *policyv1.PodDisruptionBudget, now time.Time) (time.Duration, error) {
 	pods, err := r.pods(ctx, b)
 	if err != nil {
@@ -140,6 +152,8 @@ func (r *reconciler) setStatus(ctx context.Context, b *policyv1.PodDisruptionBud
 }
 
 // pods returns the pods that a budget selects. A budget without a selector selects none.
+//
+//upstream:pkg/controller/disruption.DisruptionController.getPodsForPdb
 func (r *reconciler) pods(ctx context.Context, b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
@@ -158,6 +172,8 @@ func (r *reconciler) pods(ctx context.Context, b *policyv1.PodDisruptionBudget) 
 
 // disruptedPods returns the pods that were evicted and are not deleted yet, and when the first of
 // them counts again.
+//
+//upstream:pkg/controller/disruption.DisruptionController.buildDisruptedPodMap
 func disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, after time.Duration) {
 	for _, p := range pods {
 		at, ok := b.Status.DisruptedPods[p.Name]
@@ -177,6 +193,8 @@ func disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time
 }
 
 // expectedPods returns how many pods there should be, and how many of them must be healthy.
+//
+//upstream:pkg/controller/disruption.DisruptionController.getExpectedPodCount
 func (r *reconciler) expectedPods(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
 	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	switch {
@@ -203,6 +221,8 @@ var errNoController = errors.New("found no controllers")
 
 // scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do
 // not count.
+//
+//upstream:pkg/controller/disruption.DisruptionController.getExpectedScale
 func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
 	unmanaged := false
@@ -238,6 +258,8 @@ func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudge
 
 // replicas returns the controller of pods and its replicas: of a ReplicaSet, its Deployment; of
 // other kinds, what their subresource scale says. The UID is empty if there is none.
+//
+//upstream:pkg/controller/disruption.DisruptionController.finders
 func (r *reconciler) replicas(ctx context.Context, namespace string, owner *metav1.OwnerReference) (types.UID, int32, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	if gvk.GroupKind() == appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind() {

@@ -23,6 +23,8 @@ import (
 
 // AddToManager adds the controller. Endpoints that somebody changes stay so until something else
 // changes, as in kube-controller-manager.
+//
+//upstream:pkg/controller/endpoint.NewEndpointController
 func AddToManager(mgr manager.Manager) error {
 	r, services := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
@@ -42,6 +44,8 @@ type reconciler struct {
 }
 
 // Reconcile creates or updates the Endpoints of one Service, or deletes them with the Service.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc := &corev1.Service{}
 	err := r.client.Get(ctx, req.NamespacedName, svc)
@@ -76,6 +80,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // delete deletes the Endpoints of a Service that does not exist. If the Service was created again, they
 // may be its new ones, which nothing restores if they are not made from pods; so a live read confirms
 // that it does not exist, after the Endpoints to be deleted were read.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
 func (r *reconciler) delete(ctx context.Context, req reconcile.Request) error {
 	e := &corev1.Endpoints{}
 	if err := r.client.Get(ctx, req.NamespacedName, e); err != nil {

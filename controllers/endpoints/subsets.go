@@ -19,16 +19,25 @@ import (
 
 const (
 	// managedByLabel and managedBy mark the Endpoints of this controller.
+	//
+	//upstream:pkg/controller/endpoint.LabelManagedBy
 	managedByLabel = "endpoints.kubernetes.io/managed-by"
+	//upstream:pkg/controller/endpoint.ControllerName
 	managedBy      = "endpoint-controller"
 	// capacity is the highest number of addresses. Of more, those that are ready come first.
+	//
+	//upstream:pkg/controller/endpoint.maxCapacity
 	capacity = 1000
 	// truncated is the value of the annotation of Endpoints that lack addresses.
+	//
+	//upstream:pkg/controller/endpoint.truncated
 	truncated = "truncated"
 )
 
 // endpointsOf returns the Endpoints of a Service, which selects the pods. current are the existing
 // ones, or the zero value.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
 func endpointsOf(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoints) *corev1.Endpoints {
 	e := current.DeepCopy()
 	e.Namespace, e.Name = svc.Namespace, svc.Name
@@ -63,6 +72,10 @@ func setAnnotation(e *corev1.Endpoints, name, value string) {
 }
 
 // subsetsOf returns the addresses of the pods, grouped by their ports, in a canonical order.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
+//upstream:pkg/controller/endpoint.addEndpointSubset
+//upstream:pkg/api/v1/endpoints.RepackSubsets
 func subsetsOf(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	family := corev1.IPv4Protocol
 	if len(svc.Spec.IPFamilies) > 0 {
@@ -109,6 +122,8 @@ func compareAddresses(a, b corev1.EndpointAddress) int {
 }
 
 // addressOf returns the address of a pod.
+//
+//upstream:pkg/controller/endpoint.podToEndpointAddressForService
 func addressOf(svc *corev1.Service, pod *corev1.Pod, ip string) corev1.EndpointAddress {
 	a := corev1.EndpointAddress{IP: ip, TargetRef: endpoints.Reference(pod), Hostname: endpoints.Hostname(svc, pod)}
 	if pod.Spec.NodeName != "" {
@@ -118,6 +133,8 @@ func addressOf(svc *corev1.Service, pod *corev1.Pod, ip string) corev1.EndpointA
 }
 
 // portsOf returns the ports of a pod for a Service, without those that the pod does not have.
+//
+//upstream:pkg/controller/endpoint.endpointPortFromServicePort
 func portsOf(svc *corev1.Service, pod *corev1.Pod) (ports []corev1.EndpointPort) {
 	for i := range svc.Spec.Ports {
 		p := &svc.Spec.Ports[i]
@@ -134,6 +151,8 @@ func portsOf(svc *corev1.Service, pod *corev1.Pod) (ports []corev1.EndpointPort)
 }
 
 // truncate limits the number of addresses, and reports whether all are within the limit.
+//
+//upstream:pkg/controller/endpoint.truncateEndpoints
 func truncate(subsets []corev1.EndpointSubset) (_ []corev1.EndpointSubset, complete bool) {
 	left := capacity
 	take := func(list []corev1.EndpointAddress) []corev1.EndpointAddress {

@@ -20,9 +20,14 @@ import (
 )
 
 // managedBy is the value of the label managed-by of the slices.
+//
+//
+//upstream:pkg/controller/endpointslice.ControllerName
 const managedBy = "endpointslice-controller.k8s.io"
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/endpointslice.NewController
 func AddToManager(mgr manager.Manager) error {
 	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
@@ -37,6 +42,8 @@ func AddToManager(mgr manager.Manager) error {
 }
 
 // zoneChanged is a predicate for new and deleted nodes, and for those with another zone.
+//
+//upstream:pkg/controller/endpointslice.Controller.updateNode
 var zoneChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
 }}
@@ -61,6 +68,8 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 
 // Reconcile updates the EndpointSlices of one Service. Those of a deleted Service are garbage
 // collected.
+//
+//upstream:pkg/controller/endpointslice.Controller.syncService
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc := &corev1.Service{}
 	if err := r.client.Get(ctx, req.NamespacedName, svc); err != nil || svc.DeletionTimestamp != nil {

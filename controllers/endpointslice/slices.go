@@ -12,11 +12,17 @@ import (
 )
 
 // limit is the highest number of endpoints in a slice.
+//
+//
+//upstream:pkg/controller/endpointslice/config/v1alpha1.RecommendedDefaultEndpointSliceControllerConfiguration
 const limit = 100
 
 // slicesOf returns the EndpointSlices of a Service, which selects the pods: at least one for each of
 // its address families. A pod on a node that does not exist is an endpoint only if addresses that
 // are not ready are published.
+//
+//upstream:k8s.io/endpointslice.Reconciler.Reconcile
+//upstream:k8s.io/endpointslice.Reconciler.reconcileByAddressType
 func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
 	existing []*discoveryv1.EndpointSlice) *endpoints.Slices {
 	var triggers []string
@@ -51,6 +57,8 @@ func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
 }
 
 // endpointOf returns the endpoint of a pod.
+//
+//upstream:k8s.io/endpointslice.podToEndpoint
 func endpointOf(svc *corev1.Service, pod *corev1.Pod, address, zone string) discoveryv1.Endpoint {
 	serving, terminating := podstate.Ready(pod), pod.DeletionTimestamp != nil
 	e := discoveryv1.Endpoint{
@@ -74,6 +82,8 @@ func endpointOf(svc *corev1.Service, pod *corev1.Pod, address, zone string) disc
 }
 
 // portsOf returns the ports of a pod for a Service, without those that the pod does not have.
+//
+//upstream:k8s.io/endpointslice.getEndpointPorts
 func portsOf(svc *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
 	ports := []discoveryv1.EndpointPort{}
 	for i := range svc.Spec.Ports {

@@ -25,12 +25,18 @@ import (
 
 const (
 	// managedBy is the value of the label managed-by of the slices.
+	//
+	//upstream:pkg/controller/endpointslicemirroring.ControllerName
 	managedBy = "endpointslicemirroring-controller.k8s.io"
 	// limit is the highest number of addresses that are mirrored of a subset.
+	//
+	//upstream:pkg/controller/endpointslicemirroring/config/v1alpha1.RecommendedDefaultEndpointSliceMirroringControllerConfiguration
 	limit = 1000
 )
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/endpointslicemirroring.NewController
 func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("endpointslicemirroring").
@@ -44,6 +50,8 @@ func AddToManager(mgr manager.Manager) error {
 type reconciler struct{ client client.Client }
 
 // Reconcile updates the mirror of the Endpoints of one Service, or deletes it.
+//
+//upstream:pkg/controller/endpointslicemirroring.Controller.syncEndpoints
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc, e := &corev1.Service{}, &corev1.Endpoints{}
 	if err := r.client.Get(ctx, req.NamespacedName, svc); apierrors.IsNotFound(err) {
@@ -67,6 +75,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // slicesOf returns the EndpointSlices that mirror Endpoints, none if they are not to be mirrored.
 // Either argument is nil if it does not exist.
+//
+//upstream:pkg/controller/endpointslicemirroring.reconciler.reconcile
+//upstream:pkg/controller/endpointslicemirroring.newEndpointSlice
 func slicesOf(svc *corev1.Service, e *corev1.Endpoints) *endpoints.Slices {
 	s := &endpoints.Slices{Limit: limit}
 	if svc == nil || svc.Spec.Selector != nil || e == nil || e.DeletionTimestamp != nil || skipped(e) {
@@ -83,12 +94,17 @@ func slicesOf(svc *corev1.Service, e *corev1.Endpoints) *endpoints.Slices {
 }
 
 // skipped reports whether Endpoints ask not to be mirrored, or are a lock of a leader election.
+//
+//upstream:pkg/controller/endpointslicemirroring.Controller.shouldMirror
 func skipped(e *corev1.Endpoints) bool {
 	_, isLock := e.Annotations[resourcelock.LeaderElectionRecordAnnotationKey]
 	return isLock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
 }
 
 // addSubset adds the addresses of a subset, up to the limit, those that are ready first.
+//
+//upstream:pkg/controller/endpointslicemirroring.reconciler.reconcile
+//upstream:pkg/controller/endpointslicemirroring.epPortsToEpsPorts
 func addSubset(groups *endpoints.Groups, subset *corev1.EndpointSubset) {
 	var ports []discoveryv1.EndpointPort
 	for i := range subset.Ports {
@@ -113,6 +129,8 @@ func addSubset(groups *endpoints.Groups, subset *corev1.EndpointSubset) {
 }
 
 // endpointOf returns the endpoint for an address.
+//
+//upstream:pkg/controller/endpointslicemirroring.addressToEndpoint
 func endpointOf(a *corev1.EndpointAddress, ready bool) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{
 		Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},

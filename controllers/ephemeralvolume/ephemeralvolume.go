@@ -25,6 +25,8 @@ import (
 )
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/volume/ephemeral.NewController
 func AddToManager(mgr manager.Manager) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -53,6 +55,8 @@ type reconciler struct {
 }
 
 // Reconcile creates the claims that a pod lacks.
+//
+//upstream:pkg/controller/volume/ephemeral.ephemeralController.syncHandler
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil || !needsClaims(pod) {
@@ -80,6 +84,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 type foreignError struct{ error }
 
 // ensure creates the claim of a volume, unless it exists.
+//
+//upstream:pkg/controller/volume/ephemeral.ephemeralController.handleVolume
 func (r *reconciler) ensure(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) error {
 	claim, name := &corev1.PersistentVolumeClaim{}, podstate.EphemeralClaim(pod, v)
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)

@@ -48,6 +48,9 @@ type orphan struct {
 }
 
 // ownerState is whether an owner exists.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.classifyReferences
+//upstream:pkg/controller/garbagecollector.GarbageCollector.isDangling
 type ownerState int
 
 const (
@@ -71,6 +74,7 @@ type coordinates struct {
 	uid                    types.UID
 }
 
+//upstream:pkg/controller/garbagecollector.ownerReferenceCoordinates
 func coordinatesOf(ref metav1.OwnerReference) coordinates {
 	return coordinates{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
@@ -99,6 +103,8 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 
 // orphanDependents returns the action for an owner with the finalizer orphan: to remove the
 // references of its dependents, and then the finalizer.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.orphanDependents
 func (g *graph) orphanDependents(n *node) action {
 	a := action{node: *n}
 	for _, d := range g.dependents[n.uid] {
@@ -113,6 +119,8 @@ func (g *graph) orphanDependents(n *node) action {
 
 // processDeletingDependents returns the action for an owner in foreground deletion: to delete the
 // dependents that block it, and then to remove the finalizer.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.processDeletingDependentsItem
 func (g *graph) processDeletingDependents(n *node) action {
 	a := action{node: *n}
 	blocked := false
@@ -139,6 +147,8 @@ func (g *graph) processDeletingDependents(n *node) action {
 // attemptToDelete returns the action for a dependent: to delete it if none of its owners is solid,
 // or else to remove its dangling references. A solid owner is present; a dangling one is absent;
 // the third state is an owner that waits for the deletion of its dependents.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToDeleteItem
 func (g *graph) attemptToDelete(n *node, found ownerStates) action {
 	a := action{node: *n}
 	solid, waitingForDependentsDeletion := false, false
@@ -211,6 +221,8 @@ func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates
 
 // unblockOwnerReferences returns the references of n without blockOwnerDeletion if a dependent of n
 // waits for its own dependents. The two may be in a cycle, in which each would wait for the other.
+//
+//upstream:pkg/controller/garbagecollector.node.unblockOwnerReferencesStrategicMergePatch
 func (g *graph) unblockOwnerReferences(n *node) (owners []metav1.OwnerReference, changed bool) {
 	for _, d := range g.dependents[n.uid] {
 		if !d.isDeletingDependents() {
@@ -227,6 +239,8 @@ func (g *graph) unblockOwnerReferences(n *node) (owners []metav1.OwnerReference,
 }
 
 // removeFinalizer returns the patch that removes a finalizer.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.removeFinalizer
 func removeFinalizer(n *node, finalizer string) *patch {
 	return &patch{finalizers: without(n.finalizers, func(f string) bool { return f == finalizer })}
 }

@@ -43,6 +43,9 @@ const (
 	workers = 8
 	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync
 	// before it starts. An incomplete graph is safe, but causes more live reads.
+	//
+	//
+	//upstream:cmd/kube-controller-manager/app.newGarbageCollectorController
 	initialSyncTimeout = 30 * time.Second
 	// A dependent whose owner exists but is not in the graph is reconciled again after
 	// minUnobservedInterval, which doubles each time up to maxUnobservedInterval. No watch may ever
@@ -52,6 +55,8 @@ const (
 )
 
 // AddToManager adds the garbage collector of the objects in the inventory.
+//
+//upstream:pkg/controller/garbagecollector.NewGarbageCollector
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	c := &collector{
 		operations: operations{
@@ -221,6 +226,9 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 
 // processItem executes the next action for one object, after live reads of what is not in the
 // graph.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToDeleteWorker
+//upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
 func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	a := c.graph.nextAction(uid, nil)
 	if a.verify {

@@ -13,6 +13,8 @@ import (
 )
 
 // node is an object in the graph.
+//
+//upstream:pkg/controller/garbagecollector.node
 type node struct {
 	uid             types.UID
 	kind            schema.GroupVersionKind
@@ -36,6 +38,8 @@ func (n *node) isOrphaningDependents() bool {
 }
 
 // isReferredToBy reports whether ref, in an object in that namespace, refers to n.
+//
+//upstream:pkg/controller/garbagecollector.ownerReferenceMatchesCoordinates
 func (n *node) isReferredToBy(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && n.uid == ref.UID && n.name == ref.Name &&
@@ -85,6 +89,8 @@ func newGraph() *graph {
 
 // update adds an object or replaces its state, and returns the UIDs of the objects to be
 // reconciled. A state that is older than that in the graph is ignored. The graph retains n.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
 func (g *graph) update(n *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,6 +133,8 @@ func (g *graph) updateLocked(n *node) []types.UID {
 }
 
 // remove removes a deleted object and returns the UIDs of the objects to be reconciled.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
 func (g *graph) remove(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,6 +222,8 @@ func (g *graph) unverified(kind schema.GroupKind) []types.UID {
 }
 
 // addDependentToOwners adds n to the dependents of its owners.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.addDependentToOwners
 func (g *graph) addDependentToOwners(n *node) {
 	for _, ref := range n.ownerReferences {
 		if g.dependents[ref.UID] == nil {
@@ -224,6 +234,8 @@ func (g *graph) addDependentToOwners(n *node) {
 }
 
 // removeDependentFromOwners removes n from the dependents of its owners, except of those in keep.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.removeDependentFromOwners
 func (g *graph) removeDependentFromOwners(n *node, keep []metav1.OwnerReference) {
 	for _, ref := range n.ownerReferences {
 		if slices.ContainsFunc(keep, func(k metav1.OwnerReference) bool { return k.UID == ref.UID }) {
@@ -249,6 +261,8 @@ func (g *graph) waitingOwners(n *node) []types.UID {
 }
 
 // changesOwnership reports whether the change from old to n can change the action of any object.
+//
+//upstream:pkg/controller/garbagecollector.referencesDiffs
 func changesOwnership(old, n *node) bool {
 	return old.beingDeleted != n.beingDeleted || !slices.Equal(old.finalizers, n.finalizers) ||
 		!slices.EqualFunc(old.ownerReferences, n.ownerReferences, sameReference)

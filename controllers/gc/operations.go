@@ -44,6 +44,8 @@ func isStale(err error) bool {
 }
 
 // getOwnerState determines the state of an owner of n by a live read.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.isDangling
 func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.OwnerReference) (ownerState, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -81,6 +83,8 @@ func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.Owne
 
 // mapping returns the mapping of a kind in that version or, because all versions have the same
 // objects, in another one.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.apiResource
 func (o *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -90,6 +94,8 @@ func (o *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, e
 }
 
 // get reads the object with the name and UID of n live. It returns nil if there is none.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.getObject
 func (o *operations) get(ctx context.Context, n *node) (*node, error) {
 	now := metadataOf(n)
 	err := o.live.Get(ctx, client.ObjectKeyFromObject(now), now)
@@ -132,6 +138,8 @@ func metadataOf(n *node) *metav1.PartialObjectMetadata {
 
 // patch replaces a list in the metadata of an object, unless the object has changed, and returns
 // the object.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.patchObject
 func (o *operations) patch(ctx context.Context, n *node, p *patch) (*node, error) {
 	metadata := map[string]any{"uid": n.uid, "resourceVersion": n.resourceVersion}
 	if p.ownerReferences != nil {
@@ -152,6 +160,8 @@ func (o *operations) patch(ctx context.Context, n *node, p *patch) (*node, error
 }
 
 // delete deletes an object, unless it has changed since the resource version of n, if that has one.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.deleteObject
 func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPropagation) error {
 	preconditions := &metav1.Preconditions{UID: &n.uid}
 	if n.resourceVersion != "" {
@@ -162,6 +172,8 @@ func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPro
 }
 
 // reportInvalid records an event about an object that refers to an owner in another namespace.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.reportInvalidNamespaceOwnerRef
 func (o *operations) reportInvalid(n *node, ref metav1.OwnerReference) {
 	about := metadataOf(n)
 	about.ResourceVersion = "" // so that repeated events are the same, and are counted

@@ -16,7 +16,9 @@ import (
 // The delay before a failed pod is replaced is firstBackoff after the first failure, and doubles
 // with each further one, up to maxBackoff.
 const (
+	//upstream:pkg/controller/job.DefaultJobPodFailureBackOff
 	firstBackoff = 10 * time.Second
+	//upstream:pkg/controller/job.MaxJobPodFailureBackOff
 	maxBackoff   = 10 * time.Minute
 )
 
@@ -25,6 +27,8 @@ const keptFailures = 7
 
 // backoffAfter returns how much is left of the delay after a number of failures, the last of them
 // at that time.
+//
+//upstream:pkg/controller/job.getRemainingTimeForFailuresCount
 func backoffAfter(failures int, last, now time.Time) time.Duration {
 	if failures == 0 {
 		return 0
@@ -49,6 +53,8 @@ type backoff struct {
 
 // with returns the backoff after some pods have terminated. Pods that it has already change
 // nothing.
+//
+//upstream:pkg/controller/job.backoffStore.newBackoffRecord
 func (b backoff) with(succeeded, failed []*corev1.Pod) backoff {
 	for _, p := range succeeded {
 		if at := finishTime(p); at.After(b.lastSuccess) {
@@ -67,6 +73,8 @@ func (b backoff) with(succeeded, failed []*corev1.Pod) backoff {
 }
 
 // remaining returns the time until a pod may be created.
+//
+//upstream:pkg/controller/job.backoffRecord.getRemainingTime
 func (b backoff) remaining(now time.Time) time.Duration {
 	n := len(b.failures)
 	if n == 0 {
@@ -104,6 +112,8 @@ func (b *backoffs) forget(key types.NamespacedName) {
 
 // finishTime returns when a pod has terminated: the last of its containers, or when it became
 // unready, or was deleted.
+//
+//upstream:pkg/controller/job.getFinishedTime
 func finishTime(p *corev1.Pod) time.Time {
 	if at := containersFinished(p); !at.IsZero() {
 		return at
@@ -121,6 +131,8 @@ func finishTime(p *corev1.Pod) time.Time {
 
 // containersFinished returns when the last container of a pod has terminated, sidecars included, or
 // the zero time if one has not.
+//
+//upstream:pkg/controller/job.getFinishTimeFromContainers
 func containersFinished(p *corev1.Pod) (last time.Time) {
 	statuses := slices.Clone(p.Status.ContainerStatuses)
 	for i := range p.Spec.InitContainers {

@@ -11,10 +11,14 @@ import (
 type interval struct{ first, last int }
 
 // indexes is a set of completion indexes: intervals in ascending order with a gap between any two.
+//
+//upstream:pkg/controller/job.orderedIntervals
 type indexes []interval
 
 // parseIndexes parses a list such as "1,3-5,7", as in the status of Jobs and in success policies.
 // It leaves out indexes from completions on, and what is not a number or a range.
+//
+//upstream:pkg/controller/job.parseIndexesFromString
 func parseIndexes(list string, completions int) indexes {
 	var parsed indexes
 	for part := range strings.SplitSeq(list, ",") {
@@ -82,6 +86,8 @@ func (x indexes) count() (n int) {
 func (x indexes) common(y indexes) int { return x.count() + y.count() - x.union(y).count() }
 
 // missing returns the first n indexes below completions that are not in the set.
+//
+//upstream:pkg/controller/job.firstPendingIndexes
 func (x indexes) missing(n, completions int) []int {
 	var list []int
 	next := 0

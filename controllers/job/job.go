@@ -41,6 +41,8 @@ import (
 var kind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 // AddToManager adds the controllers of Jobs and of the orphans among their pods.
+//
+//upstream:pkg/controller/job.NewController
 func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
@@ -76,6 +78,8 @@ type reconciler struct {
 }
 
 // adopters returns the Jobs that would adopt a pod.
+//
+//upstream:pkg/controller/job.Controller.getPodJobs
 func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Adopters(ctx, r.client, &batchv1.JobList{}, pod, func(j *batchv1.Job) *metav1.LabelSelector {
 		return j.Spec.Selector
@@ -83,11 +87,15 @@ func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcil
 }
 
 // managed reports whether a Job is managed by this controller, and not by another one.
+//
+//upstream:pkg/controller/job.managedByExternalController
 func managed(job *batchv1.Job) bool {
 	return job.Spec.ManagedBy == nil || *job.Spec.ManagedBy == batchv1.JobControllerName
 }
 
 // Reconcile creates or deletes pods of one Job, and tracks its progress in the status.
+//
+//upstream:pkg/controller/job.Controller.syncJob
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	job := &batchv1.Job{}
 	err := r.client.Get(ctx, req.NamespacedName, job)
@@ -126,6 +134,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // managePods executes a plan and returns the pods that the Job then owns.
+//
+//upstream:pkg/controller/job.Controller.manageJob
+//upstream:pkg/controller/job.Controller.deleteJobPods
+//upstream:pkg/controller/job.Controller.deleteActivePods
 func (r *reconciler) managePods(ctx context.Context, o *observation, p plan) ([]*corev1.Pod, error) {
 	pods := make([]*corev1.Pod, len(o.pods))
 	changed := map[types.UID]*corev1.Pod{}
@@ -180,6 +192,9 @@ func (r *reconciler) updateStatus(ctx context.Context, job *batchv1.Job, status 
 type jobEvent struct{ kind, reason, message string }
 
 // progress returns the events about the change of a Job's status.
+//
+//upstream:pkg/controller/job.Controller.syncJob
+//upstream:pkg/controller/job.Controller.recordJobFinished
 func progress(before, after *batchv1.Job) []jobEvent {
 	var events []jobEvent
 	was := jobstate.Condition(before, batchv1.JobSuspended) != nil
@@ -206,6 +221,8 @@ func progress(before, after *batchv1.Job) []jobEvent {
 
 // removeFinalizer removes the finalizer of a pod, if it has it and exists, and updates the pod. If
 // unchanged is set, and the pod has changed since it was read, it returns a conflict.
+//
+//upstream:pkg/controller/job.removeTrackingFinalizerPatch
 func removeFinalizer(ctx context.Context, c client.Client, pod *corev1.Pod, unchanged bool) error {
 	if !tracked(pod) {
 		return nil

@@ -17,6 +17,8 @@ import (
 )
 
 // observation is a Job with the pods that it owns, and what follows from them. Neither is changed.
+//
+//upstream:pkg/controller/job.syncJobCtx
 type observation struct {
 	job  *batchv1.Job
 	pods []*corev1.Pod // ordered by completion index
@@ -36,6 +38,9 @@ type observation struct {
 }
 
 // observe returns an observation of a Job and the pods that it owns.
+//
+//upstream:pkg/controller/job.Controller.syncJob
+//upstream:pkg/controller/job.getNewFinishedPods
 func observe(job *batchv1.Job, pods []*corev1.Pod, now time.Time) *observation {
 	o := &observation{job: job, pods: slices.Clone(pods), now: now}
 	slices.SortStableFunc(o.pods, func(a, b *corev1.Pod) int { return cmp.Compare(indexOf(a), indexOf(b)) })
@@ -82,6 +87,10 @@ func (o *observation) inStatus(p *corev1.Pod) bool {
 
 // observeIndexes computes the indexes that have completed and failed, and the pods whose deletion is
 // delayed.
+//
+//upstream:pkg/controller/job.calculateSucceededIndexes
+//upstream:pkg/controller/job.calculateFailedIndexes
+//upstream:pkg/controller/job.getPodsWithDelayedDeletionPerIndex
 func (o *observation) observeIndexes() {
 	s := &o.job.Status
 	o.completed = parseIndexes(s.CompletedIndexes, o.completions()).union(indexesOf(indexesOfPods(o.newSucceeded)...))
@@ -113,6 +122,8 @@ func (o *observation) observeIndexes() {
 }
 
 // indexFailed reports whether the index of a pod fails with it.
+//
+//upstream:pkg/controller/job.isIndexFailed
 func (o *observation) indexFailed(p *corev1.Pod) bool {
 	if !isPodFailed(o.job, p) {
 		return false
@@ -123,6 +134,8 @@ func (o *observation) indexFailed(p *corev1.Pod) bool {
 }
 
 // compareFailures orders failed pods of the same index.
+//
+//upstream:pkg/controller/job.getPodsWithDelayedDeletionPerIndex
 func compareFailures(a, b *corev1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(failureCount(a)+ignoredFailureCount(a), failureCount(b)+ignoredFailureCount(b)),
@@ -156,6 +169,8 @@ func indexesOfPods(pods []*corev1.Pod) []int {
 }
 
 // terminatingPods returns the pods that are being deleted and have not terminated.
+//
+//upstream:pkg/controller.FilterTerminatingPods
 func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for _, p := range pods {
@@ -169,6 +184,8 @@ func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 // finishedCondition returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have
 // no more pods, or nil. One in the status is final. A Job may satisfy several criteria at once; those
 // for its failure come first.
+//
+//upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) finishedCondition() *batchv1.JobCondition {
 	for _, t := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget} {
 		if c := jobstate.Condition(o.job, t); c != nil {
@@ -211,6 +228,8 @@ func (o *observation) finishedCondition() *batchv1.JobCondition {
 // completion returns the condition SuccessCriteriaMet if enough pods have succeeded and none of
 // these pods is active, or nil. Of a work queue, which has no number of completions, one success is
 // enough.
+//
+//upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
 	want := 1
 	if o.job.Spec.Completions != nil {
@@ -225,6 +244,8 @@ func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
 
 // tooManyRestarts reports whether the containers of pods with the restart policy OnFailure were
 // restarted too often.
+//
+//upstream:pkg/controller/job.pastBackoffLimitOnFailure
 func (o *observation) tooManyRestarts() bool {
 	if o.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -242,6 +263,8 @@ func (o *observation) tooManyRestarts() bool {
 }
 
 // untilDeadline returns the time until the active deadline, if there is one.
+//
+//upstream:pkg/controller/job.Controller.pastActiveDeadline
 func (o *observation) untilDeadline() (left time.Duration, ok bool) {
 	deadline := o.job.Spec.ActiveDeadlineSeconds
 	if deadline == nil || suspended(o.job) {
@@ -259,6 +282,8 @@ func (o *observation) startTime() metav1.Time {
 }
 
 // newCondition returns a condition of a Job.
+//
+//upstream:pkg/controller/job.newCondition
 func newCondition(kind batchv1.JobConditionType, status corev1.ConditionStatus, reason, message string,
 	now time.Time) *batchv1.JobCondition {
 	t := metav1.NewTime(now)

@@ -21,6 +21,8 @@ import (
 
 // addOrphans adds the controller that removes the finalizer of pods that no Job will count. Pods
 // whose controller does not exist come to it when the garbage collector deletes or orphans them.
+//
+//upstream:pkg/controller/job.Controller.enqueueOrphanPod
 func addOrphans(mgr manager.Manager) error {
 	r := &orphanReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	suspect := predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -47,6 +49,8 @@ type orphanReconciler struct {
 }
 
 // trackedPods returns the pods of a Job that have the finalizer.
+//
+//upstream:pkg/controller/job.Controller.syncOrphanPodsBySelector
 func (r *orphanReconciler) trackedPods(ctx context.Context, job client.Object) []reconcile.Request {
 	selector, err := metav1.LabelSelectorAsSelector(job.(*batchv1.Job).Spec.Selector)
 	if err != nil {
@@ -67,6 +71,8 @@ func (r *orphanReconciler) trackedPods(ctx context.Context, job client.Object) [
 }
 
 // Reconcile removes the finalizer of one pod if no Job will do it.
+//
+//upstream:pkg/controller/job.Controller.syncOrphanPod
 func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil || !tracked(pod) {
@@ -83,6 +89,8 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 
 // isOrphan reports whether no Job will count a pod: it has no controller, or its Job does not
 // exist, has finished, or would release the pod if that were not being deleted.
+//
+//upstream:pkg/controller/job.Controller.handleSingleOrphanPod
 func isOrphan(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {

@@ -11,6 +11,8 @@ import (
 )
 
 // maxPodsPerReconcile is the maximum number of pods that one reconcile creates, or removes.
+//
+//upstream:pkg/controller/job.MaxPodCreateDeletePerSync
 const maxPodsPerReconcile = 500
 
 // plan is what is to be done with the pods of a Job. At most one of end, remove and create is set.
@@ -30,6 +32,8 @@ type plan struct {
 }
 
 // plan returns what is to be done with the pods. b has their failures so far.
+//
+//upstream:pkg/controller/job.Controller.manageJob
 func (o *observation) plan(b backoff) plan {
 	active := podstate.FilterActive(o.pods)
 	if v := o.finishedCondition(); v != nil {
@@ -61,6 +65,8 @@ func (o *observation) plan(b backoff) plan {
 }
 
 // wantActive returns the number of pods that are to be active, of which there are some now.
+//
+//upstream:pkg/controller/job.Controller.manageJob
 func (o *observation) wantActive(active int) int {
 	parallelism := int(*o.job.Spec.Parallelism)
 	switch {
@@ -78,6 +84,9 @@ func (o *observation) wantActive(active int) int {
 // surplus returns the active pods that are to be removed, at least so many: those of an indexed Job
 // that have no index to be completed, or the same as another one, and then those that have made the
 // least progress.
+//
+//upstream:pkg/controller/job.activePodsForRemoval
+//upstream:pkg/controller/job.appendDuplicatedIndexPodsForRemoval
 func (o *observation) surplus(active []*corev1.Pod, atLeast int) []*corev1.Pod {
 	left := slices.Clone(active)
 	slices.SortStableFunc(left, func(a, b *corev1.Pod) int {
@@ -102,6 +111,9 @@ func (o *observation) surplus(active []*corev1.Pod, atLeast int) []*corev1.Pod {
 
 // creations returns the completion indexes of up to n pods to be created now, or the time until the
 // backoff ends.
+//
+//upstream:pkg/controller/job.Controller.getPodCreationInfoForIndependentIndexes
+//upstream:pkg/controller/job.getRemainingTimePerIndex
 func (o *observation) creations(n int, b backoff) (list []int, wait time.Duration) {
 	if n <= 0 {
 		return nil, 0

@@ -16,6 +16,8 @@ import (
 const noIndex = -1
 
 // indexVariable is the environment variable with the completion index.
+//
+//upstream:pkg/controller/job.completionIndexEnvName
 const indexVariable = "JOB_COMPLETION_INDEX"
 
 // maxPrefix is the length of the longest prefix of a generated name that the server does not cut.
@@ -23,6 +25,8 @@ const maxPrefix = 63 - 5
 
 // newPod returns a pod of a Job, with a completion index or noIndex. replaced is the failed pod of
 // that index that it replaces, or nil. The server generates its name.
+//
+//upstream:pkg/controller/job.Controller.manageJob
 func newPod(job *batchv1.Job, index int, replaced *corev1.Pod) *corev1.Pod {
 	pod := podcontrol.FromTemplate(&job.Spec.Template, job, kind)
 	if !tracked(pod) {
@@ -39,6 +43,11 @@ func newPod(job *batchv1.Job, index int, replaced *corev1.Pod) *corev1.Pod {
 
 // setIndex gives a new pod its completion index: in an annotation, a label, the environment, the
 // hostname and the name.
+//
+//upstream:pkg/controller/job.addCompletionIndexEnvVariables
+//upstream:pkg/controller/job.addCompletionIndexAnnotation
+//upstream:pkg/controller/job.addCompletionIndexLabel
+//upstream:pkg/controller/job.podGenerateNameWithIndex
 func setIndex(pod *corev1.Pod, job *batchv1.Job, index int) {
 	n := strconv.Itoa(index)
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, batchv1.JobCompletionIndexAnnotation, n)
@@ -60,6 +69,8 @@ func setIndex(pod *corev1.Pod, job *batchv1.Job, index int) {
 }
 
 // setFailureCounts annotates a new pod with the number of failures of its index so far.
+//
+//upstream:pkg/controller/job.getNewIndexFailureCounts
 func setFailureCounts(pod *corev1.Pod, job *batchv1.Job, replaced *corev1.Pod) {
 	counted, ignored := 0, 0
 	if replaced != nil {
@@ -77,6 +88,8 @@ func setFailureCounts(pod *corev1.Pod, job *batchv1.Job, replaced *corev1.Pod) {
 }
 
 // indexOf returns the completion index of a pod, or noIndex.
+//
+//upstream:pkg/controller/job.getCompletionIndex
 func indexOf(pod *corev1.Pod) int {
 	if n, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil && n >= 0 {
 		return n
@@ -85,10 +98,13 @@ func indexOf(pod *corev1.Pod) int {
 }
 
 // failureCount and ignoredFailureCount return the number of failures of a pod's index before it.
+//
+//upstream:pkg/controller/job.getIndexFailureCount
 func failureCount(pod *corev1.Pod) int {
 	return annotatedCount(pod, batchv1.JobIndexFailureCountAnnotation)
 }
 
+//upstream:pkg/controller/job.parseIndexFailureIgnoreCountAnnotation
 func ignoredFailureCount(pod *corev1.Pod) int {
 	return annotatedCount(pod, batchv1.JobIndexIgnoredFailureCountAnnotation)
 }
@@ -103,25 +119,35 @@ func annotatedCount(pod *corev1.Pod, annotation string) int {
 }
 
 // tracked reports whether a pod has the finalizer: it is not yet counted for good.
+//
+//upstream:pkg/controller/job.hasJobTrackingFinalizer
 func tracked(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
 // isPodFailed reports whether a pod of a Job counts as failed. A terminating pod does so at once,
 // unless pods are replaced only when they have terminated.
+//
+//upstream:pkg/controller/job.isPodFailed
 func isPodFailed(job *batchv1.Job, pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || !onlyReplaceFailedPods(job) && podstate.Terminating(pod)
 }
 
 // onlyReplaceFailedPods reports whether a terminating pod is replaced only when it has terminated.
+//
+//upstream:pkg/controller/job.onlyReplaceFailedPods
 func onlyReplaceFailedPods(job *batchv1.Job) bool {
 	return job.Spec.PodReplacementPolicy != nil && *job.Spec.PodReplacementPolicy == batchv1.Failed
 }
 
 // indexed reports whether a Job has completion indexes.
+//
+//upstream:pkg/controller/job.isIndexedJob
 func indexed(job *batchv1.Job) bool {
 	return job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion
 }
 
 // suspended reports whether a Job is to have no pods.
+//
+//upstream:pkg/controller/job.jobSuspended
 func suspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }

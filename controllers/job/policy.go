@@ -18,6 +18,8 @@ type failureAction struct {
 func (a failureAction) counts() bool { return a.action != batchv1.PodFailurePolicyActionIgnore }
 
 // failureActionOf returns the action of the first rule that matches a failed pod.
+//
+//upstream:pkg/controller/job.matchPodFailurePolicy
 func failureActionOf(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) failureAction {
 	if policy == nil {
 		return failureAction{}
@@ -42,6 +44,8 @@ func failureActionOf(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) failureA
 
 // matchingContainer returns the status of the first container, or else init container, that has
 // failed with an exit code that matches, or nil.
+//
+//upstream:pkg/controller/job.matchOnExitCodes
 func matchingContainer(pod *corev1.Pod, want *batchv1.PodFailurePolicyOnExitCodesRequirement) *corev1.ContainerStatus {
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {
@@ -60,6 +64,8 @@ func matchingContainer(pod *corev1.Pod, want *batchv1.PodFailurePolicyOnExitCode
 }
 
 // matchingCondition returns the first condition of a pod that matches a pattern, or nil.
+//
+//upstream:pkg/controller/job.matchOnPodConditions
 func matchingCondition(pod *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPodConditionsPattern) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -74,6 +80,8 @@ func matchingCondition(pod *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPod
 
 // successRule returns the index of the first rule of a success policy that the indexes that have
 // succeeded satisfy.
+//
+//upstream:pkg/controller/job.matchSuccessPolicy
 func successRule(policy *batchv1.SuccessPolicy, completions int, succeeded indexes) (index int, ok bool) {
 	if policy == nil || len(succeeded) == 0 {
 		return 0, false

@@ -13,6 +13,8 @@ import (
 
 // maxUncounted is the maximum number of pods that one update adds to the status, which so stays
 // below some 20 KB.
+//
+//upstream:pkg/controller/job.MaxUncountedPods
 const maxUncounted = 500
 
 // track returns the status of the Job with these pods, after the plan for them was executed, and
@@ -30,6 +32,9 @@ const maxUncounted = 500
 //
 // For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which
 // cannot be added twice, takes the place of the UID.
+//
+//upstream:pkg/controller/job.Controller.trackJobStatusAndRemoveFinalizers
+//upstream:pkg/controller/job.Controller.flushUncountedAndRemoveFinalizers
 func (o *observation) track(finishedCondition *batchv1.JobCondition, pods []*corev1.Pod) (batchv1.JobStatus, []*corev1.Pod) {
 	status := *o.job.Status.DeepCopy()
 	if status.UncountedTerminatedPods == nil {
@@ -60,6 +65,8 @@ func (o *observation) track(finishedCondition *batchv1.JobCondition, pods []*cor
 }
 
 // countUntracked moves the uncounted pods without a finalizer to the counters.
+//
+//upstream:pkg/controller/job.cleanUncountedPodsWithoutFinalizers
 func countUntracked(status *batchv1.JobStatus, pods []*corev1.Pod) {
 	withFinalizer := sets.Set[types.UID]{}
 	for _, p := range pods {
@@ -78,6 +85,8 @@ func countUntracked(status *batchv1.JobStatus, pods []*corev1.Pod) {
 
 // countTerminated adds the terminated pods to the uncounted ones, or the completed indexes, and
 // returns the pods that need not be tracked any more.
+//
+//upstream:pkg/controller/job.Controller.trackJobStatusAndRemoveFinalizers
 func (o *observation) countTerminated(status *batchv1.JobStatus, finishedCondition *batchv1.JobCondition,
 	pods []*corev1.Pod) (untrack []*corev1.Pod) {
 	uncounted, added := status.UncountedTerminatedPods, 0
@@ -112,6 +121,8 @@ func (o *observation) countTerminated(status *batchv1.JobStatus, finishedConditi
 }
 
 // canRemoveFinalizer reports whether a pod need not be tracked once the status has it.
+//
+//upstream:pkg/controller/job.canRemoveFinalizer
 func (o *observation) canRemoveFinalizer(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
 	switch {
 	case finishedCondition != nil || o.job.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded:
@@ -134,6 +145,8 @@ func (o *observation) countsAsFailed(finishedCondition *batchv1.JobCondition, p 
 }
 
 // setRunning sets the start time, and the condition Suspended, of a Job that goes on.
+//
+//upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) setRunning(status *batchv1.JobStatus) {
 	if o.job.DeletionTimestamp != nil {
 		return
@@ -156,6 +169,8 @@ func (o *observation) setStarted(status *batchv1.JobStatus) {
 }
 
 // setFinished adds the condition Complete or Failed, with the reason of the condition before it.
+//
+//upstream:pkg/controller/job.Controller.enactJobFinished
 func (o *observation) setFinished(status *batchv1.JobStatus, finishedCondition *batchv1.JobCondition) {
 	if status.StartTime == nil {
 		o.setStarted(status) // a finished Job must have one
@@ -172,6 +187,8 @@ func (o *observation) setFinished(status *batchv1.JobStatus, finishedCondition *
 }
 
 // setCondition sets a condition, unless one of its type has the same status already.
+//
+//upstream:pkg/controller/job.ensureJobConditionStatus
 func setCondition(status *batchv1.JobStatus, c batchv1.JobCondition) {
 	for i, old := range status.Conditions {
 		if old.Type == c.Type {

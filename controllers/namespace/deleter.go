@@ -35,6 +35,8 @@ func (r *deletionResult) empty() bool {
 // deleteAllContent deletes all objects in a namespace and returns what is left. Pods are deleted
 // first, so that the objects that they use exist as long as they do. The error has all kinds that
 // failed.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteAllContent
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
 	result := &deletionResult{remaining: map[string]int{}, finalizers: map[string]int{}}
 	all, undiscovered, unparsed := r.discover()
@@ -80,6 +82,8 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 // deleteContentOf deletes the objects of one kind and adds those that are left to result. If the
 // kind is no longer served, that is an error: its objects may still exist, and be served in another
 // version.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteAllContentForGroupVersionResource
 func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource,
 	result *deletionResult) error {
 	objects, err := r.list(ctx, namespace, res)
@@ -106,6 +110,8 @@ func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res 
 }
 
 // list lists the objects of one kind live.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.listCollection
 func (r *reconciler) list(ctx context.Context, namespace string,
 	res inventory.Resource) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
@@ -116,6 +122,9 @@ func (r *reconciler) list(ctx context.Context, namespace string,
 
 // deleteCollection deletes the objects of one kind in the background, with one request if it has
 // the verb.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteCollection
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteEachItem
 func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource,
 	objects []metav1.PartialObjectMetadata) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
@@ -134,6 +143,12 @@ func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res
 
 // conditions returns the conditions of the namespace. Those in old whose status does not change
 // keep the time of their last transition.
+//
+//upstream:pkg/controller/namespace/deletion.namespaceConditionUpdater.Update
+//upstream:pkg/controller/namespace/deletion.updateConditions
+//upstream:pkg/controller/namespace/deletion.conditionTypes
+//upstream:pkg/controller/namespace/deletion.okMessages
+//upstream:pkg/controller/namespace/deletion.okReasons
 func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.Time) []corev1.NamespaceCondition {
 	list := slices.Clone(old)
 	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, reason, message string) {

@@ -33,6 +33,8 @@ import (
 const unmonitoredInterval = 5 * time.Second
 
 // AddToManager adds the controller, which is a handler of the inventory.
+//
+//upstream:pkg/controller/namespace.NewNamespaceController
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover,
 		monitored: objects.Synced}
@@ -63,6 +65,8 @@ type reconciler struct {
 
 // Reconcile deletes the content of a terminating namespace, and finalizes it when there is none
 // left.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.Delete
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns, err := r.terminating(ctx, req.NamespacedName)
 	if ns == nil || err != nil {
@@ -92,6 +96,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or
 // nil. A live read confirms it, as the cache may be stale and a new namespace may have the same
 // name.
+//
+//upstream:pkg/controller/namespace/deletion.finalized
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
 	for _, reader := range []client.Reader{r.client, r.live} {
 		ns = &corev1.Namespace{}

@@ -16,6 +16,8 @@ import (
 )
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/nodelifecycle.NewNodeLifecycleController
 func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("node-lifecycle").
@@ -27,6 +29,8 @@ func AddToManager(mgr manager.Manager) error {
 type reconciler struct{ client client.Client }
 
 // Reconcile sets the taints of one node.
+//
+//upstream:pkg/controller/nodelifecycle.Controller.doNoScheduleTaintingPass
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil || node.DeletionTimestamp != nil {

@@ -29,18 +29,26 @@ import (
 
 // The annotations of bound objects.
 const (
+	//upstream:k8s.io/component-helpers/storage/volume.AnnBindCompleted
 	bindCompleted     = "pv.kubernetes.io/bind-completed"
+	//upstream:k8s.io/component-helpers/storage/volume.AnnBoundByController
 	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
 
 // betaStorageProvisioner is the old name of the annotation [volume.StorageProvisioner], which
 // provisioners may still read.
+//
+//upstream:k8s.io/component-helpers/storage/volume.AnnBetaStorageProvisioner
 const betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
 
 // noProvisioner is the provisioner of classes that have none.
+//
+//upstream:k8s.io/component-helpers/storage/volume.NotSupportedProvisioner
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // AddToManager adds the controllers of claims and of volumes.
+//
+//upstream:pkg/controller/volume/persistentvolume.NewController
 func AddToManager(mgr manager.Manager) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -95,6 +103,8 @@ func (r *claimReconciler) pending(ctx context.Context, _ client.Object) []reconc
 }
 
 // Reconcile implements [reconcile.Reconciler].
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncClaim
 func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil || claim.DeletionTimestamp != nil {
@@ -111,6 +121,9 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 }
 
 // volume returns the volume of a claim, or the one that it is to be bound to; nil if there is none.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncBoundClaim
 func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	if claim.Spec.VolumeName != "" {
 		v := &corev1.PersistentVolume{}
@@ -156,6 +169,8 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 }
 
 // refused records why a claim that was not bound yet is not bound to the volume that it names.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
 func (r *claimReconciler) refused(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 	switch {
 	case claim.Annotations[bindCompleted] != "":
@@ -200,6 +215,8 @@ func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.Persiste
 
 // assignDefaultClass gives the default class to a claim that was created when there was none, and does
 // not ask for no class.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.assignDefaultStorageClass
 func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (assigned bool, err error) {
 	if _, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok || claim.Spec.StorageClassName != nil {
 		return false, nil
@@ -229,6 +246,8 @@ func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVol
 }
 
 // provision asks the provisioner of a class for a volume for a claim, on a node if that is not nil.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.provisionClaimOperationExternal
 func (r *claimReconciler) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	node *corev1.Node) error {
 	before := maps.Clone(claim.Annotations)
@@ -275,6 +294,9 @@ func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.Persistent
 }
 
 // bind binds a claim and a volume to each other, the volume first.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.bind
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatus
 func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
 	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
 		if ref == nil {
@@ -304,6 +326,8 @@ func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolu
 
 // unbound sets the phase of a claim without a volume: Lost if it was bound to one, and a live read
 // confirms that this does not exist or is bound to another claim.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatusWithEvent
 func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	phase := corev1.ClaimPending
 	if claim.Annotations[bindCompleted] != "" {

@@ -19,6 +19,9 @@ import (
 // match returns the volume for a claim: one that is reserved for it, whatever its class, or else the
 // one with the fewest access modes, and of these the smallest, that is available and fits. A node, if
 // not nil, must be able to use the volume; then only the size counts, as in the scheduler.
+//
+//upstream:k8s.io/component-helpers/storage/volume.FindMatchingVolume
+//upstream:pkg/controller/volume/persistentvolume.persistentVolumeOrderedIndex.findByClaim
 func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, node *corev1.Node) *corev1.PersistentVolume {
 	selector := labels.Everything()
 	if claim.Spec.Selector != nil {
@@ -49,6 +52,8 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 
 // compareVolumes orders volumes by their sizes, and before that, if byModes is set, by how many access
 // modes they have.
+//
+//upstream:pkg/controller/volume/persistentvolume.byAccessModes
 func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
 	modes := 0
 	if byModes {
@@ -60,6 +65,8 @@ func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
 
 // mismatch returns why a volume does not have what a claim asks for, its class aside, or "". The texts
 // are those of kube-controller-manager.
+//
+//upstream:pkg/controller/volume/persistentvolume.checkVolumeSatisfyClaim
 func mismatch(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
 	size := storageOf(v)
 	switch {
@@ -78,12 +85,16 @@ func mismatch(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) s
 }
 
 // matchesNodeAffinity reports whether a node can use a volume.
+//
+//upstream:k8s.io/component-helpers/storage/volume.CheckNodeAffinity
 func matchesNodeAffinity(v *corev1.PersistentVolume, node *corev1.Node) bool {
 	a := v.Spec.NodeAffinity
 	return node == nil || a == nil || a.Required == nil || nodestate.Selected(a.Required, node)
 }
 
 // isBoundTo reports whether a volume is bound to a claim, or reserved for it by a user.
+//
+//upstream:k8s.io/component-helpers/storage/volume.IsVolumeBoundToClaim
 func isBoundTo(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	r := v.Spec.ClaimRef
 	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
@@ -96,6 +107,8 @@ func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) b
 
 // refusal returns why a claim cannot be bound to a volume that it names and that is for no claim, or
 // "".
+//
+//upstream:pkg/controller/volume/persistentvolume.checkVolumeSatisfyClaim
 func refusal(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) string {
 	switch {
 	case v.DeletionTimestamp != nil:
@@ -112,6 +125,8 @@ func storageOf(v *corev1.PersistentVolume) resource.Quantity {
 
 // defaultClass returns the name of the default class, which has an annotation, or "". Of several it is
 // the newest, as in admission.
+//
+//upstream:pkg/volume/util.GetDefaultClass
 func defaultClass(classes []storagev1.StorageClass) string {
 	var best *storagev1.StorageClass
 	for i := range classes {
@@ -131,6 +146,8 @@ func defaultClass(classes []storagev1.StorageClass) string {
 }
 
 // classOfVolume returns the name of a volume's storage class, empty for none.
+//
+//upstream:k8s.io/component-helpers/storage/volume.GetPersistentVolumeClass
 func classOfVolume(v *corev1.PersistentVolume) string {
 	if name, ok := v.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

@@ -49,6 +49,9 @@ func (r *volumeReconciler) ofClaim(ctx context.Context, obj client.Object) []rec
 }
 
 // Reconcile implements [reconcile.Reconciler].
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncVolume
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.reclaimVolume
 func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	v := &corev1.PersistentVolume{}
 	if err := r.client.Get(ctx, req.NamespacedName, v); err != nil {
@@ -74,6 +77,8 @@ func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 }
 
 // phase returns the phase that a volume should have. A live read confirms that its claim is gone.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncVolume
 func (r *volumeReconciler) phase(ctx context.Context, v *corev1.PersistentVolume) (corev1.PersistentVolumePhase, error) {
 	ref := v.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {

@@ -32,9 +32,13 @@ import (
 
 // Quarantine is how long a pod may be bound to a node that does not exist, as in
 // kube-controller-manager: the node may be registered later, or again.
+//
+//upstream:pkg/controller/podgc.quarantineTime
 const Quarantine = 40 * time.Second
 
 // DefaultTerminatedPodThreshold is the threshold of kube-controller-manager.
+//
+//upstream:pkg/controller/podgc/config/v1alpha1.RecommendedDefaultPodGCControllerConfiguration
 const DefaultTerminatedPodThreshold = 12500
 
 // Options configure the pod garbage collector.
@@ -45,6 +49,8 @@ type Options struct {
 }
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/podgc.NewPodGC
 func AddToManager(mgr manager.Manager, o Options) error {
 	r := &reconciler{
 		client:      mgr.GetClient(),
@@ -149,6 +155,10 @@ func (r *reconciler) enqueuePodsOn(ctx context.Context, node string, queue reque
 }
 
 // Reconcile deletes a pod if there is a reason, or the terminated pods in excess of the threshold.
+//
+//upstream:pkg/controller/podgc.PodGCController.gcTerminating
+//upstream:pkg/controller/podgc.PodGCController.gcOrphaned
+//upstream:pkg/controller/podgc.PodGCController.gcUnscheduledTerminating
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req == allTerminated {
 		return reconcile.Result{}, r.collectTerminated(ctx)
@@ -199,6 +209,8 @@ func (r *reconciler) nodeMissingFor(pod *corev1.Pod, node *corev1.Node) time.Dur
 }
 
 // collectTerminated deletes the terminated pods in excess of the threshold.
+//
+//upstream:pkg/controller/podgc.PodGCController.gcTerminated
 func (r *reconciler) collectTerminated(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods); err != nil {
@@ -217,6 +229,8 @@ func (r *reconciler) collectTerminated(ctx context.Context) error {
 
 // forceDelete sets the phase of a pod to Failed, unless it has terminated, and deletes it without a
 // grace period.
+//
+//upstream:pkg/controller/podgc.PodGCController.markFailedAndDeletePodWithCondition
 func (r *reconciler) forceDelete(ctx context.Context, pod *corev1.Pod, why reason) error {
 	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node",
 		pod.Spec.NodeName, "reason", why.String())

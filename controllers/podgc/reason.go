@@ -32,6 +32,8 @@ func (r reason) String() string {
 // reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has
 // none, or if the node does not exist, which has been known for the time missing. If a pod is to be
 // reconciled again later, after is the time until then.
+//
+//upstream:pkg/controller/podgc.PodGCController.gc
 func reasonToDelete(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ reason, after time.Duration) {
 	terminating := pod.DeletionTimestamp != nil
 	switch {
@@ -58,6 +60,8 @@ func awaitsFinalizers(pod *corev1.Pod) bool {
 }
 
 // outOfService reports whether a node is not ready and has the out-of-service taint.
+//
+//upstream:pkg/controller/podgc.PodGCController.gcTerminating
 func outOfService(node *corev1.Node) bool {
 	return !nodestate.Ready(node) && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeOutOfService
@@ -66,6 +70,8 @@ func outOfService(node *corev1.Node) bool {
 
 // markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition
 // DisruptionTarget.
+//
+//upstream:pkg/controller/podgc.PodGCController.markFailedAndDeletePodWithCondition
 func markFailed(s *corev1.PodStatus, generation int64, why reason, now time.Time) {
 	s.Phase, s.ObservedGeneration = corev1.PodFailed, generation
 	if why != orphaned {
@@ -80,6 +86,8 @@ func markFailed(s *corev1.PodStatus, generation int64, why reason, now time.Time
 
 // compareForDeletion orders terminated pods for deletion: evicted pods first, then by age, the
 // oldest first.
+//
+//upstream:pkg/controller/podgc.byEvictionAndCreationTimestamp
 func compareForDeletion(a, b corev1.Pod) int {
 	evicted := func(p *corev1.Pod) int {
 		if p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" {

@@ -22,6 +22,8 @@ type containers struct {
 
 // statuses returns the statuses of the init containers and of the others, and whether all init
 // containers have completed, or started if they are sidecars.
+//
+//upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
 	reason := "ContainerCreating"
 	if len(c.pod.Spec.InitContainers) > 0 {
@@ -71,6 +73,8 @@ func (c *containers) ephemeralStatuses(initialized bool) (all []corev1.Container
 }
 
 // waitingStatus returns the status of a container that is waiting.
+//
+//upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
@@ -80,6 +84,8 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 
 // startedStatus returns the status of a container that starts, or has started, with an outcome. If
 // its image has changed it is restarted at once; if its image cannot be pulled it is waiting.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus,
 	out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
@@ -173,6 +179,9 @@ func (c *containers) setID(s *corev1.ContainerStatus) {
 // pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull
 // first, then ImagePullBackOff. was is the reason for which it is already waiting for that image,
 // or "".
+//
+//upstream:pkg/kubelet/images.imageManager.EnsureImageExists
+//upstream:pkg/kubelet/images.imageManager.pullImage
 func pullFailure(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
 	switch {
 	case spec.ImagePullPolicy == corev1.PullNever:

@@ -8,12 +8,16 @@ import (
 
 // The reason and the message, as from kubelet, of a pod whose active deadline has passed.
 const (
+	//upstream:pkg/kubelet.reason
 	deadlineExceeded        = "DeadlineExceeded"
+	//upstream:pkg/kubelet.message
 	deadlineExceededMessage = "Pod was active on the node longer than the specified deadline"
 )
 
 // untilDeadline returns the time until the active deadline of a pod with this status passes. ok is
 // false if it has none.
+//
+//upstream:pkg/kubelet.activeDeadlineHandler.pastActiveDeadline
 func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (left time.Duration, ok bool) {
 	seconds := pod.Spec.ActiveDeadlineSeconds
 	if seconds == nil || s.StartTime == nil {
@@ -24,6 +28,8 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (left ti
 
 // overdueStatus returns the status of a pod whose containers were stopped because its active deadline
 // has passed.
+//
+//upstream:pkg/kubelet.activeDeadlineHandler.ShouldEvict
 func overdueStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 	s := killedStatus(pod, at)
 	s.Reason, s.Message = deadlineExceeded, deadlineExceededMessage

@@ -26,6 +26,8 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 }
 
 // statusEvents returns the events that kubelet records when the status of a pod changes.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
 	was := condition(&pod.Status, corev1.PodReadyToStartContainers)
@@ -51,6 +53,8 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 }
 
 // killingEvents returns the events that kubelet records when it kills a pod.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 func killingEvents(pod *corev1.Pod) []containerEvent {
 	var events []containerEvent
 	for i := range pod.Spec.Containers {
@@ -64,6 +68,10 @@ func killingEvents(pod *corev1.Pod) []containerEvent {
 }
 
 // containerEvents returns the events that kubelet records when the status of a container changes.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
+//upstream:pkg/kubelet/images.imageManager.EnsureImageExists
 func containerEvents(spec *corev1.Container, at string, before, after []corev1.ContainerStatus) []containerEvent {
 	var events []containerEvent
 	add := func(typ, reason, format string, args ...any) {
@@ -117,10 +125,14 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 }
 
 // path and initPath return the field path of a container.
+//
+//upstream:pkg/kubelet/container.fieldPath
 func path(c *corev1.Container) string     { return "spec.containers{" + c.Name + "}" }
 func initPath(c *corev1.Container) string { return "spec.initContainers{" + c.Name + "}" }
 
 // find returns the status of a container, or the zero value.
+//
+//upstream:pkg/api/v1/pod.GetExistingContainerStatus
 func find(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
 	for _, s := range all {
 		if s.Name == name {

@@ -11,8 +11,11 @@ var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
 
 // The reasons why a container waits for its image, as kubelet gives them.
 const (
+	//upstream:pkg/kubelet/images.ErrImagePull
 	errImagePull      = "ErrImagePull"
+	//upstream:pkg/kubelet/images.ErrImagePullBackOff
 	imagePullBackOff  = "ImagePullBackOff"
+	//upstream:pkg/kubelet/images.ErrImageNeverPull
 	errImageNeverPull = "ErrImageNeverPull"
 )
 
@@ -59,6 +62,8 @@ func pullError(image string) string {
 }
 
 // reference returns the full name of an image, with its registry and a tag or a digest.
+//
+//upstream:pkg/kubelet/images.applyDefaultImageTag
 func reference(image string) string {
 	host, _, ok := strings.Cut(image, "/")
 	switch {

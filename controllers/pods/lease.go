@@ -19,6 +19,9 @@ const (
 )
 
 // renew renews the node's lease if it is due, and returns the time until the next renewal.
+//
+//upstream:k8s.io/component-helpers/apimachinery/lease.controller.sync
+//upstream:k8s.io/component-helpers/apimachinery/lease.controller.ensureLease
 func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
@@ -37,6 +40,9 @@ func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.
 }
 
 // leaseOf returns the node's lease when it is renewed now.
+//
+//upstream:k8s.io/component-helpers/apimachinery/lease.controller.newLease
+//upstream:pkg/kubelet/util.SetNodeOwnerFunc
 func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
 	seconds, at := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
 	return &coordinationv1.Lease{

@@ -41,6 +41,8 @@ var capacity = corev1.ResourceList{
 var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: NodeName}}
 
 // addNode adds the controller that creates the node, keeps it ready and renews its lease.
+//
+//upstream:pkg/kubelet.Kubelet.registerWithAPIServer
 func addNode(mgr manager.Manager) error {
 	atStart := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(nodeRequest)
@@ -60,6 +62,9 @@ type nodeReconciler struct {
 }
 
 // Reconcile creates the node, keeps it ready, and renews its lease when that is due.
+//
+//upstream:pkg/kubelet.Kubelet.tryRegisterWithAPIServer
+//upstream:pkg/kubelet.Kubelet.syncNodeStatus
 func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	err := r.client.Get(ctx, nodeRequest.NamespacedName, node)
@@ -84,6 +89,8 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (re
 }
 
 // newNode returns the node, without its status.
+//
+//upstream:pkg/kubelet.Kubelet.initialNode
 func newNode() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: NodeName,

@@ -51,6 +51,8 @@ func isOfJob(pod *corev1.Pod) bool {
 }
 
 // statusUnknownReason is the reason, as from kubelet, of a container that was not there when its pod ended.
+//
+//upstream:pkg/kubelet/container.ContainerReasonStatusUnknown
 const statusUnknownReason = "ContainerStatusUnknown"
 
 // untilChange returns the time until a container of a pod with this status terminates or is
@@ -76,6 +78,8 @@ func untilChange(pod *corev1.Pod, status *corev1.PodStatus, now time.Time) (afte
 
 // killedStatus returns the status of a pod on the node whose containers were stopped, because it is
 // being deleted. As a process that does not handle SIGTERM, they end with its exit code.
+//
+//upstream:pkg/kubelet/status.manager.TerminatePod
 func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 	now := metav1.NewTime(at)
 	s := *pod.Status.DeepCopy()

@@ -87,6 +87,10 @@ type reconciler struct {
 }
 
 // Reconcile executes the next step of one pod.
+//
+//upstream:pkg/kubelet.Kubelet.SyncPod
+//upstream:pkg/kubelet.Kubelet.SyncTerminatingPod
+//upstream:pkg/kubelet.Kubelet.SyncTerminatedPod
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -165,6 +169,8 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 
 // claimsBound reports whether all claims of a pod are bound, and the pod owns the claims of its ephemeral
 // volumes.
+//
+//upstream:pkg/kubelet/volumemanager/populator.desiredStateOfWorldPopulator.getPVCExtractPV
 func (r *reconciler) claimsBound(ctx context.Context, pod *corev1.Pod) (ok bool, err error) {
 	ok = true
 	err = podstate.UsedClaims(ctx, r.client, pod, func(used podstate.UsedClaim) bool {

@@ -25,6 +25,8 @@ const rootCA = "kube-root-ca.crt"
 
 // createContainerConfigError is the reason, as from kubelet, for a container with a variable whose
 // source does not exist.
+//
+//upstream:pkg/kubelet/kuberuntime.ErrCreateContainerConfig
 const createContainerConfigError = "CreateContainerConfigError"
 
 // The kinds of what pods refer to, as in the messages of kubelet.
@@ -43,6 +45,9 @@ type dependency struct {
 }
 
 // volumeReferences returns the references of a volume.
+//
+//upstream:pkg/volume/configmap.MakePayload
+//upstream:pkg/volume/secret.MakePayload
 func volumeReferences(v *corev1.Volume) []dependency {
 	keys := func(items []corev1.KeyToPath) (keys []string) {
 		for _, item := range items {
@@ -77,6 +82,8 @@ func volumeReferences(v *corev1.Volume) []dependency {
 
 // environmentReferences returns the references of the environment of a container, in the order in
 // which kubelet resolves them.
+//
+//upstream:pkg/kubelet.Kubelet.makeEnvironmentVariables
 func environmentReferences(namespace string, c *corev1.Container) []dependency {
 	var all []dependency
 	for _, from := range c.EnvFrom {

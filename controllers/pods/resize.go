@@ -22,6 +22,8 @@ func isResized(old *corev1.ContainerStatus, spec *corev1.Container) bool {
 
 // restartsOnResize reports whether a container that is resized is restarted, because the policy of a
 // resource that changes says so.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodResizeAction
 func restartsOnResize(old *corev1.ContainerStatus, spec *corev1.Container) bool {
 	if !isResized(old, spec) {
 		return false

@@ -12,11 +12,14 @@ import (
 )
 
 // crashLoopBackOffReason is the reason, as from kubelet, of a container that waits for its restart.
+//
+//upstream:pkg/kubelet/container.ErrCrashLoopBackOff
 const crashLoopBackOffReason = "CrashLoopBackOff"
 
 // The delay before a container is restarted begins with firstRestart, and doubles up to maxRestart, as
 // kubelet's.
 const (
+	//upstream:pkg/kubelet.newCrashLoopBackOff
 	firstRestart = 10 * time.Second
 	maxRestart   = 5 * time.Minute
 )
@@ -24,6 +27,9 @@ const (
 // restarts reports whether a container is restarted after it has terminated with an exit code, as
 // ContainerShouldRestart of kubelet does. An init container that has succeeded is not restarted, unless it is
 // a sidecar.
+//
+//upstream:pkg/kubelet/container.ShouldContainerBeRestarted
+//upstream:pkg/api/v1/pod.ContainerShouldRestart
 func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
 	if exitCode == 0 && isInit(pod, c) && !podstate.IsSidecar(c) {
 		return false
@@ -46,6 +52,8 @@ func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
 }
 
 // demandsRestart reports whether a rule demands a restart after an exit code.
+//
+//upstream:pkg/api/v1/pod.FindMatchingContainerRestartRule
 func demandsRestart(r corev1.ContainerRestartRule, exitCode int32) bool {
 	if r.Action != corev1.ContainerRestartRuleActionRestart || r.ExitCodes == nil {
 		return false
@@ -62,6 +70,8 @@ func isInit(pod *corev1.Pod, c *corev1.Container) bool {
 // backOff returns the delay before a container is restarted that has ended, as doBackOff of kubelet: none after
 // its first run and after one of more than 10 minutes, and otherwise twice the delay before that run, which is
 // the time since the end of the run before. last is that end, or nil for the first run.
+//
+//upstream:k8s.io/client-go/util/flowcontrol.Backoff
 func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
 	if last == nil || end.FinishedAt.Sub(end.StartedAt.Time) > 2*maxRestart {
 		return 0
@@ -74,6 +84,8 @@ func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
 }
 
 // crashLoopBackOff returns the waiting state of a container that is restarted after a delay.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.doBackOff
 func crashLoopBackOff(pod *corev1.Pod, c *corev1.Container, delay time.Duration) *corev1.ContainerStateWaiting {
 	return &corev1.ContainerStateWaiting{Reason: crashLoopBackOffReason, Message: fmt.Sprintf(
 		"back-off %s restarting failed container=%s pod=%s_%s(%s)", delay, c.Name, pod.Name, pod.Namespace, pod.UID)}

@@ -12,11 +12,15 @@ import (
 
 // failedCreatePodSandBox is the reason, as from kubelet, for a pod that cannot start without an
 // address.
+//
+//upstream:pkg/kubelet/events.FailedCreatePodSandBox
 const failedCreatePodSandBox = "FailedCreatePodSandBox"
 
 // statusOf returns the status of a pod on the node. started is whether the delay before its containers
 // start has passed and its volumes are there. Conditions and containers that do
 // not change keep their times.
+//
+//upstream:pkg/kubelet.Kubelet.generateAPIPodStatus
 func statusOf(pod *corev1.Pod, started bool, given provision, o *Options, at time.Time) corev1.PodStatus {
 	now, ip := metav1.NewTime(at), given.ip
 	s := *pod.Status.DeepCopy()
@@ -80,6 +84,8 @@ func unreadyIn(list []corev1.ContainerStatus) (names []string) {
 
 // phaseOf returns the phase, which follows from the containers: a pod is Pending until all have
 // started once, and Running until all have terminated.
+//
+//upstream:pkg/kubelet.getPhase
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
 	terminated, failed := 0, false
 	for _, c := range s.ContainerStatuses {

@@ -15,6 +15,8 @@ import (
 )
 
 // burstReplicas is the maximum number of pods that one reconcile creates or deletes.
+//
+//upstream:pkg/controller/replicaset.BurstReplicas
 const burstReplicas = 500
 
 // diff is the pods to be created or deleted. At most one of the two is set.
@@ -24,6 +26,9 @@ type diff struct {
 }
 
 // replicaDiff compares the pods that a ReplicaSet owns with the replicas that it should have.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
+//upstream:pkg/controller/replicaset.getPodsToDelete
 func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	if rs.DeletionTimestamp != nil {
 		return diff{}
@@ -45,6 +50,8 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 func desired(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Spec.Replicas, 1) }
 
 // deletionCost returns the value of the annotation for it, or 0.
+//
+//upstream:pkg/apis/core/helper.GetDeletionCostFromPodAnnotations
 func deletionCost(p *corev1.Pod) int64 {
 	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
@@ -56,6 +63,8 @@ func deletionCost(p *corev1.Pod) int64 {
 // statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
 // becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or
 // nil.
+//
+//upstream:pkg/controller/replicaset.calculateStatus
 func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure,
 	now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
 	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation,
@@ -96,6 +105,8 @@ type failure struct {
 
 // conditions adds or removes the condition ReplicaFailure. One that is there is kept, since the error of each
 // attempt has another name of a pod; kube-controller-manager's calculateStatus does the same.
+//
+//upstream:pkg/controller/replicaset.calculateStatus
 func conditions(old []appsv1.ReplicaSetCondition, t *failure, now time.Time) []appsv1.ReplicaSetCondition {
 	isFailure := func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure }
 	switch failed := slices.ContainsFunc(old, isFailure); {

@@ -27,6 +27,8 @@ import (
 var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/replicaset.NewReplicaSetController
 func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
@@ -54,6 +56,8 @@ type reconciler struct {
 }
 
 // adopters returns the ReplicaSets that would adopt a pod.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.getPodReplicaSets
 func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Adopters(ctx, r.client, &appsv1.ReplicaSetList{}, pod, func(rs *appsv1.ReplicaSet) *metav1.LabelSelector {
 		return rs.Spec.Selector
@@ -61,6 +65,8 @@ func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcil
 }
 
 // Reconcile creates or deletes pods of one ReplicaSet, and updates its status.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.syncReplicaSet
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	rs := &appsv1.ReplicaSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, rs); err != nil {
@@ -87,6 +93,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // manageReplicas creates or deletes pods and returns those that the ReplicaSet then owns.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
 func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
 	p := replicaDiff(rs, owned)

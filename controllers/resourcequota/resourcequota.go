@@ -33,6 +33,8 @@ import (
 
 // resync is how often each quota is counted again. Admission charges a quota before an object is
 // stored, and nothing reports an object that was charged for and then not stored.
+//
+//upstream:cmd/kube-controller-manager/app.newResourceQuotaController
 const resync = 5 * time.Minute
 
 // recount is when a quota is counted again whose usage was not what admission has charged. The first
@@ -40,6 +42,8 @@ const resync = 5 * time.Minute
 const recount = time.Second
 
 // AddToManager adds the controller, which is a handler of the inventory.
+//
+//upstream:pkg/controller/resourcequota.NewController
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()}
 	objects.AddHandler(&r.quotas)
@@ -53,6 +57,8 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 }
 
 // limitsChanged reports whether the limits of a quota have changed. Admission writes its usage.
+//
+//upstream:pkg/controller/resourcequota.NewController
 func limitsChanged(e event.UpdateEvent) bool {
 	q, old := e.ObjectNew.(*corev1.ResourceQuota), e.ObjectOld.(*corev1.ResourceQuota)
 	return !equality.Semantic.DeepEqual(q.Spec, old.Spec)
@@ -67,6 +73,8 @@ type reconciler struct {
 }
 
 // Reconcile counts what is used of one quota, and updates its status.
+//
+//upstream:pkg/controller/resourcequota.Controller.syncResourceQuota
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	q, err := r.read(ctx, req.NamespacedName)
 	if q == nil || err != nil {
@@ -200,6 +208,8 @@ func (q *quotas) OnDelete(r inventory.Resource, obj *metav1.PartialObjectMetadat
 }
 
 // OnUpdate implements inventory.Handler.
+//
+//upstream:pkg/quota/v1/install.DefaultUpdateFilter
 func (q *quotas) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	if r.Kind.Group == "" && (r.Plural == "services" || r.Plural == "persistentvolumeclaims") {
 		q.OnDelete(r, obj)

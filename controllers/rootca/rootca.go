@@ -21,6 +21,7 @@ import (
 
 // The name of the ConfigMap and the key of the certificate in it.
 const (
+	//upstream:pkg/controller/certificates/rootcacertpublisher.RootCACertConfigMapName
 	Name = "kube-root-ca.crt"
 	Key  = "ca.crt"
 )
@@ -28,6 +29,8 @@ const (
 // AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
 // metadata of ConfigMaps, which can be many and large, and reads them through live: kube-controller-manager
 // has them in its cache, and the controller itself may not read them.
+//
+//upstream:pkg/controller/certificates/rootcacertpublisher.NewPublisher
 func AddToManager(mgr manager.Manager, live client.Reader, certificate []byte) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("root-ca-certificate-publisher").
@@ -49,6 +52,8 @@ type reconciler struct {
 }
 
 // Reconcile creates the ConfigMap of one namespace, or restores its data.
+//
+//upstream:pkg/controller/certificates/rootcacertpublisher.Publisher.syncNamespace
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil || ns.DeletionTimestamp != nil {
@@ -63,6 +68,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // publish creates or updates the ConfigMap.
+//
+//upstream:pkg/controller/certificates/rootcacertpublisher.Publisher.syncNamespace
 func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	existing := &corev1.ConfigMap{}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name}, existing)

@@ -15,6 +15,9 @@ import (
 // missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are those of
 // others, are being deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
 // is retried when one of its claims changes.
+//
+//upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.podHasPVCs
+//upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.PreFilter
 func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message string, err error) {
 	unbound := false
 	err = podstate.UsedClaims(ctx, r.client, pod, func(used podstate.UsedClaim) bool {
@@ -42,6 +45,8 @@ func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message
 }
 
 // waitsForPod reports whether a claim is bound only when a pod that uses it has a node.
+//
+//upstream:k8s.io/component-helpers/storage/volume.IsDelayBindingMode
 func (r *reconciler) waitsForPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	name, class := volume.ClassOf(claim), &storagev1.StorageClass{}
 	return name != "" && r.client.Get(ctx, client.ObjectKey{Name: name}, class) == nil && volume.WaitsForConsumer(class)

@@ -13,6 +13,8 @@ import (
 )
 
 // nodeInfo is a node with the sum of the requests of its pods.
+//
+//upstream:pkg/scheduler/framework.NodeInfo
 type nodeInfo struct {
 	name         string
 	*corev1.Node // nil if it does not exist, although pods are bound to it
@@ -37,6 +39,11 @@ type rejection struct {
 
 // filter returns the reasons why a node is not suitable for a pod with these requests, or none. As
 // in kube-scheduler, they are those of the first filter that fails.
+//
+//upstream:pkg/scheduler/framework/plugins/nodeunschedulable.NodeUnschedulable.Filter
+//upstream:pkg/scheduler/framework/plugins/tainttoleration.TaintToleration.Filter
+//upstream:pkg/scheduler/framework/plugins/nodeaffinity.NodeAffinity.Filter
+//upstream:pkg/scheduler/framework/plugins/noderesources.fitsRequest
 func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	switch {
@@ -60,11 +67,15 @@ func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 }
 
 // repels reports whether pods without a toleration of a taint are not scheduled.
+//
+//upstream:pkg/scheduler/framework/plugins/helper.DoNotScheduleTaintsFilterFunc
 func repels(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
 
 // tolerates reports whether a pod has a toleration of a taint.
+//
+//upstream:k8s.io/component-helpers/scheduling/corev1.TolerationsTolerateTaint
 func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
 		return o.ToleratesTaint(klog.Background(), t, true)
@@ -73,6 +84,9 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 
 // selectNode selects a node for a pod: of the suitable ones the preferred node, or else the one
 // with the fewest pods. If none is suitable, it returns kube-scheduler's message.
+//
+//upstream:pkg/scheduler.Scheduler.schedulePod
+//upstream:pkg/scheduler/framework/preemption.Evaluator.Preempt
 func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred string) (_ *nodeInfo, message string) {
 	var best *nodeInfo
 	reasons, preemption := map[string]int{}, map[string]int{}
@@ -106,6 +120,8 @@ func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred s
 
 // unavailable returns kube-scheduler's message for a pod that fits on no node, with the reasons, and
 // those why preemption does not help.
+//
+//upstream:pkg/scheduler/framework.FitError
 func unavailable(nodes int, reasons, preemption string) string {
 	none := fmt.Sprintf("0/%d nodes are available: ", nodes)
 	return none + reasons + ". no new claims to deallocate, preemption: " + none + preemption + "."

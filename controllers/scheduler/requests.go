@@ -28,6 +28,8 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 }
 
 // add adds the quantities of a list.
+//
+//upstream:k8s.io/component-helpers/resource.addResourceList
 func (a quantities) add(list corev1.ResourceList) {
 	for name, q := range list {
 		a[name] += amount(name, q)
@@ -35,6 +37,8 @@ func (a quantities) add(list corev1.ResourceList) {
 }
 
 // atLeast raises the quantities to those in b, where they are less.
+//
+//upstream:k8s.io/component-helpers/resource.maxResourceList
 func (a quantities) atLeast(b quantities) {
 	for name, n := range b {
 		a[name] = max(a[name], n)
@@ -45,6 +49,9 @@ func (a quantities) atLeast(b quantities) {
 // its containers and the maximum over its init containers, where sidecars (init containers that are
 // always restarted) count from their start on. Pod-level requests replace those of the containers.
 // The overhead is added.
+//
+//upstream:k8s.io/component-helpers/resource.PodRequests
+//upstream:k8s.io/component-helpers/resource.AggregateContainerRequests
 func podRequests(spec *corev1.PodSpec) []request {
 	total := quantities{}
 	for i := range spec.Containers {

@@ -40,6 +40,8 @@ const nodeReadyTimeout = 2 * time.Second
 
 // AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because
 // other nodes may have no kubelet.
+//
+//upstream:pkg/scheduler.New
 func AddToManager(mgr manager.Manager, preferred string) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -78,6 +80,8 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // podEvents returns the handler that updates the state with pods. It relies on the order of their
 // events.
+//
+//upstream:pkg/scheduler.addAllEventHandlers
 func (r *reconciler) podEvents() handler.EventHandler {
 	update := func(o client.Object, q queue) { requeue(q, r.state.updatePod(o.(*corev1.Pod))) }
 	return handler.Funcs{
@@ -113,12 +117,16 @@ func requeue(q queue, pods []types.NamespacedName) {
 }
 
 // needsScheduling reports whether a pod is to be scheduled by this scheduler.
+//
+//upstream:pkg/scheduler.responsibleForPod
 func needsScheduling(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
 }
 
 // Reconcile binds one pod to a node, or reports why it is unschedulable.
+//
+//upstream:pkg/scheduler.Scheduler.ScheduleOne
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -147,6 +155,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 //
 // The response does not contain the pod, so that read-your-writes consistency would take a live
 // read. It is not needed: the pod is assumed on its node, and cannot be bound twice.
+//
+//upstream:pkg/scheduler/framework/plugins/defaultbinder.DefaultBinder.Bind
+//upstream:pkg/scheduler.Scheduler.bindingCycle
 func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	err := r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -166,6 +177,8 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 
 // recordUnschedulable sets the PodScheduled condition of a pod to False and records an event,
 // unless the condition has that message already.
+//
+//upstream:pkg/scheduler.Scheduler.handleSchedulingFailure
 func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, message string) error {
 	if c := podstate.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
 		return nil

@@ -17,6 +17,8 @@ import (
 // state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them
 // request, and the unschedulable pods. It is updated by the events of nodes and pods. A pod that is
 // scheduled is assumed to be on its node until its binding is observed.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl
 type state struct {
 	preferred string
 
@@ -45,6 +47,8 @@ func newState(preferred string) *state {
 
 // schedule selects a node for a pod and assumes the pod there. If none is suitable, it returns
 // kube-scheduler's message, and the pod is unschedulable until takeUnschedulable returns it.
+//
+//upstream:pkg/scheduler.Scheduler.schedulingCycle
 func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 	needs := podRequests(&pod.Spec)
 	key := keyOf(pod)
@@ -62,6 +66,8 @@ func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 }
 
 // isAssumed reports whether a pod is bound to a node, as far as this scheduler knows.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.IsAssumedPod
 func (s *state) isAssumed(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +106,9 @@ func missing(n *nodeInfo) bool { return n.Node == nil }
 
 // updatePod updates the node and the requests of a pod, and returns the pods to be retried because
 // of that.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.AddPod
+//upstream:pkg/scheduler/backend/cache.cacheImpl.UpdatePod
 func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	if podstate.Finished(pod) {
 		return s.removePod(pod.UID)
@@ -123,6 +132,8 @@ func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 
 // forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to
 // be retried because of that. A pod whose binding was observed is not removed.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.ForgetPod
 func (s *state) forgetPod(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,6 +145,8 @@ func (s *state) forgetPod(pod types.UID) []types.NamespacedName {
 }
 
 // removePod removes a pod from its node, and returns the pods to be retried because of that.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.RemovePod
 func (s *state) removePod(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,6 +164,8 @@ func (s *state) removeUnschedulable(pod types.NamespacedName) {
 }
 
 // updateNode updates a node, and returns the pods to be retried because of that.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.UpdateNode
 func (s *state) updateNode(object *corev1.Node) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,6 +179,8 @@ func (s *state) updateNode(object *corev1.Node) []types.NamespacedName {
 }
 
 // removeNode removes a deleted node. Its pods are kept until they are deleted too.
+//
+//upstream:pkg/scheduler/backend/cache.cacheImpl.RemoveNode
 func (s *state) removeNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

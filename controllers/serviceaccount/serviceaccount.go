@@ -18,9 +18,13 @@ import (
 )
 
 // name is the name of the service account.
+//
+//upstream:pkg/controller/serviceaccount.DefaultServiceAccountsControllerOptions
 const name = "default"
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/serviceaccount.NewServiceAccountsController
 func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("serviceaccount").
@@ -34,6 +38,8 @@ func AddToManager(mgr manager.Manager) error {
 type reconciler struct{ client client.Client }
 
 // Reconcile creates the service account of one namespace if it does not exist.
+//
+//upstream:pkg/controller/serviceaccount.ServiceAccountsController.syncNamespace
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil || ns.DeletionTimestamp != nil {

@@ -24,6 +24,8 @@ const expirationSeconds int64 = 1 << 32
 
 // AddToManager adds the controller, which publishes a certificate, in PEM, with the tokens. It
 // caches only the metadata of Secrets, which can be many and large.
+//
+//upstream:pkg/controller/serviceaccount.NewTokensController
 func AddToManager(mgr manager.Manager, certificate []byte) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), certificate: certificate}
 	forAccount := predicate.NewPredicateFuncs(func(o client.Object) bool { return accountName(o) != "" })
@@ -47,6 +49,8 @@ type reconciler struct {
 }
 
 // secretsOf maps a service account to the Secrets with its name.
+//
+//upstream:pkg/controller/serviceaccount.TokensController.listTokenSecrets
 func (r *reconciler) secretsOf(ctx context.Context, account client.Object) []reconcile.Request {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -63,6 +67,9 @@ func (r *reconciler) secretsOf(ctx context.Context, account client.Object) []rec
 }
 
 // Reconcile executes the next action for one Secret.
+//
+//upstream:pkg/controller/serviceaccount.TokensController.syncSecret
+//upstream:pkg/controller/serviceaccount.TokensController.syncServiceAccount
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := r.live.Get(ctx, req.NamespacedName, secret); err != nil {
@@ -96,6 +103,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // addToken requests a token that is bound to a Secret, and adds it to its data.
+//
+//upstream:pkg/controller/serviceaccount.TokensController.generateTokenIfNeeded
 func (r *reconciler) addToken(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: new(expirationSeconds),
@@ -118,6 +127,9 @@ type step struct {
 }
 
 // nextStep returns what is to be done about a Secret. account is nil if it does not exist.
+//
+//upstream:pkg/controller/serviceaccount.TokensController.secretUpdateNeeded
+//upstream:pkg/controller/serviceaccount.TokensController.generateTokenIfNeeded
 func nextStep(secret *corev1.Secret, account *corev1.ServiceAccount, certificate []byte) step {
 	if secret.DeletionTimestamp != nil {
 		return step{}

@@ -24,20 +24,30 @@ import (
 )
 
 // finalizer protects a ServiceCIDR.
+//
+//upstream:pkg/controller/servicecidrs.ServiceCIDRProtectionFinalizer
 const finalizer = "networking.k8s.io/service-cidr-finalizer"
 
 // gracePeriod is how long a ServiceCIDR stays after its deletion, for the writes of services that had
 // begun before.
+//
+//upstream:pkg/controller/servicecidrs.deletionGracePeriod
 const gracePeriod = 10 * time.Second
 
 // addressManager is the value of the label of the IPAddresses of services.
+//
+//upstream:pkg/registry/core/service/ipallocator.ControllerName
 const addressManager = "ipallocator.k8s.io"
 
 // fieldManager is the manager of the condition.
+//
+//upstream:pkg/controller/servicecidrs.controllerName
 const fieldManager = "service-cidr-controller"
 
 // AddToManager adds the controller. A ServiceCIDR that is deleted is reconciled again when an address
 // is released, or when another ServiceCIDR, which may have the same addresses, changes.
+//
+//upstream:pkg/controller/servicecidrs.NewController
 func AddToManager(mgr manager.Manager) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	return builder.ControllerManagedBy(mgr).
@@ -71,6 +81,8 @@ func (r *reconciler) deleted(ctx context.Context, _ client.Object) []reconcile.R
 }
 
 // Reconcile implements [reconcile.Reconciler].
+//
+//upstream:pkg/controller/servicecidrs.Controller.sync
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c := &networkingv1.ServiceCIDR{}
 	if err := r.client.Get(ctx, req.NamespacedName, c); err != nil {
@@ -106,6 +118,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // terminating is the condition of a ServiceCIDR whose addresses are in use.
+//
+//upstream:pkg/controller/servicecidrs.Controller.sync
 var terminating = metav1.Condition{
 	Status: metav1.ConditionFalse, Reason: networkingv1.ServiceCIDRReasonTerminating,
 	Message: "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
@@ -113,6 +127,8 @@ var terminating = metav1.Condition{
 
 // ready sets the condition Ready, unless it says the same already. The default ServiceCIDR has another
 // message, which the API server sets.
+//
+//upstream:pkg/controller/servicecidrs.Controller.updateConditionIfNeeded
 func (r *reconciler) ready(ctx context.Context, c *networkingv1.ServiceCIDR, condition metav1.Condition) error {
 	is := meta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 	if is != nil && is.Status == condition.Status && is.Reason == condition.Reason {
@@ -126,6 +142,8 @@ func (r *reconciler) ready(ctx context.Context, c *networkingv1.ServiceCIDR, con
 }
 
 // needed reports whether services have addresses that are only in this ServiceCIDR.
+//
+//upstream:pkg/controller/servicecidrs.Controller.canDeleteCIDR
 func needed(ctx context.Context, reader client.Reader, c *networkingv1.ServiceCIDR) (bool, error) {
 	all, addresses := &networkingv1.ServiceCIDRList{}, &networkingv1.IPAddressList{}
 	if err := reader.List(ctx, all); err != nil {

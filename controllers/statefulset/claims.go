@@ -14,6 +14,8 @@ import (
 
 // claimTemplates returns the templates of the claims of a pod. Of several with the same name, the
 // last one counts.
+//
+//upstream:pkg/controller/statefulset.getPersistentVolumeClaims
 func claimTemplates(set *appsv1.StatefulSet) []*corev1.PersistentVolumeClaim {
 	all := set.Spec.VolumeClaimTemplates
 	var templates []*corev1.PersistentVolumeClaim
@@ -28,12 +30,16 @@ func claimTemplates(set *appsv1.StatefulSet) []*corev1.PersistentVolumeClaim {
 }
 
 // claimName returns the name of the claim of a template for the pod with an ordinal.
+//
+//upstream:pkg/controller/statefulset.getPersistentVolumeClaimName
 func claimName(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) string {
 	return template.Name + "-" + set.Name + "-" + strconv.Itoa(ordinal)
 }
 
 // newClaim returns the claim of a template for a pod, with the owner that the retention policy
 // demands.
+//
+//upstream:pkg/controller/statefulset.getPersistentVolumeClaims
 func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, pod *corev1.Pod,
 	ordinal int) *corev1.PersistentVolumeClaim {
 	c := template.DeepCopy()
@@ -47,6 +53,8 @@ func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, p
 }
 
 // retention returns the retention policy of the claims.
+//
+//upstream:pkg/controller/statefulset.getPersistentVolumeClaimRetentionPolicy
 func retention(set *appsv1.StatefulSet) (whenScaled, whenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType) {
 	p := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if p == nil {
@@ -59,12 +67,16 @@ func retention(set *appsv1.StatefulSet) (whenScaled, whenDeleted appsv1.Persiste
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // refersTo reports whether an owner reference has an object's kind and name.
+//
+//upstream:pkg/controller/statefulset.matchesRef
 func refersTo(ref *metav1.OwnerReference, gvk schema.GroupVersionKind, name string) bool {
 	return ref.APIVersion == gvk.GroupVersion().String() && ref.Kind == gvk.Kind && ref.Name == name
 }
 
 // hasStalePodOwner reports whether a claim is owned by an earlier pod of the same name, with which it is
 // going to be garbage collected.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.PodClaimIsStale
 func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return refersTo(&ref, podKind, pod.Name) && ref.UID != pod.UID
@@ -76,6 +88,9 @@ func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool
 // to be deleted because of a scale down, or one to the StatefulSet. conflict is whether another
 // controller makes that impossible. A claim of an earlier StatefulSet or pod of the same name is left
 // to the garbage collector.
+//
+//upstream:pkg/controller/statefulset.isClaimOwnerUpToDate
+//upstream:pkg/controller/statefulset.updateClaimOwnerRefForSetAndPod
 func claimOwners(set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod,
 	ordinal int) (refs []metav1.OwnerReference, conflict bool) {
 	has := claim.OwnerReferences

@@ -13,6 +13,10 @@ import (
 )
 
 // act executes an action and records its events.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.CreateStatefulPod
+//upstream:pkg/controller/statefulset.StatefulPodControl.UpdateStatefulPod
+//upstream:pkg/controller/statefulset.StatefulPodControl.UpdatePodClaimForRetentionPolicy
 func (r *reconciler) act(ctx context.Context, set *appsv1.StatefulSet, a *action) error {
 	if a.blocked != "" {
 		r.recordPod(set, create, a.pod, errors.New(a.blocked))
@@ -44,6 +48,10 @@ func (r *reconciler) act(ctx context.Context, set *appsv1.StatefulSet, a *action
 }
 
 // change creates, updates or deletes the pod of an action.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.CreateStatefulPod
+//upstream:pkg/controller/statefulset.StatefulPodControl.UpdateStatefulPod
+//upstream:pkg/controller/statefulset.StatefulPodControl.DeleteStatefulPod
 func (r *reconciler) change(ctx context.Context, set *appsv1.StatefulSet, a *action) (err error) {
 	switch a.verb {
 	case nothing:
@@ -62,6 +70,8 @@ func (r *reconciler) change(ctx context.Context, set *appsv1.StatefulSet, a *act
 }
 
 // createClaims creates the missing claims of a pod.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.createPersistentVolumeClaims
 func (r *reconciler) createClaims(ctx context.Context, set *appsv1.StatefulSet, a *action) error {
 	var errs []error
 	for _, c := range a.create {
@@ -82,6 +92,8 @@ func (r *reconciler) createClaims(ctx context.Context, set *appsv1.StatefulSet, 
 
 // recordPod records an event for what was done to a pod, or has failed. Nothing is recorded if it
 // failed because the namespace is being deleted.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.recordPodEvent
 func (r *reconciler) recordPod(set *appsv1.StatefulSet, verb verb, pod *corev1.Pod, err error) {
 	switch {
 	case err == nil:

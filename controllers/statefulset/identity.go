@@ -16,6 +16,8 @@ import (
 func desired(set *appsv1.StatefulSet) int { return int(ptr.Deref(set.Spec.Replicas, 1)) }
 
 // startOrdinal returns the ordinal of the first replica.
+//
+//upstream:pkg/controller/statefulset.getStartOrdinal
 func startOrdinal(set *appsv1.StatefulSet) int {
 	if set.Spec.Ordinals == nil {
 		return 0
@@ -24,18 +26,25 @@ func startOrdinal(set *appsv1.StatefulSet) int {
 }
 
 // inRange reports whether a replica with an ordinal should exist.
+//
+//upstream:pkg/controller/statefulset.podInOrdinalRange
 func inRange(set *appsv1.StatefulSet, ordinal int) bool {
 	first := startOrdinal(set)
 	return ordinal >= first && ordinal < first+desired(set)
 }
 
 // podName returns the name of the pod with an ordinal.
+//
+//upstream:pkg/controller/statefulset.getPodName
 func podName(set *appsv1.StatefulSet, ordinal int) string {
 	return set.Name + "-" + strconv.Itoa(ordinal)
 }
 
 // ordinalOf returns the ordinal in the name of a pod. ok is false if no pod of the StatefulSet has
 // that name.
+//
+//upstream:pkg/controller/statefulset.getParentNameAndOrdinal
+//upstream:pkg/controller/statefulset.isMemberOf
 func ordinalOf(set *appsv1.StatefulSet, pod *corev1.Pod) (ordinal int, ok bool) {
 	digits, ok := strings.CutPrefix(pod.Name, set.Name+"-")
 	if !ok {
@@ -46,9 +55,14 @@ func ordinalOf(set *appsv1.StatefulSet, pod *corev1.Pod) (ordinal int, ok bool) 
 }
 
 // revisionOf returns the name of the revision that a pod was created from.
+//
+//upstream:pkg/controller/statefulset.getPodRevision
 func revisionOf(pod *corev1.Pod) string { return pod.Labels[appsv1.StatefulSetRevisionLabel] }
 
 // newPod returns the pod with an ordinal, from a revision.
+//
+//upstream:pkg/controller/statefulset.newStatefulSetPod
+//upstream:pkg/controller/statefulset.newVersionedStatefulSetPod
 func newPod(set *appsv1.StatefulSet, from revision, ordinal int) *corev1.Pod {
 	pod := podcontrol.FromTemplate(from.template, set, kind)
 	pod.Name = podName(set, ordinal)
@@ -60,6 +74,8 @@ func newPod(set *appsv1.StatefulSet, from revision, ordinal int) *corev1.Pod {
 }
 
 // setIdentity sets the labels for the name and the ordinal of a pod.
+//
+//upstream:pkg/controller/statefulset.updateIdentity
 func setIdentity(pod *corev1.Pod, ordinal int) {
 	if pod.Labels = maps.Clone(pod.Labels); pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -70,6 +86,8 @@ func setIdentity(pod *corev1.Pod, ordinal int) {
 
 // conform returns a copy of a pod with the labels and the volumes that it should have, or nil if it
 // has them. The index label alone is no reason for an update: pods of old versions lack it.
+//
+//upstream:pkg/controller/statefulset.identityMatches
 func conform(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) *corev1.Pod {
 	if pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name && storageMatches(set, pod, ordinal) {
 		return nil
@@ -83,6 +101,8 @@ func conform(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) *corev1.Pod 
 }
 
 // storageMatches reports whether a pod has volumes for all its claims.
+//
+//upstream:pkg/controller/statefulset.storageMatches
 func storageMatches(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
 	volumes := map[string]*corev1.PersistentVolumeClaimVolumeSource{}
 	for _, v := range pod.Spec.Volumes {
@@ -97,6 +117,8 @@ func storageMatches(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool 
 }
 
 // setVolumes sets the volumes for the claims of a pod, in place of others of their names.
+//
+//upstream:pkg/controller/statefulset.updateStorage
 func setVolumes(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) {
 	templates := claimTemplates(set)
 	if len(templates) == 0 {

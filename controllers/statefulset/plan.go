@@ -14,6 +14,8 @@ import (
 )
 
 // burstReplicas is the maximum number of pods that one reconcile creates.
+//
+//upstream:pkg/controller/statefulset.MaxBatchSize
 const burstReplicas = 500
 
 // observed is the state from which a plan is made.
@@ -78,6 +80,8 @@ type plan struct {
 // nextPlan returns the plan for a state. It does not change the arguments.
 //
 // With the policy OrderedReady, a plan ends at the first pod that has to be created or awaited.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.updateStatefulSet
 func nextPlan(o *observed) plan {
 	p := &planner{observed: o, ordered: o.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
 		first: startOrdinal(o.set), replicas: map[int]*corev1.Pod{}}
@@ -132,6 +136,8 @@ func (p *planner) phase(actions []action) {
 
 // planReplicas creates the replicas that are missing, replaces those that have terminated, and
 // corrects the others, in ascending order. It reports whether the plan may go on.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.updateStatefulSet
 func (p *planner) planReplicas() (proceed bool) {
 	var actions []action
 	defer func() { p.phase(actions) }()
@@ -150,6 +156,8 @@ func (p *planner) planReplicas() (proceed bool) {
 
 // replica returns the action for a replica, and whether it is healthy. An unhealthy replica is
 // corrected too with the policy Parallel.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.processReplica
 func (p *planner) replica(ordinal int) (a action, ready bool) {
 	pod := p.replicas[ordinal]
 	switch {
@@ -182,6 +190,9 @@ func (p *planner) replica(ordinal int) (a action, ready bool) {
 }
 
 // creation returns the action that creates a replica.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.processReplica
+//upstream:pkg/controller/statefulset.StatefulPodControl.CreateStatefulPod
 func (p *planner) creation(ordinal int) action {
 	pod := newPod(p.set, p.revisionFor(ordinal), ordinal)
 	whenScaled, _ := retention(p.set)
@@ -201,6 +212,8 @@ func (p *planner) creation(ordinal int) action {
 
 // revisionFor returns the revision from which a replica is created: below the partition the current
 // one.
+//
+//upstream:pkg/controller/statefulset.newVersionedStatefulSetPod
 func (p *planner) revisionFor(ordinal int) revision {
 	s := p.set.Spec.UpdateStrategy
 	if s.Type == appsv1.OnDeleteStatefulSetStrategyType {
@@ -218,6 +231,8 @@ func (p *planner) revisionFor(ordinal int) revision {
 
 // claims returns the changes of the claims of a pod: those that are missing, if they are wanted, and
 // the owner references that the retention policy demands.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.ClaimsMatchRetentionPolicy
 func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
 	a := action{pod: pod}
 	for _, t := range claimTemplates(p.set) {
@@ -244,6 +259,8 @@ func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
 // planScaleDown deletes the pods that are not in the range of ordinals, in descending order. With
 // the policy OrderedReady it deletes one at a time, and none that is healthy while a lower one is
 // not. It reports whether the plan may go on.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.processCondemned
 func (p *planner) planScaleDown() (proceed bool) {
 	var claims, pods []action
 	var firstUnhealthy *corev1.Pod

@@ -21,10 +21,14 @@ import (
 )
 
 // hashLabel is the label of a ControllerRevision with the hash of its data.
+//
+//upstream:pkg/controller/history.ControllerRevisionHashLabel
 const hashLabel = "controller.kubernetes.io/hash"
 
 // maxRevisionPrefix is the length to which the name of a StatefulSet is truncated in the name of a
 // revision.
+//
+//upstream:pkg/controller/history.ControllerRevisionName
 const maxRevisionPrefix = 223
 
 // history is the ControllerRevisions of a StatefulSet, and the change that they need.
@@ -39,6 +43,8 @@ type history struct {
 }
 
 // historyOf returns the history of a StatefulSet that has these revisions.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.getStatefulSetRevisions
 func historyOf(set *appsv1.StatefulSet, all []*appsv1.ControllerRevision) (history, error) {
 	h := history{all: slices.SortedFunc(slices.Values(all), compareRevisions)}
 	data, err := encodeTemplate(&set.Spec.Template)
@@ -76,6 +82,8 @@ func historyOf(set *appsv1.StatefulSet, all []*appsv1.ControllerRevision) (histo
 }
 
 // compareRevisions orders revisions by their numbers, and then by age.
+//
+//upstream:pkg/controller/history.byRevision
 func compareRevisions(a, b *appsv1.ControllerRevision) int {
 	return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		strings.Compare(a.Name, b.Name))
@@ -83,6 +91,8 @@ func compareRevisions(a, b *appsv1.ControllerRevision) int {
 
 // beyondLimit returns the revisions beyond the revision history limit, which does not count those
 // that are in use.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.truncateHistory
 func (h *history) beyondLimit(set *appsv1.StatefulSet, pods []*corev1.Pod) []*appsv1.ControllerRevision {
 	if set.Spec.RevisionHistoryLimit == nil {
 		return nil
@@ -102,6 +112,8 @@ func (h *history) beyondLimit(set *appsv1.StatefulSet, pods []*corev1.Pod) []*ap
 
 // encodeTemplate returns the data of the revision of a template: a strategic merge patch that
 // restores the template in a StatefulSet. kubectl compares it byte by byte.
+//
+//upstream:pkg/controller/statefulset.getPatch
 func encodeTemplate(t *corev1.PodTemplateSpec) ([]byte, error) {
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -116,6 +128,8 @@ func encodeTemplate(t *corev1.PodTemplateSpec) ([]byte, error) {
 }
 
 // templateOf returns the template that a revision restores in a StatefulSet.
+//
+//upstream:pkg/controller/statefulset.ApplyRevision
 func templateOf(set *appsv1.StatefulSet, r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	original, err := json.Marshal(set)
 	if err != nil {
@@ -134,12 +148,17 @@ func templateOf(set *appsv1.StatefulSet, r *appsv1.ControllerRevision) (*corev1.
 
 // restores reports whether a revision restores the present template, though it is encoded in another
 // way. It prevents a rollout that would change nothing.
+//
+//upstream:pkg/controller/statefulset.setMatchesLatestExistingRevision
 func restores(set *appsv1.StatefulSet, r *appsv1.ControllerRevision) bool {
 	t, err := templateOf(set, r)
 	return err == nil && equality.Semantic.DeepEqual(*t, set.Spec.Template)
 }
 
 // newRevision returns the revision of the present template, with a number.
+//
+//upstream:pkg/controller/statefulset.newRevision
+//upstream:pkg/controller/history.NewControllerRevision
 func newRevision(set *appsv1.StatefulSet, data []byte, number int64) *appsv1.ControllerRevision {
 	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -157,6 +176,9 @@ func newRevision(set *appsv1.StatefulSet, data []byte, number int64) *appsv1.Con
 
 // nameRevision sets the name of a new revision and the label with its hash, which depends on the
 // number of collisions.
+//
+//upstream:pkg/controller/history.HashControllerRevision
+//upstream:pkg/controller/history.ControllerRevisionName
 func nameRevision(set *appsv1.StatefulSet, r *appsv1.ControllerRevision, collisions int32) {
 	h := fnv.New32()
 	h.Write(r.Data.Raw)

@@ -38,6 +38,8 @@ import (
 var kind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/statefulset.NewStatefulSetController
 func AddToManager(mgr manager.Manager) error {
 	for _, owned := range []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}} {
 		if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), owned); err != nil {
@@ -65,6 +67,8 @@ type reconciler struct {
 }
 
 // adopters returns the StatefulSets that would adopt a pod.
+//
+//upstream:pkg/controller/statefulset.StatefulSetController.getStatefulSetsForPod
 func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Adopters(ctx, r.client, &appsv1.StatefulSetList{}, pod, func(set *appsv1.StatefulSet) *metav1.LabelSelector {
 		if _, ok := ordinalOf(set, pod.(*corev1.Pod)); !ok {
@@ -95,6 +99,8 @@ func (r *reconciler) awaitingDeletion(ctx context.Context, pvc client.Object) []
 }
 
 // Reconcile executes the next plan for one StatefulSet, and updates its status and history.
+//
+//upstream:pkg/controller/statefulset.StatefulSetController.sync
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	set := &appsv1.StatefulSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
@@ -127,6 +133,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // sync executes the next plan for a StatefulSet with these pods and this history.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.performUpdate
 func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, h *history) (reconcile.Result, error) {
 	if set.DeletionTimestamp == nil {
 		if err := r.saveRevision(ctx, set, h); err != nil {
@@ -181,6 +189,9 @@ func (r *claimReader) get(name string) *corev1.PersistentVolumeClaim {
 
 // saveRevision creates or renumbers the update revision. If its name is taken by another one, it is
 // created with another name, and the collisions are counted in set's status.
+//
+//upstream:pkg/controller/history.realHistory.CreateControllerRevision
+//upstream:pkg/controller/history.realHistory.UpdateControllerRevision
 func (r *reconciler) saveRevision(ctx context.Context, set *appsv1.StatefulSet, h *history) error {
 	if h.renumber {
 		return r.client.Update(ctx, h.update)
@@ -217,6 +228,8 @@ func (r *reconciler) saveRevision(ctx context.Context, set *appsv1.StatefulSet, 
 }
 
 // truncateHistory deletes old revisions.
+//
+//upstream:pkg/controller/statefulset.defaultStatefulSetControl.truncateHistory
 func (r *reconciler) truncateHistory(ctx context.Context, old []*appsv1.ControllerRevision) error {
 	for _, revision := range old {
 		if err := r.client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID}); client.IgnoreNotFound(err) != nil {
@@ -227,6 +240,9 @@ func (r *reconciler) truncateHistory(ctx context.Context, old []*appsv1.Controll
 }
 
 // execute executes a plan, up to the phase in which there is an error.
+//
+//upstream:pkg/controller/statefulset.runForAll
+//upstream:pkg/controller/statefulset.slowStartBatch
 func (r *reconciler) execute(ctx context.Context, set *appsv1.StatefulSet, p *plan) error {
 	for _, phase := range p.phases {
 		limit := 1

@@ -11,6 +11,8 @@ import (
 
 // statusOf returns the status of a StatefulSet with these pods. after is the time until another pod
 // becomes available, or zero.
+//
+//upstream:pkg/controller/statefulset.computeReplicaStatus
 func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration) {
 	count := collisions(o.set)
 	status = appsv1.StatefulSetStatus{
@@ -46,6 +48,8 @@ func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration
 // completeRollingUpdate makes the update revision the current one if a rolling update is complete: all
 // replicas have it and are ready, and there are no others. With the strategy OnDelete, the current
 // revision stays the one before.
+//
+//upstream:pkg/controller/statefulset.completeUpdate
 func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
 	want := int32(desired(set))
 	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType &&
@@ -56,17 +60,23 @@ func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetSt
 }
 
 // runningAndReady reports whether a pod is running and ready.
+//
+//upstream:pkg/controller/statefulset.isRunningAndReady
 func runningAndReady(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && podstate.Ready(pod)
 }
 
 // available reports whether a pod has been ready for minReadySeconds, or else how much of that is
 // left.
+//
+//upstream:pkg/controller/statefulset.isRunningAndAvailable
 func (o *observed) available(pod *corev1.Pod) (ok bool, left time.Duration) {
 	return podstate.Available(pod, time.Duration(o.set.Spec.MinReadySeconds)*time.Second, o.now)
 }
 
 // healthy reports whether a pod exists, is running, ready and available, and is not being deleted.
+//
+//upstream:pkg/controller/statefulset.isUnavailable
 func (o *observed) healthy(pod *corev1.Pod) bool {
 	if pod == nil || pod.DeletionTimestamp != nil || !runningAndReady(pod) {
 		return false

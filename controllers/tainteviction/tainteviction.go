@@ -32,6 +32,8 @@ import (
 )
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/tainteviction.New
 func AddToManager(mgr manager.Manager) error {
 	r := &reconciler{
 		client: mgr.GetClient(), recorder: events.RecorderFor(mgr, "taint-eviction-controller"),
@@ -70,6 +72,8 @@ type eviction struct {
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // podHandler returns the handler of the events of pods.
+//
+//upstream:pkg/controller/tainteviction.Controller.PodUpdated
 func (r *reconciler) podHandler() handler.EventHandler {
 	enqueue := func(o client.Object, q queue) {
 		if key := client.ObjectKeyFromObject(o); r.concerns(key, o.(*corev1.Pod).Spec.NodeName) {
@@ -84,6 +88,8 @@ func (r *reconciler) podHandler() handler.EventHandler {
 }
 
 // nodeHandler returns the handler of the events of nodes.
+//
+//upstream:pkg/controller/tainteviction.Controller.NodeUpdated
 func (r *reconciler) nodeHandler() handler.EventHandler {
 	set := func(o client.Object, taints []corev1.Taint, q queue) {
 		if r.setTaints(o.GetName(), taints) {
@@ -102,6 +108,8 @@ func (r *reconciler) nodeHandler() handler.EventHandler {
 }
 
 // noExecute returns the taints of a node that evict pods.
+//
+//upstream:pkg/controller/tainteviction.getNoExecuteTaints
 func noExecute(node *corev1.Node) (taints []corev1.Taint) {
 	for _, t := range node.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoExecute {
@@ -152,6 +160,8 @@ func (r *reconciler) since(pod *corev1.Pod, now time.Time) time.Time {
 }
 
 // cancel makes a pod no longer one that is to be evicted, and reports whether it was.
+//
+//upstream:pkg/controller/tainteviction.Controller.cancelWorkWithEvent
 func (r *reconciler) cancel(pod types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,6 +171,9 @@ func (r *reconciler) cancel(pod types.NamespacedName) bool {
 }
 
 // Reconcile evicts a pod that does not tolerate the taints of its node, or enqueues the pods of a node.
+//
+//upstream:pkg/controller/tainteviction.Controller.processPodOnNode
+//upstream:pkg/controller/tainteviction.Controller.emitCancelPodDeletionEvent
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Namespace == "" {
 		return reconcile.Result{}, r.enqueuePods(ctx, req.Name)
@@ -201,6 +214,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 const reason = "TaintManagerEviction"
 
 // enqueuePods enqueues all pods on a node.
+//
+//upstream:pkg/controller/tainteviction.Controller.handleNodeUpdate
 func (r *reconciler) enqueuePods(ctx context.Context, node string) error {
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods); err != nil {
@@ -216,6 +231,9 @@ func (r *reconciler) enqueuePods(ctx context.Context, node string) error {
 
 // tolerates returns whether a pod with these tolerations is evicted from a node with these taints at
 // once, or, if after is not zero, after that time.
+//
+//upstream:pkg/controller/tainteviction.getMinTolerationTime
+//upstream:pkg/apis/core/v1/helper.GetMatchingTolerations
 func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (after time.Duration, evict bool) {
 	for i := range taints {
 		t := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taints[i], true) })
@@ -240,6 +258,9 @@ func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (after ti
 }
 
 // evict deletes a pod, with the condition that says why.
+//
+//upstream:pkg/controller/tainteviction.addConditionAndDeletePod
+//upstream:pkg/controller/tainteviction.Controller.emitPodDeletionEvent
 func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
 	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) {
 		podstate.SetCondition(s, corev1.PodCondition{

@@ -17,6 +17,8 @@ import (
 )
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/ttlafterfinished.New
 func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("ttl-after-finished").
@@ -33,6 +35,8 @@ type reconciler struct {
 
 // Reconcile deletes one Job, with its pods first, if its time to live is over. Since that may have
 // been changed, the API server is asked for the Job before.
+//
+//upstream:pkg/controller/ttlafterfinished.Controller.processJob
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	job := &batchv1.Job{}
 	for _, reader := range []client.Reader{r.client, r.live} {
@@ -49,6 +53,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // timeLeft returns the time to live that a Job has left, if it has finished and has one.
+//
+//upstream:pkg/controller/ttlafterfinished.timeLeft
+//upstream:pkg/controller/ttlafterfinished.needsCleanup
 func timeLeft(job *batchv1.Job, now time.Time) (left time.Duration, ok bool) {
 	ttl, finished := job.Spec.TTLSecondsAfterFinished, jobstate.Finished(job)
 	if job.DeletionTimestamp != nil || ttl == nil || finished == nil {

@@ -18,9 +18,13 @@ import (
 )
 
 // name is that of the controller and of its field manager.
+//
+//upstream:pkg/controller/validatingadmissionpolicystatus.ControllerName
 const name = "validatingadmissionpolicy-status"
 
 // AddToManager adds the controller.
+//
+//upstream:pkg/controller/validatingadmissionpolicystatus.NewController
 func AddToManager(mgr manager.Manager) error {
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -39,6 +43,8 @@ type reconciler struct {
 
 // Reconcile checks a policy whose spec has changed. As in kube-controller-manager, a change of the
 // kinds that it is about does not cause another check.
+//
+//upstream:pkg/controller/validatingadmissionpolicystatus.Controller.reconcile
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	policy := &admissionv1.ValidatingAdmissionPolicy{}
 	err := r.client.Get(ctx, req.NamespacedName, policy)

@@ -17,6 +17,8 @@ import (
 )
 
 // AddClassesToManager adds the controller of VolumeAttributesClasses.
+//
+//upstream:pkg/controller/volume/vacprotection.NewVACProtectionController
 func AddClassesToManager(mgr manager.Manager) error {
 	released := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
 	return builder.ControllerManagedBy(mgr).
@@ -28,6 +30,9 @@ func AddClassesToManager(mgr manager.Manager) error {
 }
 
 // classesOf returns the VolumeAttributesClasses that a volume or a claim has, had, or is to get.
+//
+//upstream:pkg/controller/volume/vacprotection.Controller.pvcDeleted
+//upstream:pkg/controller/volume/vacprotection.Controller.pvDeleted
 func classesOf(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, name := range classNames(obj) {
@@ -36,6 +41,8 @@ func classesOf(_ context.Context, obj client.Object) []reconcile.Request {
 	return requests
 }
 
+//upstream:pkg/controller/volume/vacprotection.getPVCReferencedVACNames
+//upstream:pkg/controller/volume/vacprotection.getPVReferencedVACNames
 func classNames(obj client.Object) []string {
 	var fields []*string
 	switch o := obj.(type) {
@@ -57,6 +64,8 @@ func classNames(obj client.Object) []string {
 }
 
 // classInUse reports whether a volume or a claim refers to a VolumeAttributesClass.
+//
+//upstream:pkg/controller/volume/vacprotection.Controller.isBeingUsed
 func classInUse(ctx context.Context, reader client.Reader, class *storagev1.VolumeAttributesClass) (bool, error) {
 	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
 	if err := reader.List(ctx, claims); err != nil {

@@ -20,12 +20,17 @@ import (
 
 // The finalizers, which the admission plugin StorageObjectInUseProtection adds.
 const (
+	//upstream:pkg/volume/util.PVProtectionFinalizer
 	volumeFinalizer = "kubernetes.io/pv-protection"
+	//upstream:pkg/volume/util.PVCProtectionFinalizer
 	claimFinalizer  = "kubernetes.io/pvc-protection"
+	//upstream:pkg/volume/util.VACProtectionFinalizer
 	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // AddClaimsToManager adds the controller of claims.
+//
+//upstream:pkg/controller/volume/pvcprotection.NewPVCProtectionController
 func AddClaimsToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("persistentvolumeclaim-protection").
@@ -36,6 +41,8 @@ func AddClaimsToManager(mgr manager.Manager) error {
 }
 
 // AddVolumesToManager adds the controller of volumes.
+//
+//upstream:pkg/controller/volume/pvprotection.NewPVProtectionController
 func AddVolumesToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-protection").
@@ -49,6 +56,8 @@ func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil
 
 // claimInUse reports whether a pod that has a node and has not ended uses a claim. A pod without a node
 // gets none while the claim is being deleted, and must not keep it from being deleted.
+//
+//upstream:pkg/controller/volume/pvcprotection.Controller.podUsesPVCForDeletion
 func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
@@ -60,6 +69,8 @@ func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.Persist
 }
 
 // volumeInUse reports whether a volume is bound.
+//
+//upstream:pkg/controller/volume/pvprotection.Controller.isBeingUsed
 func volumeInUse(_ context.Context, _ client.Reader, volume *corev1.PersistentVolume) (bool, error) {
 	return volume.Status.Phase == corev1.VolumeBound, nil
 }
@@ -84,6 +95,10 @@ func newReconciler[T any, PT object[T]](mgr manager.Manager, finalizer string,
 }
 
 // Reconcile implements [reconcile.Reconciler].
+//
+//upstream:pkg/controller/volume/pvcprotection.Controller.processPVC
+//upstream:pkg/controller/volume/pvprotection.Controller.processPV
+//upstream:pkg/controller/volume/vacprotection.Controller.processVAC
 func (r *reconciler[T, PT]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	obj := PT(new(T))
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {

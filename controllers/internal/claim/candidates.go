@@ -17,6 +17,8 @@ import (
 const byController = "controller.uid"
 
 // Index adds the index that [Claim] and [ControlledBy] need for objects of obj's kind.
+//
+//upstream:pkg/controller.AddPodControllerIndexer
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
 	return indexer.IndexField(ctx, obj, byController, func(o client.Object) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -35,6 +37,8 @@ func ControlledBy(owner client.Object) client.ListOption {
 
 // candidates returns the objects in owner's namespace that owner controls or that match the
 // selector. They are of the kind of the list.
+//
+//upstream:pkg/controller.FilterPodsByOwner
 func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList,
 	owner client.Object, selector labels.Selector) ([]T, error) {
 	var found []T

@@ -29,6 +29,8 @@ type Classified[T client.Object] struct {
 // Classify determines what owner is to do with each object. An object that a filter rejects counts as
 // not matching the selector. Objects that are being deleted are neither adopted nor released, and an
 // owner that is being deleted does neither. It changes nothing.
+//
+//upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T, filters ...func(T) bool) Classified[T] {
 	var s Classified[T]
 	for _, o := range objects {
@@ -70,6 +72,8 @@ func IgnoreOwnerDeleted(err error) error {
 //
 // Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
 // error it is not known what owner owns, which does not mean that it owns nothing.
+//
+//upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
 	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList, filters ...func(T) bool) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
@@ -101,6 +105,8 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 }
 
 // checkOwner returns OwnerDeleted if the owner does not exist or is being deleted.
+//
+//upstream:pkg/controller.RecheckDeletionTimestamp
 func checkOwner(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(kind)
@@ -132,6 +138,9 @@ func withoutFinalizer(list []string, finalizer string) []string {
 
 // patchOwnerReferences replaces the owner references and the finalizers of o, unless it has
 // changed, and updates o with the response.
+//
+//upstream:pkg/controller.ownerRefControllerPatch
+//upstream:pkg/controller.GenerateDeleteOwnerRefStrategicMergeBytes
 func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference,
 	finalizers []string) error {
 	metadata := map[string]any{

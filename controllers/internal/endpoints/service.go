@@ -52,6 +52,8 @@ func NewSelectors() *claim.Selectors {
 }
 
 // PodChanged is a predicate for the changes of pods that can change endpoints.
+//
+//upstream:k8s.io/endpointslice/util.podEndpointsChanged
 var PodChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName ||
@@ -63,11 +65,15 @@ var PodChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // Included reports whether a pod is an endpoint: it has an address and has not terminated, nor, if
 // those are not wanted, begun to terminate.
+//
+//upstream:k8s.io/endpointslice/util.ShouldPodBeInEndpoints
 func Included(pod *corev1.Pod, terminating bool) bool {
 	return !podstate.Finished(pod) && len(pod.Status.PodIPs) > 0 && (terminating || pod.DeletionTimestamp == nil)
 }
 
 // Address returns the pod's address of a family, or "" if it has none.
+//
+//upstream:k8s.io/endpointslice.getEndpointAddresses
 func Address(pod *corev1.Pod, family corev1.IPFamily) string {
 	for _, ip := range pod.Status.PodIPs {
 		if utilnet.IsIPv6String(ip.IP) == (family == corev1.IPv6Protocol) {
@@ -78,6 +84,8 @@ func Address(pod *corev1.Pod, family corev1.IPFamily) string {
 }
 
 // Hostname returns the name under which a pod is published by a Service, or "" for none.
+//
+//upstream:k8s.io/endpointslice/util.ShouldSetHostname
 func Hostname(svc *corev1.Service, pod *corev1.Pod) string {
 	if pod.Spec.Subdomain != svc.Name {
 		return ""
@@ -91,12 +99,16 @@ func Reference(pod *corev1.Pod) *corev1.ObjectReference {
 }
 
 // Headless reports whether a Service has no address.
+//
+//upstream:k8s.io/endpointslice.isServiceIPSet
 func Headless(svc *corev1.Service) bool {
 	return svc.Spec.ClusterIP == corev1.ClusterIPNone || svc.Spec.ClusterIP == ""
 }
 
 // TargetPort returns the port of a pod to which a port of a Service refers. A name refers to the
 // port of a container, or of a sidecar, with the same protocol.
+//
+//upstream:k8s.io/endpointslice.FindPort
 func TargetPort(pod *corev1.Pod, port *corev1.ServicePort) (number int32, ok bool) {
 	if port.TargetPort.Type == intstr.Int {
 		return port.TargetPort.IntVal, true
@@ -120,6 +132,8 @@ func TargetPort(pod *corev1.Pod, port *corev1.ServicePort) (number int32, ok boo
 // TriggerTime returns when the first change happened that is later than all times in earlier, in
 // the format of the annotation [corev1.EndpointsLastChangeTriggerTime]: the creation of the Service
 // or a change of a pod's readiness. It is "" if there is none, as after the deletion of a pod.
+//
+//upstream:k8s.io/endpointslice/util.TriggerTimeTracker.ComputeEndpointLastChangeTriggerTime
 func TriggerTime(svc *corev1.Service, pods []*corev1.Pod, earlier ...string) string {
 	var since, first time.Time
 	for _, text := range earlier {

@@ -67,6 +67,10 @@ type Slices struct {
 
 // SlicesMeta returns the metadata of the slices for a Service: they belong to the owner and have its
 // labels.
+//
+//upstream:k8s.io/endpointslice.newEndpointSlice
+//upstream:k8s.io/endpointslice.setEndpointSliceLabels
+//upstream:k8s.io/endpointslice.getEndpointSlicePrefix
 func SlicesMeta(owner metav1.Object, ref *metav1.OwnerReference, manager, triggerTime string) metav1.ObjectMeta {
 	prefix := owner.GetName() + "-"
 	if len(prefix) > validation.DNS1123SubdomainMaxLength {
@@ -94,6 +98,8 @@ type Changes struct {
 
 // Plan returns the changes that make the existing slices those that are wanted. An endpoint stays in
 // its slice, and others are added first to slices that change anyway.
+//
+//upstream:k8s.io/endpointslice.Reconciler.reconcileByAddressType
 func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) Changes {
 	var c Changes
 	groups := map[string]*SliceGroup{}
@@ -117,6 +123,8 @@ func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) Changes {
 }
 
 // distribute plans the slices of one group.
+//
+//upstream:k8s.io/endpointslice.Reconciler.reconcileByPortMapping
 func (s *Slices) distribute(g *SliceGroup, existing []*discoveryv1.EndpointSlice, c *Changes) {
 	missing := map[string]discoveryv1.Endpoint{}
 	for _, e := range g.Endpoints {
@@ -172,6 +180,8 @@ func (s *Slices) distribute(g *SliceGroup, existing []*discoveryv1.EndpointSlice
 }
 
 // identity identifies an endpoint of a group.
+//
+//upstream:k8s.io/endpointslice/util.hashEndpoint
 func identity(e *discoveryv1.Endpoint) string {
 	id := strings.Join(e.Addresses, ",")
 	if e.TargetRef != nil {
@@ -182,6 +192,9 @@ func identity(e *discoveryv1.Endpoint) string {
 
 // setMeta sets labels, annotations and owner of an existing slice, and reports whether they were
 // different.
+//
+//upstream:k8s.io/endpointslice.setEndpointSliceLabels
+//upstream:k8s.io/endpointslice.addTriggerTimeAnnotation
 func (s *Slices) setMeta(slice *discoveryv1.EndpointSlice, endpointsChanged bool) bool {
 	before := slice.ObjectMeta.DeepCopy()
 	slice.Labels, slice.OwnerReferences = maps.Clone(s.Meta.Labels), slices.Clone(s.Meta.OwnerReferences)
@@ -221,6 +234,8 @@ func Existing(ctx context.Context, c client.Reader, service client.ObjectKey,
 // Apply executes changes. Slices are created first, so that no endpoint is missing in between. In a
 // namespace that is terminating nothing can be created, which is not an error; nor is a slice that was
 // deleted meanwhile, since its deletion causes another reconcile.
+//
+//upstream:k8s.io/endpointslice.Reconciler.finalize
 func (c *Changes) Apply(ctx context.Context, to client.Writer) error {
 	if err := c.apply(ctx, to); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return err
@@ -249,6 +264,8 @@ func (c *Changes) apply(ctx context.Context, to client.Writer) error {
 
 // OfSlice returns a function that maps the slices of a manager to their Services. The Endpoints of a
 // Service have its name.
+//
+//upstream:k8s.io/endpointslice.ServiceControllerKey
 func OfSlice(manager string) handler.MapFunc {
 	return func(_ context.Context, slice client.Object) []reconcile.Request {
 		labels := slice.GetLabels()

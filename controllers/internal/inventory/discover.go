@@ -27,6 +27,9 @@ func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) 
 
 // Monitored reports whether inventories watch the resource. They do not watch events, of which
 // there are many, and which own nothing and expire.
+//
+//upstream:pkg/controller/garbagecollector.DefaultIgnoredResources
+//upstream:pkg/controller/garbagecollector.GetDeletableResources
 func (r Resource) Monitored() bool {
 	return r.Kind.Kind != "Event" && r.Can("list") && r.Can("watch") && r.Can("delete")
 }
@@ -38,6 +41,8 @@ func (r Resource) equal(other Resource) bool {
 
 // Discover returns the server's resources. If undiscovered is not nil, those of the groups in that
 // error are missing; if unparsed is not nil, those of the group-versions in that error.
+//
+//upstream:pkg/controller/garbagecollector.GetDeletableResources
 func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
 	if len(lists) == 0 && undiscovered == nil {

@@ -149,6 +149,8 @@ func (i *Inventory) NeedLeaderElection() bool { return false }
 
 // Start runs the monitors until ctx ends. Kinds are discovered at the start, again whenever a
 // CustomResourceDefinition or an APIService changes, and while there are groups that cannot be discovered.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.Sync
 func (i *Inventory) Start(ctx context.Context) error {
 	const minBackoff, maxBackoff, maxStale = 10 * time.Millisecond, 5 * time.Second, 30 * time.Second
 	defer i.syncing.Wait()
@@ -193,6 +195,8 @@ func (i *Inventory) Start(ctx context.Context) error {
 
 // refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps
 // its resources of before. That is no error if its extension API server does not answer.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.syncMonitors
 func (i *Inventory) refresh(ctx context.Context) error {
 	all, undiscovered, unparsed := i.Discover()
 	stale := staleGroups(undiscovered)

@@ -18,6 +18,8 @@ func Condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 }
 
 // Finished returns the condition Complete or Failed of a job that has finished, or nil.
+//
+//upstream:pkg/controller/job/util.FinishedCondition
 func Finished(job *batchv1.Job) *batchv1.JobCondition {
 	if c := Condition(job, batchv1.JobComplete); c != nil {
 		return c

@@ -8,9 +8,13 @@ import (
 )
 
 // Ready reports whether the node's Ready condition is true.
+//
+//upstream:pkg/util/node.IsNodeReady
 func Ready(node *corev1.Node) bool { return condition(node, corev1.NodeReady) == corev1.ConditionTrue }
 
 // conditionTaints are the taints by condition, each with the state for which a node has it.
+//
+//upstream:pkg/controller/nodelifecycle.nodeConditionToTaintKeyStatusMap
 var conditionTaints = []struct {
 	key     string
 	applies func(*corev1.Node) bool
@@ -29,6 +33,8 @@ var conditionTaints = []struct {
 
 // Taints returns the taints that a node should have: those that users have set, and those with the
 // effect NoSchedule for its conditions and for spec.unschedulable.
+//
+//upstream:pkg/controller/nodelifecycle.Controller.doNoScheduleTaintingPass
 func Taints(node *corev1.Node) []corev1.Taint {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		for _, c := range conditionTaints {

@@ -9,12 +9,16 @@ import (
 )
 
 // Selected reports whether a node matches one of the terms of a selector.
+//
+//upstream:k8s.io/component-helpers/scheduling/corev1/nodeaffinity.NodeSelector.Match
 func Selected(s *corev1.NodeSelector, node *corev1.Node) bool {
 	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool { return matches(t, node) })
 }
 
 // matches reports whether a node matches all requirements of a term. A term without requirements
 // matches nothing.
+//
+//upstream:k8s.io/component-helpers/scheduling/corev1/nodeaffinity.nodeSelectorTerm.match
 func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for _, r := range t.MatchExpressions {
 		value, ok := node.Labels[r.Key]
@@ -31,6 +35,8 @@ func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 }
 
 // holds reports whether a value, which may not exist, matches a requirement.
+//
+//upstream:k8s.io/apimachinery/pkg/labels.Requirement.Matches
 func holds(r corev1.NodeSelectorRequirement, value string, exists bool) bool {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn:

@@ -17,6 +17,8 @@ import (
 )
 
 // Control creates and deletes pods, and records events about their owner.
+//
+//upstream:pkg/controller.RealPodControl
 type Control struct {
 	Client   client.Client
 	Recorder record.EventRecorder
@@ -54,6 +56,9 @@ func prefix(owner string) string {
 // Create creates n pods in batches that double in size, so that an error that concerns all pods
 // occurs once and not n times. newPod is called with 0 to n-1, from several goroutines at once. It
 // returns the pods that were created, and the first error.
+//
+//upstream:pkg/controller.RealPodControl.createPods
+//upstream:pkg/controller/replicaset.slowStartBatch
 func (c Control) Create(ctx context.Context, owner client.Object, n int,
 	newPod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
 	var created []*corev1.Pod
@@ -85,6 +90,8 @@ func (c Control) Create(ctx context.Context, owner client.Object, n int,
 
 // Delete deletes a pod, unless it does not exist any more, and sets its deletion timestamp; so it
 // must not be an object that is shared.
+//
+//upstream:pkg/controller.RealPodControl.DeletePod
 func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Pod) error {
 	err := c.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	switch {

@@ -47,6 +47,8 @@ func UserRequests(c client.Reader, is func(*corev1.Pod) bool) handler.MapFunc {
 }
 
 // Claims returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
+//
+//upstream:pkg/controller/volume/common.PodPVCIndexFunc
 func Claims(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -69,10 +71,14 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 }
 
 // EphemeralClaim returns the name of the claim of an ephemeral volume.
+//
+//upstream:k8s.io/component-helpers/storage/ephemeral.VolumeClaimName
 func EphemeralClaim(pod *corev1.Pod, v *corev1.Volume) string { return pod.Name + "-" + v.Name }
 
 // ForeignClaim returns an error, worded as upstream's (VolumeIsForPod), if the claim of an ephemeral
 // volume of a pod was not created for the pod.
+//
+//upstream:k8s.io/component-helpers/storage/ephemeral.VolumeIsForPod
 func ForeignClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	if metav1.IsControlledBy(claim, pod) {
 		return nil

@@ -9,11 +9,16 @@ import (
 )
 
 // Terminating reports whether the pod is being deleted and has not terminated.
+//
+//upstream:pkg/controller.IsPodTerminating
 func Terminating(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp != nil }
 
 // CompareForDeletion orders active pods as kube-controller-manager deletes them: pods that are not
 // bound, not running or not ready first, then by a cost, and then those that became ready last,
 // were restarted most, or are the newest.
+//
+//upstream:pkg/controller.ActivePodsWithRanks
+//upstream:pkg/controller.ActivePods
 func CompareForDeletion(a, b *corev1.Pod, cost func(*corev1.Pod) int64) int {
 	return cmp.Or(
 		compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""),
@@ -45,6 +50,8 @@ func phase(p *corev1.Pod) int {
 }
 
 // readySince returns when a pod became ready, or the zero time if it is not ready.
+//
+//upstream:pkg/controller.podReadyTime
 func readySince(p *corev1.Pod) time.Time {
 	if !Ready(p) {
 		return time.Time{}
@@ -53,6 +60,8 @@ func readySince(p *corev1.Pod) time.Time {
 }
 
 // restarts returns the most restarts of a container.
+//
+//upstream:pkg/controller.maxContainerRestarts
 func restarts(p *corev1.Pod) (n int32) {
 	for _, s := range p.Status.ContainerStatuses {
 		n = max(n, s.RestartCount)
@@ -61,6 +70,8 @@ func restarts(p *corev1.Pod) (n int32) {
 }
 
 // sidecarRestarts returns the most restarts of a sidecar.
+//
+//upstream:pkg/controller.maxContainerRestarts
 func sidecarRestarts(p *corev1.Pod) (n int32) {
 	for _, s := range p.Status.InitContainerStatuses {
 		if slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == s.Name && IsSidecar(&c) }) {

@@ -13,6 +13,8 @@ import (
 // that names only what has changed, so a write of something else at the same time neither makes it fail nor is
 // lost. It fails if another pod has the name now, and does nothing if the change is none. The pod, which is
 // changed too, becomes the written one.
+//
+//upstream:pkg/util/pod.PatchPodStatus
 func PatchStatus(ctx context.Context, c client.Client, pod *corev1.Pod, change func(*corev1.PodStatus)) error {
 	before := pod.DeepCopy()
 	change(&pod.Status)

@@ -11,6 +11,8 @@ import (
 )
 
 // Active reports whether the pod has neither terminated nor is terminating.
+//
+//upstream:pkg/controller.IsPodActive
 func Active(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp == nil }
 
 // FilterActive returns the active pods.
@@ -25,6 +27,8 @@ func FilterActive(pods []*corev1.Pod) []*corev1.Pod {
 }
 
 // Finished reports whether the pod has terminated.
+//
+//upstream:pkg/api/v1/pod.IsPodPhaseTerminal
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -39,6 +43,8 @@ var Ended = predicate.Funcs{
 }
 
 // Condition returns the pod's condition of that type, or nil.
+//
+//upstream:pkg/api/v1/pod.GetPodCondition
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == kind {
@@ -49,6 +55,8 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 }
 
 // Ready reports whether the pod's Ready condition is true.
+//
+//upstream:pkg/api/v1/pod.IsPodReady
 func Ready(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
@@ -56,6 +64,9 @@ func Ready(pod *corev1.Pod) bool {
 
 // Available reports whether the pod has been ready for at least minReady. If it is ready, but not
 // for that long, after is the time until it is available.
+//
+//upstream:pkg/api/v1/pod.IsPodAvailable
+//upstream:pkg/controller.nextPodAvailabilityCheck
 func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool, after time.Duration) {
 	if !Ready(pod) {
 		return false, 0
@@ -68,12 +79,16 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool,
 }
 
 // IsSidecar reports whether an init container is a sidecar: it is always restarted.
+//
+//upstream:pkg/api/v1/pod.IsRestartableInitContainer
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // SetCondition sets a condition of a pod in place of the one of its type. If the status is the same,
 // the time of the last transition is kept; the time of the last probe always is.
+//
+//upstream:pkg/api/v1/pod.UpdatePodCondition
 func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 	for i := range status.Conditions {
 		old := &status.Conditions[i]

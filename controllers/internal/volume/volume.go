@@ -9,11 +9,15 @@ import (
 
 // The annotations of claims that ask for a volume: for which provisioner, and on which node.
 const (
+	//upstream:k8s.io/component-helpers/storage/volume.AnnStorageProvisioner
 	StorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+	//upstream:k8s.io/component-helpers/storage/volume.AnnSelectedNode
 	SelectedNode       = "volume.kubernetes.io/selected-node"
 )
 
 // ClassOf returns the name of a claim's storage class, or "" if it has none.
+//
+//upstream:k8s.io/component-helpers/storage/volume.GetPersistentVolumeClaimClass
 func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name
@@ -23,6 +27,8 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 
 // WaitsForConsumer reports whether the claims of a class are bound only when a pod that uses them has a
 // node.
+//
+//upstream:k8s.io/component-helpers/storage/volume.IsDelayBindingMode
 func WaitsForConsumer(class *storagev1.StorageClass) bool {
 	return ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 }
