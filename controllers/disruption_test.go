@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,6 +99,84 @@ func TestDisruptionsOfUnknownScale(t *testing.T) {
 		}
 		if failures < 5 {
 			t.Errorf("it was tried %d times", failures)
+		}
+	})
+}
+
+// TestDisruptionsOfJobs: a budget in percent does not count the pods of a Job, which has no subresource scale.
+func TestDisruptionsOfJobs(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "j"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{pods.OutcomeAnnotation: pods.Running}},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "c"}}}}}}
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: new(intstr.FromInt32(1))}}
+		e.create(job, b)
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(b), b))
+		if c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition); c == nil || c.Reason != policyv1.SyncFailedReason ||
+			c.Message != "jobs.batch does not implement the scale subresource" {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}
+
+// TestDisruptionsOfReplicaSetsOfOthers: the ReplicaSets of another kind than Deployment count themselves.
+func TestDisruptionsOfReplicaSetsOfOthers(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "rollout"}}
+		e.create(owner)
+		d := deployment(3, "nginx:1")
+		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "rs",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}},
+			Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template}}
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: d.Spec.Selector, MaxUnavailable: new(intstr.FromInt32(1))}}
+		e.create(rs, b)
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(b), b))
+		if s := b.Status; s.ExpectedPods != 3 || s.DisruptionsAllowed != 1 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestStaleDisruptionTarget: the condition of a pod that nobody deletes is reset after two minutes, unless kubelet
+// has set it.
+func TestStaleDisruptionTarget(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		reasons := map[string]string{"evicted": "EvictionByEvictionAPI", "killed": corev1.PodReasonTerminationByKubelet}
+		for name, reason := range reasons {
+			p := quotaPod(name, "")
+			e.create(p)
+			e.waitIdle()
+			e.must(e.Get(e.Context(), client.ObjectKeyFromObject(p), p))
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				Reason: reason, Message: "m", LastTransitionTime: metav1.Now()})
+			e.must(e.Status().Update(e.Context(), p))
+		}
+		state := func(name string) corev1.PodCondition {
+			p := &corev1.Pod{}
+			e.must(e.Get(e.Context(), client.ObjectKey{Namespace: web.Namespace, Name: name}, p))
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.DisruptionTarget {
+					return c
+				}
+			}
+			return corev1.PodCondition{}
+		}
+		time.Sleep(time.Minute)
+		e.waitIdle()
+		if c := state("evicted"); c.Status != corev1.ConditionTrue {
+			t.Errorf("after a minute: %+v", c)
+		}
+		time.Sleep(time.Minute)
+		e.waitIdle()
+		if c := state("evicted"); c.Status != corev1.ConditionFalse || c.Reason != "" || c.Message != "" {
+			t.Errorf("after two minutes: %+v", c)
+		}
+		if c := state("killed"); c.Status != corev1.ConditionTrue {
+			t.Errorf("the condition of kubelet: %+v", c)
 		}
 	})
 }

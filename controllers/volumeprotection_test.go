@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
 )
 
-// TestVolumeProtection deletes a claim that a pod uses, and then the pod; and a volume.
+// TestVolumeProtection deletes a claim that a terminated pod uses, and then the pod; and a volume.
 func TestVolumeProtection(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ctx := e.Context()
@@ -27,6 +28,8 @@ func TestVolumeProtection(t *testing.T) {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		}}
 		pod := quotaPod("user", "")
+		pod.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 		for _, obj := range []client.Object{claim, volume, pod} {
@@ -38,6 +41,9 @@ func TestVolumeProtection(t *testing.T) {
 		e.waitIdle()
 		if err := e.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil || claim.DeletionTimestamp == nil {
 			t.Errorf("a claim in use: %v, %v", err, claim.DeletionTimestamp)
+		}
+		if e.must(e.Get(ctx, client.ObjectKeyFromObject(pod), pod)); pod.Status.Phase != corev1.PodSucceeded {
+			t.Errorf("the pod is %s", pod.Status.Phase)
 		}
 		if err := e.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
 			t.Errorf("a volume that is not bound: %v", err)

@@ -3,7 +3,6 @@ package certificates
 import (
 	"context"
 	"crypto/x509"
-	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -73,8 +72,7 @@ func (a *approver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 //
 //upstream:pkg/controller/certificates/approver.isNodeClientCert
 func isKubeletClient(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) bool {
-	return slices.Contains(usages, certificatesv1.UsageDigitalSignature) &&
-		signers[certificatesv1.KubeAPIServerClientKubeletSignerName](r, usages) == nil
+	return checkKubeletClient(r, usages) == nil
 }
 
 // authorized reports whether the requester may create a subresource of signing requests, which

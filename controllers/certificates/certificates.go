@@ -18,6 +18,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -96,8 +98,8 @@ func has(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.Request
 //upstream:pkg/apis/certificates.ParseCSR
 func parse(text []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("the request is not PEM")
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
@@ -159,49 +161,96 @@ func lifetime(seconds *int32) time.Duration {
 }
 
 // signers are Kubernetes' own signers, each with the check of its requests.
+//
+//upstream:pkg/controller/certificates/signer.getCSRVerificationFuncForSignerName
 var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
 	certificatesv1.KubeAPIServerClientSignerName: func(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
-		return checkUsages(usages, "client certificate", certificatesv1.UsageClientAuth)
+		return checkUsages(usages)
 	},
-	certificatesv1.KubeAPIServerClientKubeletSignerName: func(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
-		if len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses)+len(r.URIs) > 0 {
-			return errors.New("subject alternative names are not allowed")
-		}
-		return errors.Join(checkNode(r), checkUsages(usages, "kubelet client certificate", certificatesv1.UsageClientAuth))
-	},
-	certificatesv1.KubeletServingSignerName: func(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
-		switch {
-		case len(r.DNSNames)+len(r.IPAddresses) == 0:
-			return errors.New("DNS or IP subjectAltName is required")
-		case len(r.EmailAddresses) > 0:
-			return errors.New("email subjectAltNames are not allowed")
-		case len(r.URIs) > 0:
-			return errors.New("URI subjectAltNames are not allowed")
-		}
-		return errors.Join(checkNode(r), checkUsages(usages, "kubelet serving certificate", certificatesv1.UsageServerAuth))
-	},
+	certificatesv1.KubeAPIServerClientKubeletSignerName: checkKubeletClient,
+	certificatesv1.KubeletServingSignerName:             checkKubeletServing,
 }
 
-// checkNode checks that the subject of a request is a node.
-func checkNode(r *x509.CertificateRequest) error {
-	if !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) {
-		return errors.New("subject organization is not system:nodes")
+// The errors for the requests of kubelets. kubectl shows them in the condition Failed.
+var (
+	errOrganization = errors.New("subject organization is not system:nodes")
+	errCommonName   = errors.New("subject common name does not begin with system:node:")
+	errNoAddress    = errors.New("DNS or IP subjectAltName is required")
+	errDNS          = errors.New("DNS subjectAltNames are not allowed")
+	errEmail        = errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // the text is Kubernetes'
+	errIP           = errors.New("IP subjectAltNames are not allowed")
+	errURI          = errors.New("URI subjectAltNames are not allowed")
+)
+
+// checkKubeletClient checks a request for the client certificate of a kubelet.
+//
+//upstream:pkg/apis/certificates.ValidateKubeletClientCSR
+func checkKubeletClient(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	switch {
+	case !slices.Equal(r.Subject.Organization, []string{user.NodesGroup}):
+		return errOrganization
+	case len(r.DNSNames) > 0:
+		return errDNS
+	case len(r.EmailAddresses) > 0:
+		return errEmail
+	case len(r.IPAddresses) > 0:
+		return errIP
+	case len(r.URIs) > 0:
+		return errURI
+	case !strings.HasPrefix(r.Subject.CommonName, nodePrefix):
+		return errCommonName
 	}
-	if !strings.HasPrefix(r.Subject.CommonName, "system:node:") {
-		return errors.New("subject common name does not begin with the prefix system:node")
+	return checkKubeletUsages(usages, certificatesv1.UsageClientAuth)
+}
+
+// checkKubeletServing checks a request for the serving certificate of a kubelet.
+//
+//upstream:pkg/apis/certificates.ValidateKubeletServingCSR
+func checkKubeletServing(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	switch {
+	case !slices.Equal(r.Subject.Organization, []string{user.NodesGroup}):
+		return errOrganization
+	case len(r.DNSNames)+len(r.IPAddresses) == 0:
+		return errNoAddress
+	case len(r.EmailAddresses) > 0:
+		return errEmail
+	case len(r.URIs) > 0:
+		return errURI
+	}
+	if err := checkKubeletUsages(usages, certificatesv1.UsageServerAuth); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(r.Subject.CommonName, nodePrefix) {
+		return errCommonName
 	}
 	return nil
 }
 
-// checkUsages checks that there is the required usage, and none that is not for such a certificate.
-func checkUsages(usages []certificatesv1.KeyUsage, of string, required certificatesv1.KeyUsage) error {
+// nodePrefix begins the names of the users that are nodes.
+const nodePrefix = "system:node:"
+
+// checkKubeletUsages checks that the usages are the required one and digital signature, and at most key
+// encipherment besides, which only RSA keys need.
+func checkKubeletUsages(usages []certificatesv1.KeyUsage, required certificatesv1.KeyUsage) error {
+	has, want := sets.New(usages...), sets.New(certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, required)
+	if has.Equal(want) || has.Insert(certificatesv1.UsageKeyEncipherment).Equal(want) {
+		return nil
+	}
+	return fmt.Errorf("usages did not match %v", sets.List(want))
+}
+
+// checkUsages checks that the usages are client auth, and at most digital signature and key encipherment
+// besides.
+//
+//upstream:pkg/controller/certificates/signer.validAPIServerClientUsages
+func checkUsages(usages []certificatesv1.KeyUsage) error {
 	for _, u := range usages {
-		if u != required && u != certificatesv1.UsageDigitalSignature && u != certificatesv1.UsageKeyEncipherment {
-			return fmt.Errorf("invalid usage for %s: %s", of, u)
+		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature && u != certificatesv1.UsageKeyEncipherment {
+			return fmt.Errorf("invalid usage for client certificate: %s", u)
 		}
 	}
-	if !slices.Contains(usages, required) {
-		return fmt.Errorf("missing required usage for %s: %s", of, required)
+	if !slices.Contains(usages, certificatesv1.UsageClientAuth) {
+		return fmt.Errorf("missing required usage for client certificate: %s", certificatesv1.UsageClientAuth)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 const (
 	//upstream:pkg/controller/certificates/cleaner.approvedExpiration
 	//upstream:pkg/controller/certificates/cleaner.deniedExpiration
-	doneLifetime    = time.Hour
+	doneLifetime = time.Hour
 	//upstream:pkg/controller/certificates/cleaner.pendingExpiration
 	pendingLifetime = 24 * time.Hour
 )

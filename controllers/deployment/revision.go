@@ -21,13 +21,13 @@ import (
 // These annotations are read by kubectl.
 const (
 	//upstream:pkg/controller/deployment/util.RevisionAnnotation
-	revisionAnnotation        = "deployment.kubernetes.io/revision"
+	revisionAnnotation = "deployment.kubernetes.io/revision"
 	//upstream:pkg/controller/deployment/util.RevisionHistoryAnnotation
 	revisionHistoryAnnotation = "deployment.kubernetes.io/revision-history"
 	//upstream:pkg/controller/deployment/util.DesiredReplicasAnnotation
 	desiredReplicasAnnotation = "deployment.kubernetes.io/desired-replicas"
 	//upstream:pkg/controller/deployment/util.MaxReplicasAnnotation
-	maxReplicasAnnotation     = "deployment.kubernetes.io/max-replicas"
+	maxReplicasAnnotation = "deployment.kubernetes.io/max-replicas"
 )
 
 // maxRevisionHistory is the maximum length of the annotation with the revision history.

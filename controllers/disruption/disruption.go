@@ -45,18 +45,23 @@ const deletionTimeout = 2 * time.Minute
 //upstream:pkg/controller/disruption.NewDisruptionController
 func AddToManager(mgr manager.Manager) error {
 	recorder := events.RecorderFor(mgr, "controllermanager")
-	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
+	r := &reconciler{client: mgr.GetClient(), mapper: mgr.GetRESTMapper(), recorder: recorder}
 	budgets := claim.NewSelectors(selectorOf)
-	return builder.ControllerManagedBy(mgr).
+	err := builder.ControllerManagedBy(mgr).
 		Named("disruption").
 		Watches(&policyv1.PodDisruptionBudget{}, budgets).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(budgets.Of)).
 		Complete(r)
+	if err != nil {
+		return err
+	}
+	return addStale(mgr)
 }
 
 // reconciler reconciles PodDisruptionBudgets.
 type reconciler struct {
 	client   client.Client
+	mapper   meta.RESTMapper
 	recorder record.EventRecorder
 }
 
@@ -128,7 +133,7 @@ func (r *reconciler) setStatus(ctx context.Context, b *policyv1.PodDisruptionBud
 		r.recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
 		return 0, err
 	}
-	disrupted, after := disruptedPods(b, pods, now)
+	disrupted, after := r.disruptedPods(b, pods, now)
 	var healthy int32
 	for _, p := range pods {
 		if _, going := disrupted[p.Name]; !going && p.DeletionTimestamp == nil && podstate.Ready(p) {
@@ -174,11 +179,15 @@ func (r *reconciler) pods(ctx context.Context, b *policyv1.PodDisruptionBudget) 
 // them counts again.
 //
 //upstream:pkg/controller/disruption.DisruptionController.buildDisruptedPodMap
-func disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, after time.Duration) {
+func (r *reconciler) disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, after time.Duration) {
 	for _, p := range pods {
 		at, ok := b.Status.DisruptedPods[p.Name]
 		left := at.Add(deletionTimeout).Sub(now)
-		if !ok || p.DeletionTimestamp != nil || left <= 0 {
+		if !ok || p.DeletionTimestamp != nil {
+			continue
+		}
+		if left <= 0 {
+			r.recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 			continue
 		}
 		if disrupted == nil {
@@ -216,7 +225,7 @@ func (r *reconciler) expectedPods(ctx context.Context, b *policyv1.PodDisruption
 	return expected, int32(n), err
 }
 
-// errNoController is the error for a pod with a controller that does not exist or cannot be scaled.
+// errNoController is the error for a pod with a controller that does not exist.
 var errNoController = errors.New("found no controllers")
 
 // scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do
@@ -256,23 +265,48 @@ func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudge
 	return sum, nil
 }
 
-// replicas returns the controller of pods and its replicas: of a ReplicaSet, its Deployment; of
-// other kinds, what their subresource scale says. The UID is empty if there is none.
+// replicas returns the controller of pods with its replicas. The controller of a Deployment's ReplicaSet is the
+// Deployment. The UID is empty if the controller does not exist.
 //
 //upstream:pkg/controller/disruption.DisruptionController.finders
 func (r *reconciler) replicas(ctx context.Context, namespace string, owner *metav1.OwnerReference) (types.UID, int32, error) {
-	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	if gvk.GroupKind() == appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind() {
-		rs := &appsv1.ReplicaSet{}
-		if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, rs); err != nil || rs.UID != owner.UID {
-			return "", 0, client.IgnoreNotFound(err)
-		}
-		above := metav1.GetControllerOf(rs)
-		if above == nil {
-			return rs.UID, ptr.Deref(rs.Spec.Replicas, 1), nil
-		}
-		owner, gvk = above, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
+	if !isApps(owner, "ReplicaSet") {
+		return r.scale(ctx, namespace, owner)
 	}
+	rs := &appsv1.ReplicaSet{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, rs); err != nil || rs.UID != owner.UID {
+		return "", 0, client.IgnoreNotFound(err)
+	}
+	if above := metav1.GetControllerOf(rs); above != nil && isApps(above, "Deployment") {
+		if uid, n, err := r.scale(ctx, namespace, above); err != nil || uid != "" {
+			return uid, n, err
+		}
+	}
+	return rs.UID, ptr.Deref(rs.Spec.Replicas, 1), nil
+}
+
+// isApps reports whether a reference is to an object of a kind in the API group apps.
+//
+//upstream:pkg/controller/disruption.verifyGroupKind
+func isApps(ref *metav1.OwnerReference, kind string) bool {
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	return gvk.GroupKind() == appsv1.SchemeGroupVersion.WithKind(kind).GroupKind()
+}
+
+// lacksSubresource reports whether an error means that a kind does not have the requested subresource, and not that
+// the object does not exist: the response to such a request is no Status, or a Status without the object's name.
+func lacksSubresource(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && (apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) ||
+		status.Status().Details == nil || status.Status().Details.Name == "")
+}
+
+// scale returns a controller with the replicas in its subresource scale. The UID is empty if the controller does
+// not exist.
+//
+//upstream:pkg/controller/disruption.DisruptionController.getScaleController
+func (r *reconciler) scale(ctx context.Context, namespace string, owner *metav1.OwnerReference) (types.UID, int32, error) {
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
 	obj.SetNamespace(namespace)
@@ -280,6 +314,12 @@ func (r *reconciler) replicas(ctx context.Context, namespace string, owner *meta
 	scale := &autoscalingv1.Scale{}
 	err := r.client.SubResource("scale").Get(ctx, obj, scale)
 	switch {
+	case lacksSubresource(err):
+		mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return "", 0, err
+		}
+		return "", 0, fmt.Errorf("%s does not implement the scale subresource", mapping.Resource.GroupResource())
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return "", 0, nil
 	case err != nil:

@@ -23,7 +23,7 @@ const (
 	//upstream:pkg/controller/endpoint.LabelManagedBy
 	managedByLabel = "endpoints.kubernetes.io/managed-by"
 	//upstream:pkg/controller/endpoint.ControllerName
-	managedBy      = "endpoint-controller"
+	managedBy = "endpoint-controller"
 	// capacity is the highest number of addresses. Of more, those that are ready come first.
 	//
 	//upstream:pkg/controller/endpoint.maxCapacity

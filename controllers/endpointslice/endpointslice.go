@@ -21,7 +21,6 @@ import (
 
 // managedBy is the value of the label managed-by of the slices.
 //
-//
 //upstream:pkg/controller/endpointslice.ControllerName
 const managedBy = "endpointslice-controller.k8s.io"
 

@@ -13,7 +13,6 @@ import (
 
 // limit is the highest number of endpoints in a slice.
 //
-//
 //upstream:pkg/controller/endpointslice/config/v1alpha1.RecommendedDefaultEndpointSliceControllerConfiguration
 const limit = 100
 

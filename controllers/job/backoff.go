@@ -19,7 +19,7 @@ const (
 	//upstream:pkg/controller/job.DefaultJobPodFailureBackOff
 	firstBackoff = 10 * time.Second
 	//upstream:pkg/controller/job.MaxJobPodFailureBackOff
-	maxBackoff   = 10 * time.Minute
+	maxBackoff = 10 * time.Minute
 )
 
 // keptFailures is the number of failures from which on the delay is maxBackoff.

@@ -30,7 +30,7 @@ import (
 // The annotations of bound objects.
 const (
 	//upstream:k8s.io/component-helpers/storage/volume.AnnBindCompleted
-	bindCompleted     = "pv.kubernetes.io/bind-completed"
+	bindCompleted = "pv.kubernetes.io/bind-completed"
 	//upstream:k8s.io/component-helpers/storage/volume.AnnBoundByController
 	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
@@ -317,10 +317,16 @@ func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolu
 			return err
 		}
 	}
-	if claim.Status.Phase == corev1.ClaimBound && apiequality.Semantic.DeepEqual(claim.Status.AccessModes, v.Spec.AccessModes) {
+	before := claim.Status.DeepCopy()
+	claim.Status.AccessModes = v.Spec.AccessModes
+	if claim.Status.Phase != corev1.ClaimBound {
+		// Later, the capacity and the class are up to the one who resizes or modifies the volume.
+		claim.Status.Capacity, claim.Status.CurrentVolumeAttributesClassName = v.Spec.Capacity, v.Spec.VolumeAttributesClassName
+	}
+	claim.Status.Phase = corev1.ClaimBound
+	if apiequality.Semantic.DeepEqual(*before, claim.Status) {
 		return nil
 	}
-	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = corev1.ClaimBound, v.Spec.AccessModes, v.Spec.Capacity
 	return r.client.Status().Update(ctx, claim)
 }
 
@@ -342,8 +348,13 @@ func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentV
 		if client.IgnoreNotFound(err) != nil || err == nil && bindable(v, claim) {
 			return err // the cache does not have it yet; its event is the cause of another reconcile
 		}
-		r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+		if err == nil {
+			r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
+		} else {
+			r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+		}
 	}
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: phase}
+	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = phase, nil, nil
+	claim.Status.CurrentVolumeAttributesClassName = nil
 	return client.IgnoreNotFound(r.client.Status().Update(ctx, claim))
 }

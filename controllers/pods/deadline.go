@@ -9,7 +9,7 @@ import (
 // The reason and the message, as from kubelet, of a pod whose active deadline has passed.
 const (
 	//upstream:pkg/kubelet.reason
-	deadlineExceeded        = "DeadlineExceeded"
+	deadlineExceeded = "DeadlineExceeded"
 	//upstream:pkg/kubelet.message
 	deadlineExceededMessage = "Pod was active on the node longer than the specified deadline"
 )

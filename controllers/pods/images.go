@@ -12,9 +12,9 @@ var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
 // The reasons why a container waits for its image, as kubelet gives them.
 const (
 	//upstream:pkg/kubelet/images.ErrImagePull
-	errImagePull      = "ErrImagePull"
+	errImagePull = "ErrImagePull"
 	//upstream:pkg/kubelet/images.ErrImagePullBackOff
-	imagePullBackOff  = "ImagePullBackOff"
+	imagePullBackOff = "ImagePullBackOff"
 	//upstream:pkg/kubelet/images.ErrImageNeverPull
 	errImageNeverPull = "ErrImageNeverPull"
 )

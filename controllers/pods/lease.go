@@ -27,7 +27,11 @@ func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return renewInterval, r.client.Create(ctx, leaseOf(node, now))
+		err := r.client.Create(ctx, leaseOf(node, now))
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			err = nil // the creation of the namespace causes another reconcile
+		}
+		return renewInterval, err
 	case err != nil:
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -51,9 +52,13 @@ func addNode(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(watches.Named(NodeName))).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(watches.Named(corev1.NamespaceNodeLease))).
 		WatchesRawSource(atStart).
 		Complete(&nodeReconciler{mgr.GetClient(), mgr.GetAPIReader()})
 }
+
+// toNode maps every object to the node.
+func toNode(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{nodeRequest} }
 
 // nodeReconciler reconciles the node and its lease.
 type nodeReconciler struct {

@@ -105,7 +105,9 @@ func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
 	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.ContainersReady, corev1.PodReady} {
 		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now,
 			ObservedGeneration: pod.Generation}
-		if kind != corev1.PodReadyToStartContainers {
+		if kind == corev1.PodReadyToStartContainers {
+			c.Reason, c.Message = podSandboxNotReady, "pod sandbox is not ready"
+		} else {
 			c.Reason = "PodFailed"
 		}
 		podstate.SetCondition(&s, c)

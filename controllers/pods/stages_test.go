@@ -152,6 +152,45 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
+// TestConditionsAsKubelet: the reasons and messages of conditions are kubelet's.
+func TestConditionsAsKubelet(t *testing.T) {
+	gated := func(p *corev1.Pod) {
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "g"}, {ConditionType: "h"}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: "h", Status: corev1.ConditionFalse}}
+	}
+	sidecar := func(p *corev1.Pod) {
+		p.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		p.Spec.InitContainers[0].Image = "i:404"
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
+	}
+	for _, tt := range []struct {
+		name    string
+		pod     *corev1.Pod
+		started bool
+		kind    corev1.PodConditionType
+		want    string // status, reason, message
+	}{
+		{"starting", pod(), false, corev1.PodReadyToStartContainers, "False PodSandboxNotReady no pod sandbox exists"},
+		{"starting", pod(), false, corev1.PodInitialized, "False ContainersNotInitialized containers with incomplete status: [i]"},
+		{"starting", pod(), false, corev1.ContainersReady, "False ContainersNotReady containers with unready status: [c]"},
+		{"succeeded", pod(annotated(Succeeded)), true, corev1.PodReadyToStartContainers, "False PodSandboxNotReady pod sandbox is not ready"},
+		{"succeeded", pod(annotated(Succeeded)), true, corev1.PodInitialized, "True PodCompleted "},
+		{"succeeded", pod(annotated(Succeeded)), true, corev1.PodReady, "False PodCompleted "},
+		{"failed", pod(annotated(Failed)), true, corev1.PodInitialized, "True  "},
+		{"failed", pod(annotated(Failed)), true, corev1.PodReady, "False PodFailed "},
+		{"gates", pod(gated), true, corev1.ContainersReady, "True  "},
+		{"gates", pod(gated), true, corev1.PodReady, `False ReadinessGatesNotReady corresponding condition of pod readiness gate "g" does not exist., ` +
+			`the status of pod readiness gate "h" is not "True", but False`},
+		{"sidecar", pod(sidecar), true, corev1.ContainersReady, "False ContainersNotReady containers with unready status: [i]"},
+	} {
+		s := statusOf(tt.pod, tt.started, provided, &Options{}, now)
+		c := condition(&s, tt.kind)
+		if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != tt.want {
+			t.Errorf("%s: %s is %q, want %q", tt.name, tt.kind, got, tt.want)
+		}
+	}
+}
+
 // TestEachContainerHasItsOwnTimes: the times of a terminated container are not those of the next
 // one.
 func TestEachContainerHasItsOwnTimes(t *testing.T) {

@@ -2,10 +2,12 @@ package pods
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 )
@@ -15,6 +17,11 @@ import (
 //
 //upstream:pkg/kubelet/events.FailedCreatePodSandBox
 const failedCreatePodSandBox = "FailedCreatePodSandBox"
+
+// podSandboxNotReady is the reason of the condition PodReadyToStartContainers of a pod without a sandbox.
+//
+//upstream:pkg/kubelet/types.PodSandboxNotReadyReason
+const podSandboxNotReady = "PodSandboxNotReady"
 
 // statusOf returns the status of a pod on the node. started is whether the delay before its containers
 // start has passed and its volumes are there. Conditions and containers that do
@@ -48,38 +55,74 @@ func statusOf(pod *corev1.Pod, started bool, given provision, o *Options, at tim
 		})
 	}
 	set(corev1.PodScheduled, true, "", "")
-	if ip == "" {
+	switch {
+	case ip == "":
 		set(corev1.PodReadyToStartContainers, false, failedCreatePodSandBox, o.noAddress())
-	} else {
-		set(corev1.PodReadyToStartContainers, started && !terminated, "", "")
+	case terminated:
+		set(corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
+	case !started:
+		set(corev1.PodReadyToStartContainers, false, podSandboxNotReady, "no pod sandbox exists")
+	default:
+		set(corev1.PodReadyToStartContainers, true, "", "")
 	}
-	if initialized {
-		set(corev1.PodInitialized, true, "", "")
-	} else {
-		set(corev1.PodInitialized, false, "ContainersNotInitialized", "")
-	}
-	ready, reason, message := true, "", ""
-	if terminated {
-		ready, reason = false, "PodCompleted"
-	} else if names := unreadyIn(s.ContainerStatuses); len(names) > 0 {
-		ready, reason, message = false, "ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names)
-	}
+	set(initializedCondition(pod, &s))
+	ready, reason, message := containersReady(pod, &s)
 	set(corev1.ContainersReady, ready, reason, message)
-	if ready && !readinessGatesPass(pod) {
-		ready, reason = false, "ReadinessGatesNotReady"
+	if ready {
+		ready, reason, message = readinessGatesPass(pod)
 	}
 	set(corev1.PodReady, ready, reason, message)
 	return s
 }
 
-// unreadyIn returns the names of the containers that are not ready.
-func unreadyIn(list []corev1.ContainerStatus) (names []string) {
-	for i := range list {
-		if !list[i].Ready {
-			names = append(names, list[i].Name)
+// initializedCondition returns the condition Initialized, which stays True once it is.
+//
+//upstream:pkg/kubelet/status.GeneratePodInitializedCondition
+func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus) (kind corev1.PodConditionType, ok bool, reason, message string) {
+	var names []string
+	for i := range pod.Spec.InitContainers {
+		spec := &pod.Spec.InitContainers[i]
+		c := find(s.InitContainerStatuses, spec.Name)
+		if podstate.IsSidecar(spec) && !ptr.Deref(c.Started, false) || !podstate.IsSidecar(spec) && !c.Ready {
+			names = append(names, spec.Name)
 		}
 	}
-	return names
+	was := podstate.Condition(pod, corev1.PodInitialized)
+	switch {
+	case s.Phase == corev1.PodSucceeded:
+		return corev1.PodInitialized, true, "PodCompleted", ""
+	case len(names) > 0 && (was == nil || was.Status != corev1.ConditionTrue):
+		return corev1.PodInitialized, false, "ContainersNotInitialized", fmt.Sprintf("containers with incomplete status: %v", names)
+	}
+	return corev1.PodInitialized, true, "", ""
+}
+
+// containersReady returns the status, the reason and the message of the condition ContainersReady. Sidecars
+// count too.
+//
+//upstream:pkg/kubelet/status.GenerateContainersReadyCondition
+func containersReady(pod *corev1.Pod, s *corev1.PodStatus) (ok bool, reason, message string) {
+	switch s.Phase {
+	case corev1.PodSucceeded:
+		return false, "PodCompleted", ""
+	case corev1.PodFailed:
+		return false, "PodFailed", ""
+	}
+	var names []string
+	for i := range pod.Spec.InitContainers {
+		if spec := &pod.Spec.InitContainers[i]; podstate.IsSidecar(spec) && !find(s.InitContainerStatuses, spec.Name).Ready {
+			names = append(names, spec.Name)
+		}
+	}
+	for _, c := range s.ContainerStatuses {
+		if !c.Ready {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) > 0 {
+		return false, "ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names)
+	}
+	return true, "", ""
 }
 
 // phaseOf returns the phase, which follows from the containers: a pod is Pending until all have
@@ -109,14 +152,24 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodP
 	}
 }
 
-// readinessGatesPass reports whether the conditions of all readiness gates are true.
-func readinessGatesPass(pod *corev1.Pod) bool {
+// readinessGatesPass returns the status, the reason and the message of the condition Ready of a pod with
+// containers that are ready.
+//
+//upstream:pkg/kubelet/status.GeneratePodReadyCondition
+func readinessGatesPass(pod *corev1.Pod) (ok bool, reason, message string) {
+	var messages []string
 	for _, gate := range pod.Spec.ReadinessGates {
-		if c := podstate.Condition(pod, gate.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
-			return false
+		switch c := podstate.Condition(pod, gate.ConditionType); {
+		case c == nil:
+			messages = append(messages, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case c.Status != corev1.ConditionTrue:
+			messages = append(messages, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, c.Status))
 		}
 	}
-	return true
+	if len(messages) > 0 {
+		return false, "ReadinessGatesNotReady", strings.Join(messages, ", ")
+	}
+	return true, "", ""
 }
 
 // conditionStatus returns True or False.

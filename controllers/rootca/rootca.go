@@ -26,6 +26,16 @@ const (
 	Key  = "ca.crt"
 )
 
+// The annotation of the ConfigMap that says what it is for.
+//
+//upstream:pkg/controller/certificates/rootcacertpublisher.DescriptionAnnotation
+//upstream:pkg/controller/certificates/rootcacertpublisher.Description
+const (
+	descriptionAnnotation = "kubernetes.io/description"
+	description           = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as " +
+		"the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+)
+
 // AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
 // metadata of ConfigMaps, which can be many and large, and reads them through live: kube-controller-manager
 // has them in its cache, and the controller itself may not read them.
@@ -76,10 +86,11 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
-			Name: Name}, Data: r.data})
-	case err != nil || equality.Semantic.DeepEqual(existing.Data, r.data):
+			Name: Name, Annotations: map[string]string{descriptionAnnotation: description}}, Data: r.data})
+	case err != nil || equality.Semantic.DeepEqual(existing.Data, r.data) && existing.Annotations[descriptionAnnotation] != "":
 		return err
 	}
 	existing.Data, existing.BinaryData = r.data, nil
+	metav1.SetMetaDataAnnotation(&existing.ObjectMeta, descriptionAnnotation, description)
 	return r.client.Update(ctx, existing)
 }

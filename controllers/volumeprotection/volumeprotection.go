@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/controllerutil"
@@ -23,9 +24,9 @@ const (
 	//upstream:pkg/volume/util.PVProtectionFinalizer
 	volumeFinalizer = "kubernetes.io/pv-protection"
 	//upstream:pkg/volume/util.PVCProtectionFinalizer
-	claimFinalizer  = "kubernetes.io/pvc-protection"
+	claimFinalizer = "kubernetes.io/pvc-protection"
 	//upstream:pkg/volume/util.VACProtectionFinalizer
-	classFinalizer  = "kubernetes.io/vac-protection"
+	classFinalizer = "kubernetes.io/vac-protection"
 )
 
 // AddClaimsToManager adds the controller of claims.
@@ -36,7 +37,7 @@ func AddClaimsToManager(mgr manager.Manager) error {
 		Named("persistentvolumeclaim-protection").
 		For(&corev1.PersistentVolumeClaim{}, ifDeleting).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests),
-			builder.WithPredicates(podstate.Ended)).
+			builder.WithPredicates(predicate.Or[client.Object](watches.OnlyDeletes, predicate.NewPredicateFuncs(shutDown)))).
 		Complete(newReconciler(mgr, claimFinalizer, claimInUse))
 }
 
@@ -54,8 +55,17 @@ var ifDeleting = builder.WithPredicates(predicate.NewPredicateFuncs(deleting))
 
 func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
-// claimInUse reports whether a pod that has a node and has not ended uses a claim. A pod without a node
-// gets none while the claim is being deleted, and must not keep it from being deleted.
+// shutDown reports whether a pod was deleted and only its finalizers are left.
+//
+//upstream:pkg/controller/volume/pvcprotection.podIsShutDown
+func shutDown(pod client.Object) bool {
+	grace := pod.GetDeletionGracePeriodSeconds()
+	return deleting(pod) && grace != nil && *grace == 0
+}
+
+// claimInUse reports whether a pod that has a node uses a claim, even if it has terminated. A pod that is shut
+// down does not use the claim of an ephemeral volume, which may wait for the pod's finalizer as the finalizer
+// for the claim. A pod without a node gets none while the claim is being deleted.
 //
 //upstream:pkg/controller/volume/pvcprotection.Controller.podUsesPVCForDeletion
 func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
@@ -64,7 +74,10 @@ func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.Persist
 		return false, err
 	}
 	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.Spec.NodeName != "" && !podstate.Finished(&p) && slices.Contains(podstate.Claims(&p), claim.Name)
+		return p.Spec.NodeName != "" && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name ||
+				v.Ephemeral != nil && !shutDown(&p) && podstate.EphemeralClaim(&p, &v) == claim.Name && podstate.ForeignClaim(&p, claim) == nil
+		})
 	}), nil
 }
 

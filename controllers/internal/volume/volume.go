@@ -12,7 +12,7 @@ const (
 	//upstream:k8s.io/component-helpers/storage/volume.AnnStorageProvisioner
 	StorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 	//upstream:k8s.io/component-helpers/storage/volume.AnnSelectedNode
-	SelectedNode       = "volume.kubernetes.io/selected-node"
+	SelectedNode = "volume.kubernetes.io/selected-node"
 )
 
 // ClassOf returns the name of a claim's storage class, or "" if it has none.

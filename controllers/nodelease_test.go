@@ -1,0 +1,47 @@
+package controllers_test
+
+import (
+	"testing"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/log"
+)
+
+// failingSink fails the test when an error is logged.
+type failingSink struct {
+	log.NullLogSink
+	t *testing.T
+}
+
+func (s failingSink) Error(err error, message string, _ ...any) { s.t.Errorf("%s: %v", message, err) }
+func (s failingSink) WithValues(...any) logr.LogSink            { return s }
+func (s failingSink) WithName(string) logr.LogSink              { return s }
+
+// TestNodeLeaseWithoutNamespace: the node waits without errors for the namespace of its lease.
+func TestNodeLeaseWithoutNamespace(t *testing.T) {
+	withControlPlane(t, controlplane.Options{Logger: logr.New(failingSink{t: t})}, func(e env) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}}
+		lease := &coordinationv1.Lease{}
+		key := client.ObjectKey{Namespace: ns.Name, Name: pods.NodeName}
+		e.waitIdle()
+		e.must(e.Get(e.Context(), key, lease))
+		e.must(e.Delete(e.Context(), ns))
+		for range 6 {
+			e.waitIdle()
+		}
+		if err := e.Get(e.Context(), key, lease); !apierrors.IsNotFound(err) {
+			t.Fatalf("the lease: %v", err)
+		}
+		e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}})
+		e.waitIdle()
+		e.must(e.Get(e.Context(), key, lease))
+	})
+}
