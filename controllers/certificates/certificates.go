@@ -177,7 +177,7 @@ var (
 	errCommonName   = errors.New("subject common name does not begin with system:node:")
 	errNoAddress    = errors.New("DNS or IP subjectAltName is required")
 	errDNS          = errors.New("DNS subjectAltNames are not allowed")
-	errEmail        = errors.New("Email subjectAltNames are not allowed") //nolint:staticcheck // the text is Kubernetes'
+	errEmail        = errors.New("Email subjectAltNames are not allowed") //lint:ignore ST1005 the text is Kubernetes'
 	errIP           = errors.New("IP subjectAltNames are not allowed")
 	errURI          = errors.New("URI subjectAltNames are not allowed")
 )

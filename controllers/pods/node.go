@@ -58,7 +58,9 @@ func addNode(mgr manager.Manager) error {
 }
 
 // toNode maps every object to the node.
-func toNode(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{nodeRequest} }
+func toNode(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{nodeRequest}
+}
 
 // nodeReconciler reconciles the node and its lease.
 type nodeReconciler struct {
