@@ -139,7 +139,7 @@ spec:
   serviceName: db
   selector: {matchLabels: {app: db}}
   template: {metadata: {labels: {app: db}}, spec: {containers: null, dnsPolicy: ClusterFirst, restartPolicy: Always, schedulerName: default-scheduler, securityContext: {}, terminationGracePeriodSeconds: 30}}
-  updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 0}}
+  updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1, partition: 0}}
   volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeMode: Filesystem}, status: {phase: Pending}}]
 status: {replicas: 0, availableReplicas: 0}
 `},

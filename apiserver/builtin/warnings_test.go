@@ -153,3 +153,59 @@ func TestDeletedJobsOrphanTheirPods(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkloadWarnings writes workloads with dots in their names and a fraction of a byte in a resource, then an annotation,
+// then the template.
+func TestWorkloadWarnings(t *testing.T) {
+	const name = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
+	const template = `template: {metadata: {labels: {a: b}}, spec: {restartPolicy: %, containers: [{name: c, image: i, resources: {requests: {memory: 100m}}}]}}`
+	const fraction = `template.spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer`
+	always, never := strings.Replace(template, "%", "Always", 1), strings.Replace(template, "%", "Never", 1)
+	ctx, client, seen := serveWithWarnings(t)
+	for _, tc := range []struct {
+		resource                     schema.GroupVersionResource
+		manifest, change             string
+		created, annotated, modified []string
+	}{
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
+			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: x.y}, spec: {selector: {matchLabels: {a: b}}, ` + always + `}}`,
+			`{"spec":{"replicas":2}}`, []string{name, "spec." + fraction}, []string{"spec." + fraction}, []string{"spec." + fraction}},
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"},
+			`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x.y}, spec: {selector: {matchLabels: {a: b}}, ` + always + `}}`,
+			`{"spec":{"replicas":2}}`, []string{name, "spec." + fraction}, nil, []string{"spec." + fraction}},
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"},
+			`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x.y}, spec: {selector: {matchLabels: {a: b}}, ` + always + `}}`,
+			`{"spec":{"minReadySeconds":2}}`, []string{"spec." + fraction}, nil, nil},
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"},
+			`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, revisionHistoryLimit: -1, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 100m}}}}], ` + always + `}}`,
+			`{"spec":{"replicas":2}}`,
+			[]string{"spec." + fraction, `spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "100m" is invalid, must be an integer`, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"},
+			[]string{`spec.volumeClaimTemplates[0].Spec.resources.requests[storage]: fractional byte value "100m" is invalid, must be an integer`, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"},
+			[]string{"spec." + fraction, `spec.volumeClaimTemplates[0].Spec.resources.requests[storage]: fractional byte value "100m" is invalid, must be an integer`, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"}},
+		{schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"},
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: x.y}, spec: {` + never + `}}`,
+			`{"spec":{"backoffLimit":2}}`, []string{name, "spec." + fraction}, nil, []string{"spec." + fraction}},
+		{schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"},
+			`{apiVersion: batch/v1, kind: CronJob, metadata: {name: x.y}, spec: {schedule: "@daily", jobTemplate: {spec: {` + never + `}}}}`,
+			`{"spec":{"schedule":"@hourly"}}`, []string{name, "spec.jobTemplate.spec." + fraction}, nil, []string{"spec.jobTemplate.spec." + fraction}},
+	} {
+		t.Run(tc.resource.Resource, func(t *testing.T) {
+			objects := client.Resource(tc.resource).Namespace("default")
+			check := func(verb string, want []string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", verb, err)
+				}
+				if got := seen.take(); !slices.Equal(got, want) {
+					t.Errorf("%s: warned %q, want %q", verb, got, want)
+				}
+			}
+			obj, err := objects.Create(ctx, manifest(t, tc.manifest), metav1.CreateOptions{})
+			check("create", tc.created, err)
+			_, err = objects.Patch(ctx, obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"annotations":{"c":"d"}}}`), metav1.PatchOptions{})
+			check("annotate", tc.annotated, err)
+			_, err = objects.Patch(ctx, obj.GetName(), types.MergePatchType, []byte(tc.change), metav1.PatchOptions{})
+			check("modify", tc.modified, err)
+		})
+	}
+}

@@ -75,11 +75,15 @@ func TestOtherWorkloads(t *testing.T) {
 	stateful := patched(t, deploymentManifest, `{kind: StatefulSet, spec: {serviceName: web, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}], template: {spec: {containers: [{name: web, image: nginx, volumeMounts: [{name: data, mountPath: /data}]}]}}}}`)
 	invalidWhen(t, stateful, map[string]change{
 		"policy":    {`spec: {podManagementPolicy: Chaos}`, []string{`spec.podManagementPolicy: Invalid value: "Chaos": must be 'OrderedReady' or 'Parallel'`}},
+		"deadline":  {`spec: {template: {spec: {activeDeadlineSeconds: 3}}}`, []string{"spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in StatefulSet is not Supported"}},
 		"partition": {`spec: {updateStrategy: {rollingUpdate: {partition: -1}}}`, []string{`spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0`}},
 	})
 	forbiddenWhen(t, stateful, map[string]change{
 		"replicas": {`spec: {replicas: 3}`, nil},
-		"service":  {`spec: {serviceName: other}`, []string{"spec: Forbidden: updates to statefulset spec for fields other than …"}},
+		"service":  {`spec: {serviceName: other}`, []string{`spec.serviceName: Invalid value: "other": field is immutable`}},
+		"policy":   {`spec: {podManagementPolicy: Parallel}`, []string{`spec.podManagementPolicy: Invalid value: "Parallel": field is immutable`}},
+		"claims":   {`spec: {volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}]}`, []string{"spec.volumeClaimTemplates: Invalid value: …"}},
+		"selector": {`spec: {selector: {matchLabels: {tier: a}}, template: {metadata: {labels: {tier: a}}}}`, []string{"spec.selector: Invalid value: …"}},
 	})
 	daemon := patched(t, deploymentManifest, `kind: DaemonSet`)
 	invalidWhen(t, daemon, map[string]change{
@@ -96,14 +100,24 @@ metadata: {name: once}
 spec: {manualSelector: true, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
 `
 	invalidWhen(t, manifest, map[string]change{
-		"always":  {`spec: {template: {spec: {restartPolicy: null}}}`, []string{`spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`}},
-		"indexed": {`spec: {completionMode: Indexed, parallelism: 2}`, []string{"spec.completions: Required value: when completion mode is Indexed"}},
-		"backoff": {`spec: {backoffLimit: -1}`, []string{"spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"}},
+		"always":   {`spec: {template: {spec: {restartPolicy: null}}}`, []string{`spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`}},
+		"indexed":  {`spec: {completionMode: Indexed, parallelism: 2}`, []string{"spec.completions: Required value: when completion mode is Indexed"}},
+		"pod name": {`{spec: {completionMode: Indexed, completions: 2}, metadata: {name: on.ce}}`, []string{`metadata.name: Invalid value: "on.ce": will not able to create pod with invalid DNS label: on.ce-1`}},
+		"backoff":  {`spec: {backoffLimit: -1}`, []string{"spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"}},
 	})
 	forbiddenWhen(t, manifest, map[string]change{
 		"template":    {`spec: {template: {spec: {containers: [{name: c, image: other}]}}}`, []string{"spec.template: Invalid value: …"}},
 		"completions": {`spec: {completions: 3}`, []string{"spec.completions: Invalid value: 3: field is immutable"}},
 		"suspend":     {`spec: {suspend: true}`, nil},
+	})
+	indexed := patched(t, manifest, `spec: {completionMode: Indexed, completions: 2, parallelism: 2}`)
+	forbiddenWhen(t, indexed, map[string]change{
+		"completions": {`spec: {completions: 3}`, []string{"spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"}},
+		"elastic":     {`spec: {completions: 3, parallelism: 3}`, nil},
+	})
+	forbiddenWhen(t, patched(t, manifest, `spec: {suspend: true}`), map[string]change{
+		"node affinity": {`spec: {template: {spec: {affinity: {nodeAffinity: {}}}}}`, nil},
+		"pod affinity":  {`spec: {template: {spec: {affinity: {podAffinity: {}}}}}`, []string{"spec.template.spec: Invalid value: …"}},
 	})
 	job := read(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: once, uid: u1}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}`).(*batchv1.Job)
 	batch.PrepareJob(t.Context(), job, nil)

@@ -15,6 +15,11 @@ import (
 )
 
 // ControllerRevisions describes the kind ControllerRevision.
+//
+//upstream:pkg/registry/apps/controllerrevision.strategy
+//upstream:pkg/apis/apps/validation.validateControllerRevision
+//upstream:pkg/apis/apps/validation.ValidateControllerRevisionUpdate
+//upstream:pkg/printers/internalversion.printControllerRevision
 func ControllerRevisions() kinds.Kind {
 	return kinds.Of[*appsv1.ControllerRevision]{
 		Type: &appsv1.ControllerRevision{}, List: &appsv1.ControllerRevisionList{},
@@ -30,7 +35,7 @@ func ControllerRevisions() kinds.Kind {
 			return fieldrules.Immutable(r.Data, old.Data, &fieldrules.Root, "data")
 		},
 		Columns: []metav1.TableColumnDefinition{
-			columns.Column("Controller", "string", "Whose revision it is."),
+			columns.Column("Controller", "string", "The controller that owns the revision."),
 			columns.Column("Revision", "string", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
 		},
 		Row: func(r *appsv1.ControllerRevision) []any { return []any{ownerCell(r), r.Revision} },
@@ -38,6 +43,8 @@ func ControllerRevisions() kinds.Kind {
 }
 
 // validateRevisionData checks that the data of a new revision is a JSON object.
+//
+//upstream:pkg/apis/apps/validation.ValidateControllerRevisionCreate
 func validateRevisionData(r *appsv1.ControllerRevision) field.ErrorList {
 	at := fieldrules.Root.ChildField("data")
 	if r.Data.Raw == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,6 +22,10 @@ import (
 )
 
 // DaemonSets describes the kind DaemonSet.
+//
+//upstream:pkg/registry/apps/daemonset.daemonSetStrategy
+//upstream:pkg/registry/apps/daemonset.daemonSetStatusStrategy
+//upstream:pkg/printers/internalversion.printDaemonSet
 func DaemonSets() kinds.Kind {
 	return kinds.Of[*appsv1.DaemonSet]{
 		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},
@@ -32,7 +37,7 @@ func DaemonSets() kinds.Kind {
 		ValidateUpdate: func(d, old *appsv1.DaemonSet) field.ErrorList {
 			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
 		},
-		Warnings:       func(d, _ *appsv1.DaemonSet) []string { return workload.TemplateWarnings(&d.Spec.Template) },
+		Warnings:       daemonSetWarnings,
 		Status:         true,
 		ValidateStatus: validateDaemonSetStatus,
 		Generation:     true,
@@ -42,7 +47,7 @@ func DaemonSets() kinds.Kind {
 			columns.Column("Ready", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["numberReady"]),
 			columns.Column("Up-to-date", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["updatedNumberScheduled"]),
 			columns.Column("Available", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["numberAvailable"]),
-			columns.Column("Node Selector", "string", "The labels that a node must have to run the pod."),
+			columns.Column("Node Selector", "string", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
 		}, workload.WideContainers),
 		Row: func(d *appsv1.DaemonSet) []any {
 			s := d.Status
@@ -54,8 +59,22 @@ func DaemonSets() kinds.Kind {
 	}
 }
 
-// defaultDaemonSet sets the defaults of a DaemonSet, and the annotation with the generation of its
-// template, so that whoever writes the DaemonSet owns that.
+// daemonSetWarnings returns the warnings for a template that is new or changed.
+//
+//upstream:pkg/registry/apps/daemonset.daemonSetStrategy.WarningsOnCreate
+//upstream:pkg/registry/apps/daemonset.daemonSetStrategy.WarningsOnUpdate
+func daemonSetWarnings(d, old *appsv1.DaemonSet) []string {
+	if old != nil && d.Annotations[appsv1.DeprecatedTemplateGeneration] == old.Annotations[appsv1.DeprecatedTemplateGeneration] {
+		return nil
+	}
+	return workload.TemplateWarnings(&d.Spec.Template)
+}
+
+// defaultDaemonSet sets the defaults of a DaemonSet. The annotation for the template's generation is a default too,
+// so that the manager of the request owns it.
+//
+//upstream:pkg/apis/apps/v1.SetDefaults_DaemonSet
+//upstream:pkg/apis/apps/v1.Convert_apps_DaemonSet_To_v1_DaemonSet
 func defaultDaemonSet(d *appsv1.DaemonSet) {
 	s := &d.Spec
 	if _, ok := d.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
@@ -73,8 +92,11 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
-// prepareDaemonSet counts the generations of the template, in the annotation that replaces the
-// field for it.
+// prepareDaemonSet counts the generations of the template in an annotation: in apps/v1 it replaces the field
+// spec.templateGeneration.
+//
+//upstream:pkg/registry/apps/daemonset.daemonSetStrategy.PrepareForCreate
+//upstream:pkg/registry/apps/daemonset.daemonSetStrategy.PrepareForUpdate
 func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	n := int64(1)
 	if old != nil {
@@ -89,7 +111,9 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	d.Annotations[appsv1.DeprecatedTemplateGeneration] = fieldrules.Decimal(n)
 }
 
-// validateDaemonSet checks the spec of a DaemonSet.
+//upstream:pkg/apis/apps/validation.ValidateDaemonSetSpec
+//upstream:pkg/apis/apps/validation.ValidateDaemonSetUpdateStrategy
+//upstream:pkg/apis/apps/validation.ValidateRollingUpdateDaemonSet
 func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Spec
 	errs := workload.Selects(s.Selector, &s.Template, "daemonset")
@@ -125,6 +149,8 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/apps/validation.validateDaemonSetStatus
+//upstream:pkg/apis/apps/validation.ValidateDaemonSetStatusUpdate
 func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Status
 	errs := workload.Counts(map[string]int32{
@@ -137,7 +163,9 @@ func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }
 
-// ownerCell returns the controller of an object.
+// ownerCell returns the cell for the controller of an object.
+//
+//upstream:pkg/printers/internalversion.formatResourceName
 func ownerCell(obj metav1.Object) string {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil {

@@ -19,6 +19,10 @@ import (
 )
 
 // Deployments describes the kind Deployment.
+//
+//upstream:pkg/registry/apps/deployment.deploymentStrategy
+//upstream:pkg/registry/apps/deployment.deploymentStatusStrategy
+//upstream:pkg/printers/internalversion.printDeployment
 func Deployments() kinds.Kind {
 	return kinds.Of[*appsv1.Deployment]{
 		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},
@@ -34,7 +38,9 @@ func Deployments() kinds.Kind {
 		ValidateUpdate: func(d, old *appsv1.Deployment) field.ErrorList {
 			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
 		},
-		Warnings:       func(d, _ *appsv1.Deployment) []string { return workload.TemplateWarnings(&d.Spec.Template) },
+		Warnings: func(d, old *appsv1.Deployment) []string {
+			return workload.Warnings(d, old, func() []string { return workload.TemplateWarnings(&d.Spec.Template) })
+		},
 		Status:         true,
 		PrepareStatus:  func(_ context.Context, d, old *appsv1.Deployment) { d.Labels = old.Labels },
 		StatusReset:    []string{"metadata.labels"},
@@ -47,7 +53,7 @@ func Deployments() kinds.Kind {
 			Selector:       func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector },
 		},
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			columns.Column("Ready", "string", "The pods that are ready, of all that are wanted."),
+			columns.Column("Ready", "string", "The number of ready pods, and the desired number."),
 			columns.Column("Up-to-date", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["updatedReplicas"]),
 			columns.Column("Available", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["availableReplicas"]),
 		}, workload.WideContainers),
@@ -59,6 +65,7 @@ func Deployments() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/apps/v1.SetDefaults_Deployment
 func defaultDeployment(d *appsv1.Deployment) {
 	s := &d.Spec
 	fieldrules.DefaultPointer(&s.Replicas, workload.DefaultReplicas)
@@ -75,6 +82,8 @@ func defaultDeployment(d *appsv1.Deployment) {
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
+//upstream:pkg/apis/apps/validation.ValidateDeploymentSpec
+//upstream:pkg/apis/apps/validation.ValidateDeploymentUpdate
 func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	s := &d.Spec
 	errs := fieldrules.OptionalNonNegative(s.Replicas, &fieldrules.Spec, "replicas")
@@ -94,6 +103,7 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/apps/validation.ValidateDeploymentStrategy
 func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 	fldPath := fieldrules.Spec.Child("strategy")
 	switch s.Type {
@@ -118,6 +128,8 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 
 // rollingUpdate checks that a rolling update can progress: maxUnavailable and maxSurge are not both
 // zero.
+//
+//upstream:pkg/apis/apps/validation.ValidateRollingUpdateDeployment
 func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.IntOrPercent(maxUnavailable, fldPath, "maxUnavailable")
 	errs = append(errs, fieldrules.IntOrPercent(maxSurge, fldPath, "maxSurge")...)
@@ -131,6 +143,8 @@ func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, fldPath *fieldr
 	return append(errs, fieldrules.AtMost100Percent(maxUnavailable, fldPath, "maxUnavailable")...)
 }
 
+//upstream:pkg/apis/apps/validation.ValidateDeploymentStatus
+//upstream:pkg/apis/apps/validation.ValidateDeploymentStatusUpdate
 func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	s := &d.Status
 	errs := fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")

@@ -12,6 +12,13 @@ import (
 )
 
 // ReplicaSets describes the kind ReplicaSet.
+//
+//upstream:pkg/registry/apps/replicaset.rsStrategy
+//upstream:pkg/registry/apps/replicaset.rsStatusStrategy
+//upstream:pkg/apis/apps/v1.SetDefaults_ReplicaSet
+//upstream:pkg/apis/apps/validation.ValidateReplicaSetUpdate
+//upstream:pkg/apis/apps/validation.ValidateReplicaSetStatus
+//upstream:pkg/printers/internalversion.printReplicaSet
 func ReplicaSets() kinds.Kind {
 	return kinds.Of[*appsv1.ReplicaSet]{
 		Type: &appsv1.ReplicaSet{}, List: &appsv1.ReplicaSetList{},
@@ -25,8 +32,10 @@ func ReplicaSets() kinds.Kind {
 		ValidateUpdate: func(r, old *appsv1.ReplicaSet) field.ErrorList {
 			return workload.SameSelector(r.Spec.Selector, old.Spec.Selector)
 		},
-		Warnings: func(r, _ *appsv1.ReplicaSet) []string { return workload.TemplateWarnings(&r.Spec.Template) },
-		Status:   true,
+		Warnings: func(r, old *appsv1.ReplicaSet) []string {
+			return workload.Warnings(r, old, func() []string { return workload.TemplateWarnings(&r.Spec.Template) })
+		},
+		Status: true,
 		ValidateStatus: func(r, _ *appsv1.ReplicaSet) field.ErrorList {
 			return workload.ReplicaStatus(r.Status)
 		},
@@ -45,6 +54,7 @@ func ReplicaSets() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/apps/validation.ValidateReplicaSetSpec
 func validateReplicaSet(r *appsv1.ReplicaSet) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
 	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -18,6 +19,10 @@ import (
 )
 
 // StatefulSets describes the kind StatefulSet.
+//
+//upstream:pkg/registry/apps/statefulset.statefulSetStrategy
+//upstream:pkg/registry/apps/statefulset.statefulSetStatusStrategy
+//upstream:pkg/printers/internalversion.printStatefulSet
 func StatefulSets() kinds.Kind {
 	return kinds.Of[*appsv1.StatefulSet]{
 		Type: &appsv1.StatefulSet{}, List: &appsv1.StatefulSetList{},
@@ -26,7 +31,7 @@ func StatefulSets() kinds.Kind {
 		Default:        defaultStatefulSet,
 		Validate:       validateStatefulSet,
 		ValidateUpdate: validateStatefulSetUpdate,
-		Warnings:       func(s, _ *appsv1.StatefulSet) []string { return workload.TemplateWarnings(&s.Spec.Template) },
+		Warnings:       statefulSetWarnings,
 		Status:         true,
 		ValidateStatus: validateStatefulSetStatus,
 		Generation:     true,
@@ -37,7 +42,7 @@ func StatefulSets() kinds.Kind {
 			Selector:       func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector },
 		},
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			columns.Column("Ready", "string", "The pods that are ready, of all that are wanted."),
+			columns.Column("Ready", "string", "The number of ready pods, and the desired number."),
 		}, workload.WideContainers[:2]),
 		Row: func(s *appsv1.StatefulSet) []any {
 			names, images := columns.ContainerCells(s.Spec.Template.Spec.Containers)
@@ -46,7 +51,30 @@ func StatefulSets() kinds.Kind {
 	}
 }
 
+//upstream:pkg/registry/apps/statefulset.statefulSetStrategy.WarningsOnCreate
+//upstream:pkg/registry/apps/statefulset.statefulSetStrategy.WarningsOnUpdate
+func statefulSetWarnings(s, old *appsv1.StatefulSet) []string {
+	var warnings []string
+	if old == nil || s.Generation != old.Generation {
+		warnings = workload.TemplateWarnings(&s.Spec.Template)
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		at := fieldrules.Spec.ChildField("volumeClaimTemplates").Index(i)
+		if old != nil {
+			at = at.Child("Spec") // in upper case, and only on update
+		}
+		warnings = append(warnings, workload.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
+	}
+	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
+		warnings = append(warnings,
+			"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	return warnings
+}
+
 // defaultStatefulSet sets the defaults of a StatefulSet and of its volume claim templates.
+//
+//upstream:pkg/apis/apps/v1.SetDefaults_StatefulSet
 func defaultStatefulSet(s *appsv1.StatefulSet) {
 	spec := &s.Spec
 	fieldrules.DefaultPointer(&spec.Replicas, workload.DefaultReplicas)
@@ -61,6 +89,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil &&
 		spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		fieldrules.DefaultPointer(&r.Partition, 0)
+		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(1))
 	}
 	if spec.PersistentVolumeClaimRetentionPolicy == nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
@@ -77,7 +106,9 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// validateStatefulSet checks the spec of a stateful set.
+//upstream:pkg/apis/apps/validation.ValidateStatefulSetSpec
+//upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy
+//upstream:pkg/apis/apps/validation.validateVolumeClaimTemplates
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
@@ -125,14 +156,17 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	return append(errs, statefulTemplate(spec)...)
 }
 
-// statefulTemplate checks the template with the volumes of the claims added.
+// statefulTemplate checks the template with a volume for each claim, which the controller adds to the pods.
+//
+//upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForStatefulSet
+//upstream:pkg/apis/apps/validation.volumesToAddForTemplates
 func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 	t := spec.Template
 	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
 	if len(spec.VolumeClaimTemplates) == 0 {
-		return workload.RestartsAlways(&t, "ReplicaSet")
+		return workload.RestartsAlways(&t, "StatefulSet")
 	}
-	var volumes []corev1.Volume // those of claims first, each name once
+	var volumes []corev1.Volume // each name once: a claim replaces a volume
 	var claims fieldrules.Seen[string]
 	for _, c := range spec.VolumeClaimTemplates {
 		if claims.Add(c.Name) {
@@ -146,10 +180,10 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 		}
 	}
 	t.Spec.Volumes = volumes
-	return workload.RestartsAlways(&t, "ReplicaSet")
+	return workload.RestartsAlways(&t, "StatefulSet")
 }
 
-// statefulStrategy checks an update strategy.
+//upstream:pkg/apis/apps/validation.validateRollingUpdateStatefulSet
 func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 	at := fieldrules.Spec.Child("updateStrategy")
 	switch s.Type {
@@ -180,20 +214,21 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 	return nil
 }
 
+//upstream:pkg/apis/apps/validation.ValidateStatefulSetUpdate
 func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
-	now := s.Spec
-	now.Replicas, now.Template, now.UpdateStrategy = old.Spec.Replicas, old.Spec.Template, old.Spec.UpdateStrategy
-	now.MinReadySeconds = old.Spec.MinReadySeconds
-	now.Ordinals, now.RevisionHistoryLimit = old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
-	now.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
-	if equality.Semantic(&now, &old.Spec) {
-		return nil
+	now, was := &s.Spec, &old.Spec
+	errs := workload.SameSelector(now.Selector, was.Selector)
+	if !equality.Semantic(now.VolumeClaimTemplates, was.VolumeClaimTemplates) {
+		errs = append(errs, fieldrules.Immutable(now.VolumeClaimTemplates, was.VolumeClaimTemplates, &fieldrules.Spec,
+			"volumeClaimTemplates")...)
 	}
-	return field.ErrorList{field.Forbidden(fieldrules.Spec.Field(),
-		"updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "+
-			"'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")}
+	errs = append(errs, fieldrules.Immutable(now.ServiceName, was.ServiceName, &fieldrules.Spec, "serviceName")...)
+	return append(errs, fieldrules.Immutable(now.PodManagementPolicy, was.PodManagementPolicy, &fieldrules.Spec,
+		"podManagementPolicy")...)
 }
 
+//upstream:pkg/apis/apps/validation.ValidateStatefulSetStatus
+//upstream:pkg/apis/apps/validation.ValidateStatefulSetStatusUpdate
 func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
 	st := &s.Status
 	errs := workload.Counts(map[string]int32{"replicas": st.Replicas, "readyReplicas": st.ReadyReplicas,

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -17,17 +18,23 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
-// maxCronJobName leaves room for the suffix of the names of its jobs.
+// maxCronJobName leaves room for the suffix in the name of a job.
 const maxCronJobName = 63 - 11
 
 // CronJobs describes the kind CronJob.
+//
+//upstream:pkg/registry/batch/cronjob.cronJobStrategy
+//upstream:pkg/registry/batch/cronjob.cronJobStatusStrategy
+//upstream:pkg/printers/internalversion.printCronJob
 func CronJobs() kinds.Kind {
 	return kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    defaultCronJob,
+		Prepare:    prepareCronJob,
 		Validate:   validateCronJob,
+		Warnings:   cronJobWarnings,
 		Status:     true,
 		Generation: true,
 		Columns: []metav1.TableColumnDefinition{
@@ -57,6 +64,7 @@ func CronJobs() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/batch/v1.SetDefaults_CronJob
 func defaultCronJob(c *batchv1.CronJob) {
 	s := &c.Spec
 	fieldrules.DefaultValue(&s.ConcurrencyPolicy, batchv1.AllowConcurrent)
@@ -69,7 +77,34 @@ func defaultCronJob(c *batchv1.CronJob) {
 	}
 }
 
-// validateCronJob checks the spec of a cron job.
+//upstream:pkg/registry/batch/cronjob.cronJobStrategy.PrepareForCreate
+//upstream:pkg/registry/batch/cronjob.cronJobStrategy.PrepareForUpdate
+func prepareCronJob(_ context.Context, c, old *batchv1.CronJob) {
+	if old == nil {
+		dropScheduling(&c.Spec.JobTemplate.Spec, nil)
+	} else {
+		dropScheduling(&c.Spec.JobTemplate.Spec, &old.Spec.JobTemplate.Spec)
+	}
+}
+
+//upstream:pkg/registry/batch/cronjob.cronJobStrategy.WarningsOnCreate
+//upstream:pkg/registry/batch/cronjob.cronJobStrategy.WarningsOnUpdate
+func cronJobWarnings(c, old *batchv1.CronJob) []string {
+	warnings := workload.Warnings(c, old, func() []string {
+		return jobWarnings(&c.Spec.JobTemplate.Spec, fieldrules.Spec.ChildField("jobTemplate").Child("spec"))
+	})
+	if old != nil && strings.Contains(c.Spec.Schedule, "TZ") {
+		warnings = append(warnings, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, "+
+			"see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
+	}
+	return warnings
+}
+
+//upstream:pkg/apis/batch/validation.ValidateCronJobCreate
+//upstream:pkg/apis/batch/validation.validateCronJobSpec
+//upstream:pkg/apis/batch/validation.validateScheduleFormat
+//upstream:pkg/apis/batch/validation.validateConcurrencyPolicy
+//upstream:pkg/apis/batch/validation.ValidateJobTemplateSpec
 func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	s := &c.Spec
 	var errs field.ErrorList
@@ -109,7 +144,9 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
 }
 
-// timeZone returns what is wrong with the name of a time zone, if anything.
+// timeZone returns the error of the name of a time zone, or an empty string.
+//
+//upstream:pkg/apis/batch/validation.validateTimeZone
 func timeZone(name string) string {
 	switch {
 	case name == "":

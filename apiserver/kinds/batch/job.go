@@ -28,6 +28,10 @@ import (
 )
 
 // Jobs describes the kind Job.
+//
+//upstream:pkg/registry/batch/job.jobStrategy
+//upstream:pkg/registry/batch/job.jobStatusStrategy
+//upstream:pkg/registry/batch/job.JobToSelectableFields
 func Jobs() kinds.Kind {
 	return kinds.Of[*batchv1.Job]{
 		Type: &batchv1.Job{}, List: &batchv1.JobList{},
@@ -39,13 +43,16 @@ func Jobs() kinds.Kind {
 		Prepare:        PrepareJob,
 		Validate:       ValidateJob,
 		ValidateUpdate: validateJobUpdate,
+		Warnings: func(j, old *batchv1.Job) []string {
+			return workload.Warnings(j, old, func() []string { return jobWarnings(&j.Spec, fieldrules.Spec.Field()) })
+		},
 		Status:         true,
 		ValidateStatus: validateJobStatus,
 		Generation:     true,
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			columns.Column("Status", "string", "Whether the job runs, is done, or is suspended."),
+			columns.Column("Status", "string", "Status of the job."),
 			columns.Column("Completions", "string", batchv1.JobStatus{}.SwaggerDoc()["succeeded"]),
-			columns.Column("Duration", "string", "How long the job has run, or took."),
+			columns.Column("Duration", "string", "Time required to complete the job."),
 		}, workload.WideContainers),
 		Row: jobRow,
 		Fields: func(j *batchv1.Job) fields.Set {
@@ -54,7 +61,10 @@ func Jobs() kinds.Kind {
 	}
 }
 
-// warnOfOrphans warns users who delete a job without a propagation policy that its pods stay.
+// warnOfOrphans warns about a deletion without a propagation policy: the default leaves the pods behind.
+//
+//upstream:pkg/registry/batch/job/storage.deleteOptionWarnings
+//upstream:pkg/registry/batch/job/storage.REST.Delete
 func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions) error {
 	//lint:ignore SA1019 clients may still send OrphanDependents
 	if options == nil || options.PropagationPolicy == nil && options.OrphanDependents == nil {
@@ -66,9 +76,9 @@ func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions)
 
 const defaultBackoffLimit int32 = 6
 
-// maxManagedBy is the length of the longest name of a controller of jobs.
 const maxManagedBy = 63
 
+//upstream:pkg/apis/batch/v1.SetDefaults_Job
 func defaultJob(j *batchv1.Job) {
 	s := &j.Spec
 	if s.Completions == nil && s.Parallelism == nil {
@@ -93,6 +103,7 @@ func defaultJob(j *batchv1.Job) {
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
+//upstream:pkg/apis/batch/v1.SetDefaults_PodFailurePolicyOnPodConditionsPattern
 func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 	for i := range p.Rules {
 		for j := range p.Rules[i].OnPodConditions {
@@ -101,8 +112,17 @@ func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 	}
 }
 
-// PrepareJob sets a unique selector of a new job, and the labels that it selects in its template.
+// PrepareJob generates the selector of a new job, and adds the labels that it selects to the template.
+//
+//upstream:pkg/registry/batch/job.jobStrategy.PrepareForCreate
+//upstream:pkg/registry/batch/job.jobStrategy.PrepareForUpdate
+//upstream:pkg/registry/batch/job.generateSelector
 func PrepareJob(_ context.Context, j, old *batchv1.Job) {
+	if old == nil {
+		dropScheduling(&j.Spec, nil)
+	} else {
+		dropScheduling(&j.Spec, &old.Spec)
+	}
 	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return
 	}
@@ -120,9 +140,35 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 	}
 }
 
+// dropScheduling removes the field scheduling, which the feature gate WorkloadWithJob enables, unless the job has it already.
+//
+//upstream:pkg/api/job.DropDisabledFields
+func dropScheduling(s, old *batchv1.JobSpec) {
+	if old == nil || old.Scheduling == nil {
+		s.Scheduling = nil
+	}
+}
+
+// jobWarnings returns the warnings for the spec of a job, or of the jobs of a CronJob.
+//
+//upstream:pkg/api/job.WarningsForJobSpec
+func jobWarnings(s *batchv1.JobSpec, path *field.Path) []string {
+	var warnings []string
+	if indexed(s) && s.Completions != nil && *s.Completions > manyCompletions &&
+		s.Parallelism != nil && *s.Parallelism > maxManyParallelism {
+		warnings = append(warnings, path.String()+": In Indexed Jobs with a number of completions higher than 10^5 and a "+
+			"parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
+	}
+	return append(warnings, podspec.Warnings(&s.Template.ObjectMeta, &s.Template.Spec, path.Child("template"))...)
+}
+
 // ValidateJob returns the errors of a job, on create and on update.
+//
+//upstream:pkg/apis/batch/validation.ValidateJobCreate
+//upstream:pkg/apis/batch/validation.ValidateJobSpec
 func ValidateJob(j *batchv1.Job) field.ErrorList {
 	errs := jobSpec(&j.Spec, &fieldrules.Spec)
+	errs = append(errs, lastPodName(j)...)
 	s := j.Spec.Selector
 	if s == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
@@ -138,15 +184,32 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// generatedSelector checks that the labels of the template and the selector are those that the server
-// generates for a job, unless its selector is manual.
+// lastPodName checks that the hostname of the pod with the highest index is a DNS label.
+//
+//upstream:pkg/apis/batch/validation.validateNameAllowsCompletions
+func lastPodName(j *batchv1.Job) field.ErrorList {
+	if !indexed(&j.Spec) || j.Spec.Completions == nil || *j.Spec.Completions <= 0 {
+		return nil
+	}
+	last := fmt.Sprintf("%s-%d", j.Name, *j.Spec.Completions-1)
+	if len(validation.IsDNS1123Label(last)) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fieldrules.Metadata.ChildField("name"), j.Name,
+		"will not able to create pod with invalid DNS label: "+last)}
+}
+
+// generatedSelector checks that the selector and the labels of the template are the generated ones, unless the
+// selector is manual.
+//
+//upstream:pkg/apis/batch/validation.validateGeneratedSelector
 func generatedSelector(j *batchv1.Job) field.ErrorList {
 	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return nil
 	}
 	var errs field.ErrorList
 	own, has := generatedLabels(j), j.Spec.Template.Labels
-	// A job that an older server has stored may not have the labels with a prefix.
+	// A job from before Kubernetes 1.27 may lack the labels with a prefix.
 	_, named := has[batchv1.JobNameLabel]
 	_, controlled := has[batchv1.ControllerUidLabel]
 	at := fieldrules.Spec.ChildField("template").Child("metadata", "labels")
@@ -174,7 +237,10 @@ func generatedLabels(j *batchv1.Job) map[string]string {
 		batchv1.JobNameLabel: j.Name}
 }
 
-// jobSpec checks the specs of jobs and of the job templates of cron jobs.
+// jobSpec checks the spec of a Job, or of the jobs of a CronJob.
+//
+//upstream:pkg/apis/batch/validation.validateJobSpec
+//upstream:pkg/apis/batch/validation.validatePodReplacementPolicy
 func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(s.Parallelism, fldPath, "parallelism")
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, fldPath, "completions")...)
@@ -183,7 +249,7 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, fldPath, "backoffLimitPerIndex")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, fldPath, "maxFailedIndexes")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, fldPath, "ttlSecondsAfterFinished")...)
-	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+	indexed := indexed(s)
 	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && !indexed {
 		errs = append(errs, field.NotSupported(fldPath.ChildField("completionMode"), *m,
 			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
@@ -225,7 +291,10 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return append(errs, jobRestartPolicy(s, at.ChildField("spec").Child("restartPolicy"))...)
 }
 
-// jobRestartPolicy checks the restart policy of the pods of a Job.
+func indexed(s *batchv1.JobSpec) bool {
+	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+}
+
 func jobRestartPolicy(s *batchv1.JobSpec, at *field.Path) (errs field.ErrorList) {
 	switch p := s.Template.Spec.RestartPolicy; {
 	case p == corev1.RestartPolicyAlways || p == "":
@@ -241,16 +310,14 @@ func jobRestartPolicy(s *batchv1.JobSpec, at *field.Path) (errs field.ErrorList)
 	return errs
 }
 
-// validateJobUpdate checks the fields that may not change: the completions of jobs that are not
-// elastic, the selector, modes and policies, and the template, but for what of it may change while
-// the job is suspended.
+// validateJobUpdate checks the immutable fields. The scheduling and the resources of the template are mutable while the job
+// is suspended and has no pods.
+//
+//upstream:pkg/apis/batch/validation.ValidateJobSpecUpdate
+//upstream:pkg/apis/batch/validation.validatePodTemplateUpdate
 func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	now, was := &j.Spec, &old.Spec
-	var errs field.ErrorList
-	if elastic := now.CompletionMode != nil && *now.CompletionMode == batchv1.IndexedCompletion &&
-		now.Completions != nil && now.Parallelism != nil && *now.Completions == *now.Parallelism; !elastic {
-		errs = append(errs, fieldrules.Immutable(now.Completions, was.Completions, &fieldrules.Spec, "completions")...)
-	}
+	errs := jobCompletions(now, was)
 	errs = append(errs, fieldrules.Immutable(now.Selector, was.Selector, &fieldrules.Spec, "selector")...)
 	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec,
 		"completionMode")...)
@@ -274,27 +341,63 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// podsMutable reports whether the resources and the scheduling of a job's pods may change: the job is
-// suspended and has no pods.
+// jobCompletions checks that only an indexed job changes its completions, together with its parallelism.
+//
+//upstream:pkg/apis/batch/validation.validateCompletions
+func jobCompletions(now, was *batchv1.JobSpec) field.ErrorList {
+	switch {
+	case !indexed(now):
+		return fieldrules.Immutable(now.Completions, was.Completions, &fieldrules.Spec, "completions")
+	case now.Completions == nil || equality.Semantic(now.Completions, was.Completions) || *now.Completions == *now.Parallelism:
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("completions"), *now.Completions,
+		"can only be modified in tandem with spec.parallelism")}
+}
+
+// podsMutable reports whether a job is suspended and has no pods, so that the resources and the scheduling of
+// its pods are mutable.
+//
+//upstream:pkg/registry/batch/job.validationOptionsForJob
+//upstream:pkg/registry/batch/job.shouldAllowMutablePodTemplate
 func podsMutable(j *batchv1.Job) bool {
 	return j.Spec.Suspend != nil && *j.Spec.Suspend && j.Status.Active == 0 &&
 		(j.Status.StartTime == nil || jobIs(j, batchv1.JobSuspended))
 }
 
-// unscheduled returns the template with the fields that are mutable while a job has no pods reset to
-// the old ones.
+// unscheduled returns the new template with the mutable fields of the old one.
+//
+//upstream:pkg/apis/batch/validation.validatePodTemplateUpdate
 func unscheduled(now, was *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	t := *now.DeepCopy()
 	t.Spec.NodeSelector, t.Spec.Tolerations = was.Spec.NodeSelector, was.Spec.Tolerations
 	t.Spec.SchedulingGates = was.Spec.SchedulingGates
-	t.Spec.Affinity = was.Spec.Affinity
+	t.Spec.Affinity = withNodeAffinity(t.Spec.Affinity, was.Spec.Affinity)
 	resetResources(t.Spec.Containers, was.Spec.Containers)
 	resetResources(t.Spec.InitContainers, was.Spec.InitContainers)
 	t.Labels, t.Annotations = was.Labels, was.Annotations
 	return t
 }
 
-// resetResources resets the resources of containers that are neither new nor renamed.
+// withNodeAffinity returns the new affinity with the node affinity of the old one.
+func withNodeAffinity(now, was *corev1.Affinity) *corev1.Affinity {
+	var affinity corev1.Affinity
+	if now != nil {
+		affinity = *now
+	}
+	affinity.NodeAffinity = nil
+	if was != nil {
+		affinity.NodeAffinity = was.NodeAffinity
+	}
+	if affinity == (corev1.Affinity{}) {
+		return nil
+	}
+	return &affinity
+}
+
+// resetResources sets the old resources in containers that are neither new nor renamed.
+//
+//upstream:pkg/apis/batch/validation.validatePodResourceUpdatesOnly
 func resetResources(now, was []corev1.Container) {
 	for i := range now {
 		if len(now) == len(was) && now[i].Name == was[i].Name {
@@ -303,7 +406,7 @@ func resetResources(now, was []corev1.Container) {
 	}
 }
 
-// jobRow returns the cells of a job in a table.
+//upstream:pkg/printers/internalversion.printJob
 func jobRow(j *batchv1.Job) []any {
 	completions := fmt.Sprintf("%d/1", j.Status.Succeeded)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// Limits of indexed jobs and of the policies of jobs.
+// The limits of indexed jobs and of policies.
 const (
 	maxParallelism          = 100_000
 	maxFailedIndexes        = 100_000
@@ -27,7 +27,9 @@ const (
 	maxSuccessIndexesLength = 64 << 10
 )
 
-// indexedLimits checks the fields of a job that depend on its completions having an index.
+// indexedLimits checks the fields that depend on the completion mode.
+//
+//upstream:pkg/apis/batch/validation.validateJobSpec
 func indexedLimits(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
@@ -64,7 +66,8 @@ func indexedLimits(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList
 	return errs
 }
 
-// failurePolicy checks the pod failure policy of a job.
+//upstream:pkg/apis/batch/validation.validatePodFailurePolicy
+//upstream:pkg/apis/batch/validation.validatePodFailurePolicyRule
 func failurePolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := fldPath.Child("rules")
@@ -105,7 +108,7 @@ func failureAction(s *batchv1.JobSpec, action batchv1.PodFailurePolicyAction, pa
 	}
 }
 
-// required checks that a value is one of those that are supported.
+// required checks that a value is set and supported.
 func required[S ~string](value S, path *field.Path, supported []S) field.ErrorList {
 	switch {
 	case value == "":
@@ -116,6 +119,7 @@ func required[S ~string](value S, path *field.Path, supported []S) field.ErrorLi
 	return nil
 }
 
+//upstream:pkg/apis/batch/validation.validatePodFailurePolicyRuleOnPodConditions
 func podConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n := len(patterns); n > maxPolicyRules {
@@ -131,7 +135,7 @@ func podConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, pa
 	return errs
 }
 
-// exitCodes checks a requirement on the exit codes of containers.
+//upstream:pkg/apis/batch/validation.validatePodFailurePolicyRuleOnExitCodes
 func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers *fieldrules.Seen[string], path *field.Path) field.ErrorList {
 	errs := required(r.Operator, path.Child("operator"),
 		[]batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn})
@@ -162,6 +166,9 @@ func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers *fi
 }
 
 // successPolicy checks the success policy of an indexed job with completions.
+//
+//upstream:pkg/apis/batch/validation.validateSuccessPolicy
+//upstream:pkg/apis/batch/validation.validateSuccessPolicyRule
 func successPolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := fldPath.Child("rules")
@@ -206,39 +213,59 @@ func successPolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
 	return errs
 }
 
-// countIndexes returns how many indexes a list such as 1,3-5 has. They must rise, and be less than
+// countIndexes returns the number of indexes in a list such as 1,3-5. The indexes must be in order, and below
 // completions.
+//
+//upstream:pkg/apis/batch/validation.validateIndexesFormat
 func countIndexes(list string, completions int32) (int32, error) {
 	if list == "" {
 		return 0, nil
 	}
 	var count int32
 	last := int32(-1)
-	for interval := range strings.SplitSeq(list, ",") {
-		parts := strings.Split(interval, "-")
-		if len(parts) > 2 {
-			return 0, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", interval)
-		}
-		from, err := index(parts[0], completions)
+	for text := range strings.SplitSeq(list, ",") {
+		i, err := parseInterval(text, completions)
 		if err != nil {
 			return 0, err
 		}
-		if last >= from {
-			return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, from)
+		if last >= i.first {
+			return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, i.first)
 		}
-		to := from
-		if len(parts) == 2 {
-			if to, err = index(parts[1], completions); err != nil {
-				return 0, err
-			}
-			if from >= to {
-				return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", from, to)
-			}
-		}
-		last = to
-		count += to - from + 1
+		last = i.last
+		count += i.last - i.first + 1
 	}
 	return count, nil
+}
+
+// interval is a range of indexes.
+type interval struct{ first, last int32 }
+
+//upstream:pkg/apis/batch/validation.parseIndexInterval
+func parseInterval(text string, completions int32) (interval, error) {
+	parts := strings.Split(text, "-")
+	if len(parts) > 2 {
+		return interval{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", text)
+	}
+	first, err := index(parts[0], completions)
+	if err != nil || len(parts) == 1 {
+		return interval{first, first}, err
+	}
+	last, err := index(parts[1], completions)
+	if err == nil && first >= last {
+		err = fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
+	}
+	return interval{first, last}, err
+}
+
+// validIntervals returns the intervals of a list without the invalid ones.
+func validIntervals(list string, completions int32) []interval {
+	var intervals []interval
+	for text := range strings.SplitSeq(list, ",") {
+		if i, err := parseInterval(text, completions); err == nil {
+			intervals = append(intervals, i)
+		}
+	}
+	return intervals
 }
 
 func index(text string, completions int32) (int32, error) {
@@ -252,7 +279,7 @@ func index(text string, completions int32) (int32, error) {
 	return int32(n), nil
 }
 
-// uncountedPods checks the pods that a job has not counted yet.
+//upstream:pkg/apis/batch/validation.validateJobStatus
 func uncountedPods(u *batchv1.UncountedTerminatedPods, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	var seen fieldrules.Seen[types.UID]

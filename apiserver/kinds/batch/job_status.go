@@ -13,8 +13,12 @@ import (
 	"flyball.dev/internal/equality"
 )
 
-// validateJobStatus checks a status and its change from the old one. Most rules apply only to what
-// changes, so that a job that already violates them can be updated otherwise.
+// validateJobStatus checks a status and its change. Most rules apply to changed fields only, so that a stored status that
+// violates them can still be updated.
+//
+//upstream:pkg/apis/batch/validation.validateJobStatus
+//upstream:pkg/apis/batch/validation.ValidateJobStatusUpdate
+//upstream:pkg/registry/batch/job.getStatusValidationOptions
 func validateJobStatus(j, old *batchv1.Job) field.ErrorList {
 	s := &j.Status
 	errs := workload.Counts(map[string]int32{"active": s.Active, "succeeded": s.Succeeded, "failed": s.Failed})
@@ -43,8 +47,7 @@ func finished(j *batchv1.Job) bool {
 	return jobIs(j, batchv1.JobComplete) || jobIs(j, batchv1.JobFailed)
 }
 
-// jobConditions checks that the conditions do not contradict each other, and that a job that has
-// ended stays so.
+// jobConditions checks that conditions do not contradict each other, and that a finished job stays finished.
 func jobConditions(j, old *batchv1.Job) field.ErrorList {
 	var errs field.ErrorList
 	invalid := func(message string) {
@@ -89,7 +92,7 @@ func jobConditions(j, old *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// jobTimes checks the times at which a job started and completed.
+// jobTimes checks startTime and completionTime.
 func jobTimes(j, old *batchv1.Job) field.ErrorList {
 	var errs field.ErrorList
 	s, was := &j.Status, &old.Status
@@ -123,8 +126,7 @@ func jobTimes(j, old *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// jobCounters checks that the numbers of pods fit each other, and that those of pods that have ended
-// do not decrease.
+// jobCounters checks that the counters of pods agree, and that the counters of finished pods do not decrease.
 func jobCounters(j, old *batchv1.Job) field.ErrorList {
 	var errs field.ErrorList
 	s, was := &j.Status, &old.Status
@@ -148,18 +150,14 @@ func jobCounters(j, old *batchv1.Job) field.ErrorList {
 		errs = append(errs, field.Invalid(at("failed"), s.Failed, "cannot decrease the failed counter"))
 	}
 	// The completions of an elastic indexed job may be scaled down.
-	elastic := indexedJob(j) && !differs(j.Spec.Completions, j.Spec.Parallelism)
+	elastic := indexed(&j.Spec) && !differs(j.Spec.Completions, j.Spec.Parallelism)
 	if s.Succeeded < was.Succeeded && !elastic {
 		errs = append(errs, field.Invalid(at("succeeded"), s.Succeeded, "cannot decrease the succeeded counter"))
 	}
 	return errs
 }
 
-func indexedJob(j *batchv1.Job) bool {
-	return j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion
-}
-
-// jobIndexes checks the lists of indexes that have completed or failed.
+// jobIndexes checks completedIndexes and failedIndexes.
 func jobIndexes(j, old *batchv1.Job) field.ErrorList {
 	var errs field.ErrorList
 	s := &j.Status
@@ -170,11 +168,12 @@ func jobIndexes(j, old *batchv1.Job) field.ErrorList {
 				errs = append(errs, field.Invalid(completed, s.CompletedIndexes, "error parsing completedIndexes: "+err.Error()))
 			}
 		}
-		if s.CompletedIndexes != "" && !indexedJob(j) {
+		if s.CompletedIndexes != "" && !indexed(&j.Spec) {
 			errs = append(errs, field.Invalid(completed, s.CompletedIndexes,
 				"cannot set non-empty completedIndexes when non-indexed completion mode"))
 		}
 	}
+	errs = append(errs, overlappingIndexes(j, old)...)
 	if s.FailedIndexes == nil || equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes) {
 		return errs
 	}
@@ -188,4 +187,29 @@ func jobIndexes(j, old *batchv1.Job) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// overlappingIndexes checks that no index is both completed and failed.
+//
+//upstream:pkg/apis/batch/validation.validateFailedIndexesNotOverlapCompleted
+func overlappingIndexes(j, old *batchv1.Job) field.ErrorList {
+	s := &j.Status
+	changed := s.CompletedIndexes != old.Status.CompletedIndexes || !equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes)
+	if !changed || j.Spec.Completions == nil || s.FailedIndexes == nil {
+		return nil
+	}
+	completed, failed := validIntervals(s.CompletedIndexes, *j.Spec.Completions), validIntervals(*s.FailedIndexes, *j.Spec.Completions)
+	for len(completed) > 0 && len(failed) > 0 {
+		c, f := completed[0], failed[0]
+		switch {
+		case c.first <= f.last && f.first <= c.last:
+			return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("failedIndexes"), *s.FailedIndexes,
+				fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", max(c.first, f.first)))}
+		case c.first <= f.first:
+			completed = completed[1:]
+		default:
+			failed = failed[1:]
+		}
+	}
+	return nil
 }

@@ -20,9 +20,12 @@ func TestJobStatus(t *testing.T) {
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", conditions: [{type: Failed, status: "True"}]}`:                                                          {"status.conditions"},
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", completedIndexes: "0"}`:                                                                                 {"status.completedIndexes"},
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", conditions: [{type: FailureTarget, status: "True"}]}`:                                                   nil,
+		`{active: 1, succeeded: 1, startTime: "2024-01-01T00:00:00Z", failedIndexes: "1-3,5"}`:                                                                     nil,
+		`{active: 1, succeeded: 1, startTime: "2024-01-01T00:00:00Z", failedIndexes: "1-3,5", completedIndexes: "4-6"}`:                                            {"status.completedIndexes", "status.failedIndexes"},
 		`{active: 1, succeeded: 1, startTime: "2024-01-01T00:00:00Z", conditions: [{type: Complete, status: "True"}, {type: SuccessCriteriaMet, status: "True"}]}`: {"status.completionTime", "status.active"},
 	} {
 		now, old := &batchv1.Job{}, &batchv1.Job{}
+		now.Spec = batchv1.JobSpec{Completions: new(int32(9)), BackoffLimitPerIndex: new(int32(1))}
 		if err := yaml.Unmarshal([]byte("status: "+status), now); err != nil {
 			t.Fatal(err)
 		}
