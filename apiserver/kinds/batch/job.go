@@ -50,9 +50,9 @@ func Jobs() kinds.Kind {
 		ValidateStatus: validateJobStatus,
 		Generation:     true,
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			columns.Column("Status", "string", "Status of the job."),
+			columns.Column("Status", "string", "The state of the job."),
 			columns.Column("Completions", "string", batchv1.JobStatus{}.SwaggerDoc()["succeeded"]),
-			columns.Column("Duration", "string", "Time required to complete the job."),
+			columns.Column("Duration", "string", "The time the job has run, or took."),
 		}, workload.WideContainers),
 		Row: jobRow,
 		Fields: func(j *batchv1.Job) fields.Set {
