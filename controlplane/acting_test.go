@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -89,8 +91,8 @@ func actors(t *testing.T) map[string]string {
 // TestEveryKindIsActedOn: each kind that is served has something that acts on it, is data, or returns
 // a warning.
 func TestEveryKindIsActedOn(t *testing.T) {
-	plane := start(t, controlplane.Options{})
-	_, lists, err := clientFor(t, plane.Config()).Discovery().ServerGroupsAndResources()
+	plane := controlplanetest.Start(t, controlplane.Options{})
+	_, lists, err := controlplanetest.ClientFor(t, plane.Config()).Discovery().ServerGroupsAndResources()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestEveryKindIsActedOn(t *testing.T) {
 			t.Errorf("%s: is served, and the table does not say what acts on it", resource)
 		}
 	}
-	cfg, seen := plane.Config(), &warnings{}
+	cfg, seen := plane.Config(), &controlplanetest.Warnings{}
 	cfg.WarningHandler = seen
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -135,20 +137,20 @@ func TestEveryKindIsActedOn(t *testing.T) {
 		if namespaced[resource] {
 			objects = client.Resource(gvr).Namespace("default")
 		}
-		seen.take()
+		seen.Take()
 		created, err := objects.Create(t.Context(), object, metav1.CreateOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", resource, err)
 			continue
 		}
-		if all := seen.take(); len(all) != 1 || !strings.Contains(all[0], " "+gvr.Resource+" ") && !strings.Contains(all[0], " "+gvr.Resource+":") {
+		if all := seen.Take(); len(all) != 1 || !strings.Contains(all[0], " "+gvr.Resource+" ") && !strings.Contains(all[0], " "+gvr.Resource+":") {
 			t.Errorf("create %s: the warnings are %q", resource, all)
 		}
 		created.SetLabels(map[string]string{"a": "b"})
 		if _, err := objects.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("%s: %v", resource, err)
 		}
-		if all := seen.take(); len(all) != 1 {
+		if all := seen.Take(); len(all) != 1 {
 			t.Errorf("update %s: the warnings are %q", resource, all)
 		}
 	}
@@ -214,7 +216,7 @@ func TestActingControllersWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			watched := &watchedPaths{Store: memory.New(memory.Options{})}
 			without := slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
-			start(t, controlplane.Options{Storage: watched, Controllers: controllers.Options{Without: without}})
+			controlplanetest.Start(t, controlplane.Options{Storage: watched, Controllers: controllers.Options{Without: without}})
 			synctest.Wait()
 			watched.mu.Lock()
 			defer watched.mu.Unlock()
@@ -256,20 +258,20 @@ func TestUnenforcedFields(t *testing.T) {
 	} {
 		without := strings.Join(tc.without, ",")
 		if planes[without] == nil {
-			planes[without] = start(t, controlplane.Options{Controllers: controllers.Options{Without: tc.without}})
+			planes[without] = controlplanetest.Start(t, controlplane.Options{Controllers: controllers.Options{Without: tc.without}})
 		}
 		t.Run(name, func(t *testing.T) {
-			cfg, seen := planes[without].Config(), &warnings{}
+			cfg, seen := planes[without].Config(), &controlplanetest.Warnings{}
 			cfg.WarningHandler = seen
 			if tc.path == "" {
 				tc.path = "/api/v1/namespaces/default/pods"
 			}
 			object, err := yaml.YAMLToJSON([]byte(tc.object))
 			if err == nil {
-				client := clientFor(t, cfg).Discovery().RESTClient()
+				client := controlplanetest.ClientFor(t, cfg).Discovery().RESTClient()
 				err = client.Post().AbsPath(tc.path).Param("dryRun", "All").SetHeader("Content-Type", "application/json").Body(object).Do(t.Context()).Error()
 			}
-			if got := strings.Join(seen.take(), "\n"); err != nil || got != tc.want {
+			if got := strings.Join(seen.Take(), "\n"); err != nil || got != tc.want {
 				t.Errorf("warned %q, %v; want %q", got, err, tc.want)
 			}
 		})

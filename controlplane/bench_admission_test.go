@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
@@ -66,16 +68,16 @@ type pairedServer struct {
 func startPaired(b *testing.B, o controlplane.Options) *pairedServer {
 	o.Listen, o.WithoutControllers = "127.0.0.1:0", true
 	o.Tokens = map[string]*user.DefaultInfo{"secret": {Name: "ann", Groups: []string{"staff"}}}
-	plane := start(b, o)
-	grantCluster(b, clientFor(b, plane.Config()), "ann", "ann", policyRule("*", "", "pods,pods/status"))
+	plane := controlplanetest.Start(b, o)
+	controlplanetest.GrantCluster(b, controlplanetest.ClientFor(b, plane.Config()), "ann", "ann", controlplanetest.PolicyRule("*", "", "pods,pods/status"))
 	cfg := rest.AnonymousClientConfig(overHTTPS(b, plane))
 	cfg.BearerToken = "secret"
-	pods := clientFor(b, cfg).CoreV1().Pods("default")
+	pods := controlplanetest.ClientFor(b, cfg).CoreV1().Pods("default")
 	s := &pairedServer{create: func(ctx context.Context, n int) error {
-		_, err := pods.Create(ctx, examplePod(n), metav1.CreateOptions{})
+		_, err := pods.Create(ctx, controlplanetest.ExamplePod(n), metav1.CreateOptions{})
 		return err
 	}}
-	s.verbs = append(podVerbs(pods, clientFor(b, asManager(cfg, "kubelet")).CoreV1().Pods("default")),
+	s.verbs = append(podVerbs(pods, controlplanetest.ClientFor(b, asManager(cfg, "kubelet")).CoreV1().Pods("default")),
 		verb{"create", false, s.create})
 	s.round(b, s.verbs[len(s.verbs)-1], roundSize)
 	return s

@@ -6,17 +6,14 @@ import (
 	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	"flyball.dev/controlplane/controlplanetest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"flyball.dev/controlplane"
 )
@@ -29,7 +26,7 @@ func BenchmarkFirstWrite(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := clientFor(b, plane.Config()).CoreV1().Pods("default").Create(b.Context(), examplePod(0), metav1.CreateOptions{}); err != nil {
+		if _, err := controlplanetest.ClientFor(b, plane.Config()).CoreV1().Pods("default").Create(b.Context(), controlplanetest.ExamplePod(0), metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()
@@ -43,9 +40,9 @@ func BenchmarkFirstWrite(b *testing.B) {
 // BenchmarkCreatePods measures 8 writers on one control plane without controllers, client included.
 func BenchmarkCreatePods(b *testing.B) {
 	overBoth(b, func(b *testing.B, cfg *rest.Config) {
-		pods := clientFor(b, cfg).CoreV1().Pods("default")
+		pods := controlplanetest.ClientFor(b, cfg).CoreV1().Pods("default")
 		eightWriters(b, func(n int) error {
-			_, err := pods.Create(context.Background(), examplePod(n), metav1.CreateOptions{})
+			_, err := pods.Create(context.Background(), controlplanetest.ExamplePod(n), metav1.CreateOptions{})
 			return err
 		})
 	})
@@ -56,14 +53,14 @@ func BenchmarkCreatePods(b *testing.B) {
 func BenchmarkCreatePodsByRBAC(b *testing.B) {
 	for name, token := range map[string]string{"administrator": "", "user": "secret"} {
 		b.Run(name, func(b *testing.B) {
-			plane := start(b, controlplane.Options{WithoutControllers: true,
+			plane := controlplanetest.Start(b, controlplane.Options{WithoutControllers: true,
 				Tokens: map[string]*user.DefaultInfo{"secret": {Name: "ann", Groups: []string{"staff"}}}})
-			grantCluster(b, clientFor(b, plane.Config()), "ann", "ann", policyRule("create", "", "pods"))
+			controlplanetest.GrantCluster(b, controlplanetest.ClientFor(b, plane.Config()), "ann", "ann", controlplanetest.PolicyRule("create", "", "pods"))
 			cfg := plane.Config()
 			cfg.BearerToken = token
-			pods := clientFor(b, cfg).CoreV1().Pods("default")
+			pods := controlplanetest.ClientFor(b, cfg).CoreV1().Pods("default")
 			eightWriters(b, func(n int) error {
-				_, err := pods.Create(context.Background(), examplePod(n), metav1.CreateOptions{})
+				_, err := pods.Create(context.Background(), controlplanetest.ExamplePod(n), metav1.CreateOptions{})
 				return err
 			})
 		})
@@ -79,11 +76,11 @@ func BenchmarkCreateCustom(b *testing.B) {
 			b.Fatal(err)
 		}
 		crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-		if _, err := crds.Create(context.Background(), decoded(b, widgets), metav1.CreateOptions{}); err != nil {
+		if _, err := crds.Create(context.Background(), controlplanetest.Decode(b, controlplanetest.Widgets), metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		resources := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
-		example := decoded(b, exampleWidget)
+		example := controlplanetest.Decode(b, controlplanetest.ExampleWidget)
 		eightWriters(b, func(n int) error {
 			widget := example.DeepCopy()
 			widget.SetName(fmt.Sprintf("widget-%d", n))
@@ -143,82 +140,3 @@ func overHTTPS(b *testing.B, c *controlplane.ControlPlane) *rest.Config {
 	}
 	return cfg
 }
-
-func clientFor(tb testing.TB, cfg *rest.Config) *kubernetes.Clientset {
-	tb.Helper()
-	cfg.QPS = -1
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return client
-}
-
-// examplePod returns a small pod with the fields that most pods have.
-func examplePod(n int) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", n), Labels: map[string]string{"app": "web", "tier": "front"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "web", Image: "nginx:1.29",
-			Env:   []corev1.EnvVar{{Name: "MODE", Value: "production"}},
-			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}},
-		}}},
-	}
-}
-
-func decoded(tb testing.TB, text string) *unstructured.Unstructured {
-	tb.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		tb.Fatal(err)
-	}
-	return u
-}
-
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            required: [image]
-            properties:
-              image: {type: string, minLength: 1}
-              replicas: {type: integer, minimum: 0, default: 1}
-              ports:
-                type: array
-                items:
-                  type: object
-                  required: [name, port]
-                  properties:
-                    name: {type: string}
-                    port: {type: integer, minimum: 1, maximum: 65535}
-          status:
-            type: object
-            properties:
-              ready: {type: integer}
-`
-
-const exampleWidget = `
-apiVersion: example.com/v1
-kind: Widget
-metadata: {labels: {app: web, tier: front}}
-spec:
-  image: nginx:1.29
-  replicas: 3
-  ports: [{name: http, port: 80}, {name: https, port: 443}]
-`

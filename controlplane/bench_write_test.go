@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,11 +37,11 @@ type verb struct {
 // a label, and one who reports the status. Updates include the get before them.
 func BenchmarkPodVerbs(b *testing.B) {
 	overBoth(b, func(b *testing.B, cfg *rest.Config) {
-		pods := clientFor(b, cfg).CoreV1().Pods("default")
-		labeling := clientFor(b, asManager(cfg, "labeler")).CoreV1().Pods("default")
-		kubelet := clientFor(b, asManager(cfg, "kubelet")).CoreV1().Pods("default")
+		pods := controlplanetest.ClientFor(b, cfg).CoreV1().Pods("default")
+		labeling := controlplanetest.ClientFor(b, asManager(cfg, "labeler")).CoreV1().Pods("default")
+		kubelet := controlplanetest.ClientFor(b, asManager(cfg, "kubelet")).CoreV1().Pods("default")
 		benchmarkVerbs(b, func(ctx context.Context, n int) error {
-			pod, err := pods.Create(ctx, examplePod(n), metav1.CreateOptions{})
+			pod, err := pods.Create(ctx, controlplanetest.ExamplePod(n), metav1.CreateOptions{})
 			if err == nil {
 				_, err = labeling.Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"owner":"us"}}}`),
 					metav1.PatchOptions{})
@@ -122,12 +124,12 @@ func BenchmarkCustomVerbs(b *testing.B) {
 		gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 		client := dynamic.NewForConfigOrDie(cfg)
 		crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-		if _, err := crds.Create(b.Context(), decoded(b, widgets), metav1.CreateOptions{}); err != nil {
+		if _, err := crds.Create(b.Context(), controlplanetest.Decode(b, controlplanetest.Widgets), metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		resources := client.Resource(gvr).Namespace("default")
 		controller := dynamic.NewForConfigOrDie(asManager(cfg, "controller")).Resource(gvr).Namespace("default")
-		example := decoded(b, exampleWidget)
+		example := controlplanetest.Decode(b, controlplanetest.ExampleWidget)
 		benchmarkVerbs(b, func(ctx context.Context, n int) error {
 			widget := example.DeepCopy()
 			widget.SetName(fmt.Sprintf("widget-%d", n))
@@ -232,9 +234,9 @@ func BenchmarkCreatePodsWithControllers(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer plane.Stop()
-	pods := clientFor(b, overHTTPS(b, plane)).CoreV1().Pods("default")
+	pods := controlplanetest.ClientFor(b, overHTTPS(b, plane)).CoreV1().Pods("default")
 	eightWriters(b, func(n int) error {
-		_, err := pods.Create(context.Background(), examplePod(n), metav1.CreateOptions{})
+		_, err := pods.Create(context.Background(), controlplanetest.ExamplePod(n), metav1.CreateOptions{})
 		return err
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,10 +77,10 @@ func forward(cfg *rest.Config, at *url.URL, webSocket bool) error {
 // TestNoContainerRuns connects to a pod by each of client-go's ways, over HTTPS. The error says that no
 // container runs, and names the page that explains it.
 func TestNoContainerRuns(t *testing.T) {
-	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
-	cfg := fromKubeconfig(t, plane)
-	client := clientFor(t, fromKubeconfig(t, plane))
-	must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), bound("web", "c", "d"), metav1.CreateOptions{}))
+	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
+	cfg := controlplanetest.FromKubeconfig(t, plane)
+	client := controlplanetest.ClientFor(t, controlplanetest.FromKubeconfig(t, plane))
+	controlplanetest.Must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), bound("web", "c", "d"), metav1.CreateOptions{}))
 	const why = ": this control plane runs no containers, as docs/pods.md explains"
 	exec, attach := connectionURL(client, "web", "exec"), connectionURL(client, "web", "attach")
 	for name, tc := range map[string]struct {
@@ -107,16 +109,16 @@ func TestNoContainerRuns(t *testing.T) {
 
 // TestConnections: what is wrong with a request is reported before that no container runs.
 func TestConnections(t *testing.T) {
-	plane := start(t, controlplane.Options{WithoutControllers: true})
-	client, send := clientFor(t, plane.Config()), sender(t, plane.Config())
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+	client, send := controlplanetest.ClientFor(t, plane.Config()), controlplanetest.Sender(t, plane.Config())
 	for _, pod := range []*corev1.Pod{bound("one", "c"), bound("two", "c", "d"), {ObjectMeta: metav1.ObjectMeta{Name: "waiting"}, Spec: bound("", "c").Spec}} {
 		if pod.Name == "waiting" {
 			pod.Spec.NodeName = ""
 		}
-		must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}))
+		controlplanetest.Must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}))
 	}
-	must[*corev1.Node](t)(client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
-	must[*corev1.Service](t)(client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+	controlplanetest.Must[*corev1.Node](t)(client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
+	controlplanetest.Must[*corev1.Service](t)(client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{}))
 	const (
 		pods, services = "/api/v1/namespaces/default/pods/", "/api/v1/namespaces/default/services/"
@@ -166,18 +168,18 @@ func TestConnections(t *testing.T) {
 // TestAccessToConnections: a user who may not connect is refused, by both ways. For connections by
 // WebSocket, which are requests with the verb get, the verb create is needed as well, as on a cluster.
 func TestAccessToConnections(t *testing.T) {
-	plane := start(t, controlplane.Options{WithoutControllers: true})
-	admin := clientFor(t, plane.Config())
-	must[*corev1.Pod](t)(admin.CoreV1().Pods("default").Create(t.Context(), bound("web", "c"), metav1.CreateOptions{}))
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+	admin := controlplanetest.ClientFor(t, plane.Config())
+	controlplanetest.Must[*corev1.Pod](t)(admin.CoreV1().Pods("default").Create(t.Context(), bound("web", "c"), metav1.CreateOptions{}))
 	rules := map[string][]rbacv1.PolicyRule{
 		"nobody": nil,
-		"reader": {policyRule("get", "", "pods,pods/exec,pods/log")},
-		"writer": {policyRule("create,get", "", "pods/exec")},
-		"poster": {policyRule("create", "", "pods/exec")},
+		"reader": {controlplanetest.PolicyRule("get", "", "pods,pods/exec,pods/log")},
+		"writer": {controlplanetest.PolicyRule("create,get", "", "pods/exec")},
+		"poster": {controlplanetest.PolicyRule("create", "", "pods/exec")},
 	}
 	for user, rules := range rules {
 		if rules != nil {
-			grantCluster(t, admin, user, user, rules...)
+			controlplanetest.GrantCluster(t, admin, user, user, rules...)
 		}
 	}
 	for _, tc := range []struct {
@@ -201,7 +203,7 @@ func TestAccessToConnections(t *testing.T) {
 	} {
 		cfg := plane.Config()
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: tc.user}
-		if code, body := sender(t, cfg)(tc.method, "/api/v1/namespaces/default/pods/"+tc.path, "", ""); code != tc.code {
+		if code, body := controlplanetest.Sender(t, cfg)(tc.method, "/api/v1/namespaces/default/pods/"+tc.path, "", ""); code != tc.code {
 			t.Errorf("%s: %s %s: got %d %s; want %d", tc.user, tc.method, tc.path, code, body, tc.code)
 		}
 	}

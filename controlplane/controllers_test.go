@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +40,7 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var logged strings.Builder
-		plane := start(t, controlplane.Options{
+		plane := controlplanetest.Start(t, controlplane.Options{
 			Storage: withoutDeployments{memory.New(memory.Options{})},
 			Logger: funcr.New(func(_, args string) {
 				mu.Lock()
@@ -46,7 +48,7 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 				logged.WriteString(args + "\n")
 			}, funcr.Options{}),
 		})
-		send := sender(t, plane.Config())
+		send := controlplanetest.Sender(t, plane.Config())
 		if code, body := send(http.MethodGet, "/readyz?verbose", "", ""); code != http.StatusOK || !strings.Contains(string(body), "[+]controller/deployment ok\n") {
 			t.Fatalf("at the start: %d %s", code, body)
 		}
@@ -89,8 +91,8 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 // TestStaysReady waits longer than every timeout of the start.
 func TestStaysReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Options{})
-		send := sender(t, plane.Config())
+		plane := controlplanetest.Start(t, controlplane.Options{})
+		send := controlplanetest.Sender(t, plane.Config())
 		for range 10 {
 			if code, body := send(http.MethodGet, "/readyz", "", ""); code != http.StatusOK || string(body) != "ok" {
 				t.Fatalf("got %d %s", code, body)
@@ -104,12 +106,12 @@ func TestNothingIsLoggedByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var logged strings.Builder
-		plane := start(t, controlplane.Options{Logger: funcr.New(func(_, args string) {
+		plane := controlplanetest.Start(t, controlplane.Options{Logger: funcr.New(func(_, args string) {
 			mu.Lock()
 			defer mu.Unlock()
 			logged.WriteString(args + "\n")
 		}, funcr.Options{})})
-		send := sender(t, plane.Config())
+		send := controlplanetest.Sender(t, plane.Config())
 		const pods = "/api/v1/namespaces/default/pods"
 		if code, body := send(http.MethodPost, pods, "application/json", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"web","image":"nginx"}]}}`); code != http.StatusCreated {
 			t.Fatalf("got %d %s", code, body)
@@ -136,7 +138,7 @@ func TestUnknownController(t *testing.T) {
 // TestControllersAsFieldManager checks that what the controllers write is not taken for a write of
 // this process.
 func TestControllersAsFieldManager(t *testing.T) {
-	plane := start(t, controlplane.Options{})
+	plane := controlplanetest.Start(t, controlplane.Options{})
 	c, err := client.NewWithWatch(plane.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,13 @@
 package controlplane_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"flyball.dev/controlplane/controlplanetest"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -16,51 +17,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start starts a control plane that is stopped when the test ends.
-func start(t testing.TB, o controlplane.Options) *controlplane.ControlPlane {
-	t.Helper()
-	plane, err := controlplane.Start(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
-	return plane
-}
-
-func fromKubeconfig(t testing.TB, plane *controlplane.ControlPlane) *rest.Config {
-	t.Helper()
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeIdle(t, cfg) })
-	return cfg
-}
-
-// closeIdle closes the idle connections that client-go keeps for the configuration.
-func closeIdle(t testing.TB, cfg *rest.Config) {
-	transport, err := rest.TransportFor(cfg)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	(&http.Client{Transport: transport}).CloseIdleConnections()
-}
-
 func TestInProcessAndHTTPSShareObjects(t *testing.T) {
-	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0"})
-	inProcess, https := clientFor(t, plane.Config()), clientFor(t, fromKubeconfig(t, plane))
+	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0"})
+	inProcess, https := controlplanetest.ClientFor(t, plane.Config()), controlplanetest.ClientFor(t, controlplanetest.FromKubeconfig(t, plane))
 	ctx := t.Context()
 	events, err := inProcess.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=shared"})
 	if err != nil {
@@ -81,9 +46,9 @@ func TestInProcessAndHTTPSShareObjects(t *testing.T) {
 }
 
 func TestStopEndsWatchesAndRefusesRequests(t *testing.T) {
-	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0"})
+	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0"})
 	var watches []watch.Interface
-	for _, client := range []*kubernetes.Clientset{clientFor(t, plane.Config()), clientFor(t, fromKubeconfig(t, plane))} {
+	for _, client := range []*kubernetes.Clientset{controlplanetest.ClientFor(t, plane.Config()), controlplanetest.ClientFor(t, controlplanetest.FromKubeconfig(t, plane))} {
 		w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -97,21 +62,21 @@ func TestStopEndsWatchesAndRefusesRequests(t *testing.T) {
 		for range w.ResultChan() {
 		}
 	}
-	_, err := clientFor(t, plane.Config()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	_, err := controlplanetest.ClientFor(t, plane.Config()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("a list after Stop gave %v; want that the control plane is stopped", err)
 	}
 }
 
 func TestAuthentication(t *testing.T) {
-	plane := start(t, controlplane.Options{
+	plane := controlplanetest.Start(t, controlplane.Options{
 		Listen: "127.0.0.1:0", WithoutControllers: true,
 		Tokens: map[string]*user.DefaultInfo{
 			"root-token":  {Name: "root", Groups: []string{user.SystemPrivilegedGroup}},
 			"guest-token": {Name: "guest"},
 		},
 	})
-	admin := fromKubeconfig(t, plane)
+	admin := controlplanetest.FromKubeconfig(t, plane)
 	bare := rest.AnonymousClientConfig(admin)
 	with := func(token string) *rest.Config {
 		cfg := rest.CopyConfig(bare)
@@ -136,8 +101,8 @@ func TestAuthentication(t *testing.T) {
 		{"anonymous reads the version", bare, "/version", http.StatusOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			client := clientFor(t, tc.cfg)
-			defer closeIdle(t, tc.cfg)
+			client := controlplanetest.ClientFor(t, tc.cfg)
+			defer controlplanetest.CloseIdle(t, tc.cfg)
 			var status int
 			client.RESTClient().Get().AbsPath(tc.path).Do(t.Context()).StatusCode(&status)
 			if status != tc.status {
@@ -148,19 +113,19 @@ func TestAuthentication(t *testing.T) {
 }
 
 func TestTwoControlPlanesShareNothing(t *testing.T) {
-	first, second := start(t, controlplane.Options{}), start(t, controlplane.Options{})
-	pod := examplePod(1)
-	if _, err := clientFor(t, first.Config()).CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	first, second := controlplanetest.Start(t, controlplane.Options{}), controlplanetest.Start(t, controlplane.Options{})
+	pod := controlplanetest.ExamplePod(1)
+	if _, err := controlplanetest.ClientFor(t, first.Config()).CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := clientFor(t, second.Config()).CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
+	_, err := controlplanetest.ClientFor(t, second.Config()).CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the other control plane returned %v; want NotFound", err)
 	}
 }
 
 func TestPortInUse(t *testing.T) {
-	first := start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
+	first := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	address := strings.TrimPrefix(first.URL(), "https://")
 	_, err := controlplane.Start(t.Context(), controlplane.Options{Listen: address})
 	if want := "cannot listen on " + address + ": address already in use"; err == nil || err.Error() != want {
@@ -171,13 +136,13 @@ func TestPortInUse(t *testing.T) {
 // TestInVirtualTime runs a control plane with all its controllers for an hour of virtual time.
 func TestInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Options{})
-		client := clientFor(t, plane.Config())
-		if _, err := client.CoreV1().Pods("default").Create(t.Context(), examplePod(1), metav1.CreateOptions{}); err != nil {
+		plane := controlplanetest.Start(t, controlplane.Options{})
+		client := controlplanetest.ClientFor(t, plane.Config())
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), controlplanetest.ExamplePod(1), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		pod, err := client.CoreV1().Pods("default").Get(t.Context(), examplePod(1).Name, metav1.GetOptions{})
+		pod, err := client.CoreV1().Pods("default").Get(t.Context(), controlplanetest.ExamplePod(1).Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

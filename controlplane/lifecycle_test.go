@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,7 +147,7 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := clientFor(t, plane.Config())
+		client := controlplanetest.ClientFor(t, plane.Config())
 		release := make(chan struct{})
 		store.onRange = func() { <-release; add("read") }
 		responded := make(chan error, 1)
@@ -175,7 +177,7 @@ func TestRequestInFlightFinishes(t *testing.T) {
 // control plane ends after the manager, which can still release its lease.
 func TestManagerReleasesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Options{})
+		plane := controlplanetest.Start(t, controlplane.Options{})
 		mgr, err := manager.New(plane.Config(), manager.Options{
 			LeaderElection: true, LeaderElectionID: "operator", LeaderElectionNamespace: metav1.NamespaceDefault,
 			LeaderElectionReleaseOnCancel: true,
@@ -185,7 +187,7 @@ func TestManagerReleasesItsLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		lease := func() *coordinationv1.Lease {
-			l, err := clientFor(t, plane.Config()).CoordinationV1().Leases(metav1.NamespaceDefault).Get(t.Context(), "operator", metav1.GetOptions{})
+			l, err := controlplanetest.ClientFor(t, plane.Config()).CoordinationV1().Leases(metav1.NamespaceDefault).Get(t.Context(), "operator", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +207,7 @@ func TestManagerReleasesItsLease(t *testing.T) {
 		if holder := ptr.Deref(lease().Spec.HolderIdentity, ""); holder != "" {
 			t.Errorf("%s still holds the lease", holder)
 		}
-		if _, err := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+		if _, err := controlplanetest.ClientFor(t, plane.Config()).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "after"},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Error(err)
@@ -236,7 +238,7 @@ func TestContextEndsWithWatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
+			configMaps := controlplanetest.ClientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			var group sync.WaitGroup
 			var writes atomic.Int64
 			reached := make(chan struct{})

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,21 +47,21 @@ func newTestAuthority(t *testing.T, name string) *testAuthority {
 	a := &testAuthority{t: t}
 	pair := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign})
-	a.cert, a.key = must[*x509.Certificate](t)(x509.ParseCertificate(pair.Certificate[0])), pair.PrivateKey.(*ecdsa.PrivateKey)
+	a.cert, a.key = controlplanetest.Must[*x509.Certificate](t)(x509.ParseCertificate(pair.Certificate[0])), pair.PrivateKey.(*ecdsa.PrivateKey)
 	return a
 }
 
 // sign returns a certificate by the authority, or of itself if there is none yet.
 func (a *testAuthority) sign(template *x509.Certificate) tls.Certificate {
 	a.t.Helper()
-	key := must[*ecdsa.PrivateKey](a.t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := controlplanetest.Must[*ecdsa.PrivateKey](a.t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key
 	}
-	der := must[[]byte](a.t)(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))
+	der := controlplanetest.Must[[]byte](a.t)(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -75,14 +77,14 @@ func certificatePEM(c tls.Certificate) []byte {
 // restConfig returns the configuration of a client with a certificate.
 func restConfig(t *testing.T, url string, root []byte, c tls.Certificate) *rest.Config {
 	t.Helper()
-	der := must[[]byte](t)(x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey)))
+	der := controlplanetest.Must[[]byte](t)(x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey)))
 	return &rest.Config{Host: url, TLSClientConfig: rest.TLSClientConfig{CAData: root, CertData: certificatePEM(c),
 		KeyData: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}}
 }
 
 func whoIs(t *testing.T, cfg *rest.Config) (string, error) {
 	t.Helper()
-	client := must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(cfg))
+	client := controlplanetest.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(cfg))
 	got, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
@@ -101,7 +103,7 @@ func TestOptionsOfAServer(t *testing.T) {
 	serving.Certificate = append(serving.Certificate, servers.cert.Raw)
 	proxyPool := x509.NewCertPool()
 	proxyPool.AddCert(proxies.cert)
-	key := must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
+	key := controlplanetest.Must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
 		Listen:             "127.0.0.1:0",
 		WithoutControllers: true,
@@ -118,11 +120,11 @@ func TestOptionsOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plane.Stop()
-	admin, ctx := clientFor(t, plane.Config()), t.Context()
+	admin, ctx := controlplanetest.ClientFor(t, plane.Config()), t.Context()
 
 	for name, cfg := range map[string]*rest.Config{
 		"ann staff system:authenticated":                    restConfig(t, plane.URL(), root, clients.client("ann", "staff")),
-		"flyball-admin system:masters system:authenticated": must[*rest.Config](t)(clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())),
+		"flyball-admin system:masters system:authenticated": controlplanetest.Must[*rest.Config](t)(clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())),
 	} {
 		if got, err := whoIs(t, cfg); err != nil || got != name {
 			t.Errorf("got %s, %v; want %s", got, err, name)
@@ -149,9 +151,9 @@ func TestOptionsOfAServer(t *testing.T) {
 		t.Errorf("without credentials: %s, %v", got, err)
 	}
 
-	must[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx,
+	controlplanetest.Must[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}))
-	request := must[*authenticationv1.TokenRequest](t)(admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "robot",
+	request := controlplanetest.Must[*authenticationv1.TokenRequest](t)(admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "robot",
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{}))
 	if !slices.Equal(request.Spec.Audiences, []string{"api"}) {
 		t.Errorf("the audiences are %v", request.Spec.Audiences)
@@ -162,13 +164,13 @@ func TestOptionsOfAServer(t *testing.T) {
 		t.Errorf("the token is of %s, %v", got, err)
 	}
 
-	service := must[*corev1.Service](t)(admin.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{}))
+	service := controlplanetest.Must[*corev1.Service](t)(admin.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{}))
 	if service.Spec.ClusterIP != "10.0.0.1" {
 		t.Errorf("the API server has the address %s", service.Spec.ClusterIP)
 	}
 	ports := []corev1.ServicePort{{Port: 80}}
 	for i := range 253 {
-		s := must[*corev1.Service](t)(admin.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		s := controlplanetest.Must[*corev1.Service](t)(admin.CoreV1().Services("default").Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}, Spec: corev1.ServiceSpec{Ports: ports}}, metav1.CreateOptions{}))
 		if !netip.MustParsePrefix("10.0.0.0/24").Contains(netip.MustParseAddr(s.Spec.ClusterIP)) {
 			t.Fatalf("service %d has the address %s", i, s.Spec.ClusterIP)
@@ -184,7 +186,7 @@ func TestOptionsOfAServer(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the provided network does not match the current range") {
 		t.Errorf("an address of another network: %v", err)
 	}
-	endpoints := must[*corev1.Endpoints](t)(admin.CoreV1().Endpoints("default").Get(ctx, "kubernetes", metav1.GetOptions{}))
+	endpoints := controlplanetest.Must[*corev1.Endpoints](t)(admin.CoreV1().Endpoints("default").Get(ctx, "kubernetes", metav1.GetOptions{}))
 	if got := endpoints.Subsets[0].Addresses[0].IP; got != "198.51.100.7" {
 		t.Errorf("the advertised address is %s", got)
 	}
@@ -209,7 +211,7 @@ func TestServingCertificateNamesAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := must[*rest.Config](t)(clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig()))
+		cfg := controlplanetest.Must[*rest.Config](t)(clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig()))
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cfg.CAData)
 		connect := func(name string) error {

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"flyball.dev/controlplane/controlplanetest"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +32,7 @@ func TestCertificateSigning(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		admin, ctx := clientFor(t, plane.Config()), t.Context()
+		admin, ctx := controlplanetest.ClientFor(t, plane.Config()), t.Context()
 		requests := admin.CertificatesV1().CertificateSigningRequests()
 		create := func(name, signer string, subject pkix.Name, usages ...certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
 			t.Helper()
@@ -42,7 +44,7 @@ func TestCertificateSigning(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return must[*certificatesv1.CertificateSigningRequest](t)(requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
+			return controlplanetest.Must[*certificatesv1.CertificateSigningRequest](t)(requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Usages: usages, ExpirationSeconds: new(int32(3600)),
 					Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})},
@@ -55,7 +57,7 @@ func TestCertificateSigning(t *testing.T) {
 		}
 		get := func(name string) *certificatesv1.CertificateSigningRequest {
 			synctest.Wait()
-			return must[*certificatesv1.CertificateSigningRequest](t)(requests.Get(ctx, name, metav1.GetOptions{}))
+			return controlplanetest.Must[*certificatesv1.CertificateSigningRequest](t)(requests.Get(ctx, name, metav1.GetOptions{}))
 		}
 		const client = certificatesv1.KubeAPIServerClientSignerName
 		csr := create("good", client, pkix.Name{CommonName: "ann", Organization: []string{"staff"}}, "client auth", "digital signature")
@@ -64,16 +66,16 @@ func TestCertificateSigning(t *testing.T) {
 		}
 
 		// Who may approve depends on the signer.
-		grantCluster(t, admin, "approver", "bob", policyRule("get,update", "certificates.k8s.io", "certificatesigningrequests,certificatesigningrequests/approval,certificatesigningrequests/status"))
-		bob := as(t, plane, "bob").CertificatesV1().CertificateSigningRequests()
+		controlplanetest.GrantCluster(t, admin, "approver", "bob", controlplanetest.PolicyRule("get,update", "certificates.k8s.io", "certificatesigningrequests,certificatesigningrequests/approval,certificatesigningrequests/status"))
+		bob := controlplanetest.As(t, plane, "bob").CertificatesV1().CertificateSigningRequests()
 		_, err = bob.UpdateApproval(ctx, csr.Name, approved(csr), metav1.UpdateOptions{})
-		refused(t, err, `certificatesigningrequests.certificates.k8s.io "good" is forbidden: user not permitted to approve requests with signerName "`+client+`"`)
+		controlplanetest.Refused(t, err, `certificatesigningrequests.certificates.k8s.io "good" is forbidden: user not permitted to approve requests with signerName "`+client+`"`)
 		failed := csr.DeepCopy()
 		failed.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: "Failed", Status: corev1.ConditionTrue, Reason: "Test"}}
 		_, err = bob.UpdateStatus(ctx, failed, metav1.UpdateOptions{})
-		refused(t, err, `certificatesigningrequests.certificates.k8s.io "good" is forbidden: user not permitted to sign requests with signerName "`+client+`"`)
-		grantCluster(t, admin, "signer", "bob", policyRule("approve", "certificates.k8s.io", "signers", "kubernetes.io/*"))
-		must[*certificatesv1.CertificateSigningRequest](t)(bob.UpdateApproval(ctx, csr.Name, approved(csr), metav1.UpdateOptions{}))
+		controlplanetest.Refused(t, err, `certificatesigningrequests.certificates.k8s.io "good" is forbidden: user not permitted to sign requests with signerName "`+client+`"`)
+		controlplanetest.GrantCluster(t, admin, "signer", "bob", controlplanetest.PolicyRule("approve", "certificates.k8s.io", "signers", "kubernetes.io/*"))
+		controlplanetest.Must[*certificatesv1.CertificateSigningRequest](t)(bob.UpdateApproval(ctx, csr.Name, approved(csr), metav1.UpdateOptions{}))
 
 		block, _ := pem.Decode(get("good").Status.Certificate)
 		if block == nil {
@@ -94,7 +96,7 @@ func TestCertificateSigning(t *testing.T) {
 			"node":   create("node", certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "x", Organization: []string{"system:nodes"}}, "client auth"),
 			"no SAN": create("san", certificatesv1.KubeletServingSignerName, pkix.Name{CommonName: "system:node:x", Organization: []string{"system:nodes"}}, "server auth"),
 		} {
-			must[*certificatesv1.CertificateSigningRequest](t)(requests.UpdateApproval(ctx, csr.Name, approved(csr), metav1.UpdateOptions{}))
+			controlplanetest.Must[*certificatesv1.CertificateSigningRequest](t)(requests.UpdateApproval(ctx, csr.Name, approved(csr), metav1.UpdateOptions{}))
 			if got := get(csr.Name); len(got.Status.Certificate) > 0 || !slices.ContainsFunc(got.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 				return c.Type == certificatesv1.CertificateFailed && c.Reason == "SignerValidationFailure"
 			}) {
@@ -102,7 +104,7 @@ func TestCertificateSigning(t *testing.T) {
 			}
 		}
 		other := create("other", "example.com/signer", pkix.Name{CommonName: "x"}, "client auth")
-		must[*certificatesv1.CertificateSigningRequest](t)(requests.UpdateApproval(ctx, other.Name, approved(other), metav1.UpdateOptions{}))
+		controlplanetest.Must[*certificatesv1.CertificateSigningRequest](t)(requests.UpdateApproval(ctx, other.Name, approved(other), metav1.UpdateOptions{}))
 		if got := get("other"); len(got.Status.Certificate) > 0 || len(got.Status.Conditions) != 1 {
 			t.Errorf("the request of another signer: %+v", got.Status)
 		}

@@ -1,0 +1,106 @@
+package endpoints_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"flyball.dev/controlplane/controlplanetest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flyball.dev/controlplane"
+)
+
+const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
+
+// TestFastCreate creates the same objects by the fast path and by upstream's handler, which a query
+// parameter without an effect selects, and compares the responses and what is stored.
+func TestFastCreate(t *testing.T) {
+	for _, tc := range []struct{ name, path, body string }{
+		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},
+		{"data and labels", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","labels":{"a":"b"},"annotations":{"c":"d"}},"data":{"k":"v"}}`},
+		{"system fields of its own", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","uid":"u","resourceVersion":"7","generation":9,"creationTimestamp":"2020-01-01T00:00:00Z"}}`},
+		{"an owner twice", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","ownerReferences":[
+			{"apiVersion":"v1","kind":"Pod","name":"p","uid":"1"},{"apiVersion":"v1","kind":"Pod","name":"p","uid":"1"}]}}`},
+		{"an unknown field, which is only warned of", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"},"dato":{"k":"v"}}`},
+		{"the same field twice", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"},"data":{"a":"1"},"data":{"b":"2"}}`},
+		{"a namespace", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`},
+		{"a secret of strings", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"x"},"stringData":{"k":"v"}}`},
+		{"a pod with a status of its own", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"x"},"spec":{"containers":[{"name":"c","image":"i","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}],"resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Failed"}}`},
+		{"a service", "/api/v1/namespaces/default/services", `{"metadata":{"name":"x"},"spec":{"selector":{"a":"b"},"ports":[{"port":80,"targetPort":"http"}]}}`},
+		{"a deployment", "/apis/apps/v1/namespaces/default/deployments", `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{"a role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"x"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`},
+		{"a lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"x"},"spec":{"holderIdentity":"me","renewTime":"2026-01-02T03:04:05.678901Z"}}`},
+		{"an event of the other group", "/apis/events.k8s.io/v1/namespaces/default/events", `{"metadata":{"name":"x"},"eventTime":"2026-01-02T03:04:05.678901Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`},
+		{"a custom resource", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"image":"i","ports":[{"name":"a","port":1}]}}`},
+		{"a custom resource with a status of its own", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","generation":7},"spec":{"image":"i","replicas":0},"status":{"ready":1}}`},
+		{"a custom resource of nothing but a name", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"}}`},
+		{"a custom resource without a kind", widgetsPath, `{"metadata":{"name":"x"}}`},
+		{"a custom resource of another kind", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"x"}}`},
+		{"a custom resource without metadata", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget"}`},
+		{"a custom resource with an unknown field", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"image":"i","size":1}}`},
+		{"a custom resource that is invalid", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"replicas":-1}}`},
+		{"invalid", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"X"}}`},
+		{"another namespace", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","namespace":"y"}}`},
+		{"null for fields", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","managedFields":null,"labels":null},"data":{"a":null,"b":""}}`},
+		{"managed fields of its own", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","managedFields":[{"manager":"me","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:a":{}}}}]},"data":{"a":"b"}}`},
+		{"a pod with keys twice", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"x"},"spec":{"containers":[{"name":"c","image":"i","command":[],"args":null,"ports":[{"containerPort":80},{"containerPort":80}],"env":[{"name":"A","value":"b"},{"name":"A","value":"c"}]}],"imagePullSecrets":[{"name":"s"},{"name":"s"}]}}`},
+		{"a custom resource with null for fields", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":null,"managedFields":null},"spec":{"image":"i","replicas":null,"ports":[null]},"status":null}`},
+		{"a custom resource whose metadata is null", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":null}`},
+		{"no JSON", "/api/v1/namespaces/default/configmaps", `{`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			try := func(agent, query string) (int, map[string]any) {
+				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+				cfg := plane.Config()
+				cfg.UserAgent = agent
+				send := controlplanetest.Sender(t, cfg)
+				if tc.path == widgetsPath {
+					if status, body := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", controlplanetest.Widgets); status != http.StatusCreated {
+						t.Fatalf("the definition: %d %s", status, body)
+					}
+				}
+				status, body := send(http.MethodPost, tc.path+query, "application/json", tc.body)
+				if status == http.StatusCreated {
+					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
+					if diff := cmp.Diff(normal(t, body), normal(t, stored)); diff != "" {
+						t.Errorf("answered (-) and stored (+) differ:\n%s", diff)
+					}
+				}
+				return status, normal(t, body)
+			}
+			for _, agent := range []string{"", "tester/1.0"} {
+				status, body := try(agent, "")
+				wantStatus, want := try(agent, "?timeout=30s")
+				if status != wantStatus {
+					t.Errorf("status %d, upstream %d", status, wantStatus)
+				}
+				if diff := cmp.Diff(want, body); diff != "" {
+					t.Errorf("the response (-upstream +ours):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// normal returns an object without the fields that are different in each creation.
+func normal(t *testing.T, body []byte) map[string]any {
+	t.Helper()
+	var obj map[string]any
+	if err := json.Unmarshal(body, &obj); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	metadata, _ := obj["metadata"].(map[string]any)
+	for _, server := range []string{"uid", "creationTimestamp", "resourceVersion"} {
+		if _, ok := metadata[server]; ok {
+			metadata[server] = strings.ToUpper(server)
+		}
+	}
+	managed, _ := metadata["managedFields"].([]any)
+	for _, entry := range managed {
+		entry.(map[string]any)["time"] = "TIME"
+	}
+	return obj
+}

@@ -1,0 +1,91 @@
+package endpoints_test
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"flyball.dev/controlplane/controlplanetest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/controlplane"
+)
+
+// TestListMemory stops reading a list of 64 MB after its first bytes, and measures the memory that
+// the server then uses for it. It must be small, as the list is encoded object by object while it
+// is sent.
+func TestListMemory(t *testing.T) {
+	const objects, size, most = 400, 160_000, 8 << 20
+	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
+	client := controlplanetest.ClientFor(t, plane.Config())
+	for i := range objects {
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%d", i)},
+			Data:       map[string]string{"text": strings.Repeat(fmt.Sprint(i), size/len(fmt.Sprint(i)))},
+		}
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := controlplanetest.FromKubeconfig(t, plane)
+	https, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer https.CloseIdleConnections()
+	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	for name, test := range map[string]struct{ query, accept string }{
+		"JSON":                {"", apiruntime.ContentTypeJSON},
+		"protobuf":            {"", apiruntime.ContentTypeProtobuf},
+		"JSON in a watch":     {watchList, apiruntime.ContentTypeJSON},
+		"protobuf in a watch": {watchList, apiruntime.ContentTypeProtobuf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), "GET", cfg.Host+"/api/v1/configmaps"+test.query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Accept", test.accept)
+			request.Header.Set("Accept-Encoding", "identity")
+			before := liveHeap()
+			response, err := https.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if _, err := io.ReadFull(response.Body, make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			during := liveHeap()
+			t.Logf("%d KiB are used for the list", (during-before)>>10)
+			if during-before > most {
+				t.Errorf("%d MiB are used for the list, want at most %d", (during-before)>>20, most>>20)
+			}
+			if n, err := io.CopyN(io.Discard, response.Body, objects*size*9/10); err != nil {
+				t.Errorf("the list had %d bytes: %v", n, err)
+			}
+		})
+	}
+}
+
+// liveHeap returns how much of the heap is in use. It is the least of several readings, because
+// what other goroutines allocate between a collection and the reading counts as well.
+func liveHeap() int64 {
+	least := int64(math.MaxInt64)
+	for range 5 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		least = min(least, int64(stats.HeapAlloc))
+	}
+	return least
+}

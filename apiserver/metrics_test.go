@@ -1,0 +1,73 @@
+package apiserver_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"flyball.dev/controlplane/controlplanetest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"flyball.dev/controlplane"
+)
+
+// TestMetrics reads the metrics that dashboards of kube-apiserver show, as a user who may, and as
+// one who may not.
+func TestMetrics(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{
+		"monitor": {Name: "prometheus", Groups: []string{user.MonitoringGroup}}, "guest": {Name: "guest"}}})
+	client := controlplanetest.ClientFor(t, plane.Config())
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	<-w.ResultChan()
+
+	read := func(token, path string) (int, string) {
+		cfg := plane.Config()
+		cfg.BearerToken = token
+		code, body := controlplanetest.Sender(t, cfg)(http.MethodGet, path, "", "")
+		return code, string(body)
+	}
+	if code, body := read("guest", "/metrics"); code != http.StatusForbidden {
+		t.Errorf("a user without the role: %d %.100s", code, body)
+	}
+	code, body := read("monitor", "/metrics")
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	for _, want := range []string{
+		`apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1"}`,
+		`apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1",le="0.1"}`,
+		`apiserver_request_sli_duration_seconds_count{component="apiserver",group="",resource="configmaps",`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`,
+		`apiserver_current_inflight_requests{request_kind="mutating"} 0`,
+		`apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="namespace",subresource="",verb="WATCH",version="v1"} 1`,
+		`apiserver_watch_events_total{group="",resource="configmaps",version="v1"}`,
+		`apiserver_storage_objects{resource="configmaps"} `,
+		`apiserver_resource_objects{group="",resource="configmaps"} `,
+		`apiserver_admission_step_admission_duration_seconds_count{operation="CREATE",rejected="false",type="admit"}`,
+		`apiserver_admission_controller_admission_duration_seconds_count{name="ResourceQuota",operation="CREATE",rejected="false",type="validate"}`,
+		`authentication_attempts{result="success"}`,
+		`authorization_attempts_total{result="no-opinion"}`,
+		`process_resident_memory_bytes `,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(body, "\n"+want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if code, body := read("monitor", "/livez?verbose"); code != http.StatusOK {
+		t.Errorf("/livez: %d %s", code, body)
+	}
+	if code, body := read("", "/"); code != http.StatusOK || !strings.Contains(body, `"/apis/apps/v1"`) || !strings.Contains(body, `"/readyz/ping"`) {
+		t.Errorf("/: %d %.200s", code, body)
+	}
+}

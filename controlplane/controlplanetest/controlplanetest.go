@@ -1,0 +1,50 @@
+// Package controlplanetest has what the tests of several packages need of a control plane: one that stops with the
+// test, clients, example objects, and a server of webhooks.
+package controlplanetest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/controlplane"
+)
+
+// Start starts a control plane that is stopped when the test ends.
+func Start(t testing.TB, o controlplane.Options) *controlplane.ControlPlane {
+	t.Helper()
+	plane, err := controlplane.Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return plane
+}
+
+// FromKubeconfig returns a configuration for HTTPS from the kubeconfig of a control plane.
+func FromKubeconfig(t testing.TB, plane *controlplane.ControlPlane) *rest.Config {
+	t.Helper()
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { CloseIdle(t, cfg) })
+	return cfg
+}
+
+// CloseIdle closes the idle connections that client-go keeps for the configuration.
+func CloseIdle(t testing.TB, cfg *rest.Config) {
+	transport, err := rest.TransportFor(cfg)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	(&http.Client{Transport: transport}).CloseIdleConnections()
+}
