@@ -32,11 +32,11 @@ func extract(t *testing.T, archive string) string {
 	return root
 }
 
-// openTest opens the release in testdata.
-func openTest(t *testing.T) *Release {
+// openTest opens the release in an archive.
+func openTest(t *testing.T, archive, version string) *Release {
 	t.Helper()
-	root := extract(t, "testdata/upstream.txtar")
-	release, err := open("v1.37.2", func(m module.Version) (string, error) {
+	root := extract(t, archive)
+	release, err := open(version, func(m module.Version) (string, error) {
 		return filepath.Join(root, filepath.FromSlash(m.String())), nil
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func TestRead(t *testing.T) {
 
 // TestText checks which source a reference covers.
 func TestText(t *testing.T) {
-	release := openTest(t)
+	release := openTest(t, "testdata/upstream.txtar", "v1.37.2")
 	for _, c := range []struct{ reference, want string }{
 		{"pkg/apis/core/validation.ValidatePort", "func ValidatePort(port int) error {\n\treturn nil\n}\n"},
 		{"pkg/apis/core/validation.Pod", "type Pod struct {\n\tName string\n}\n\nfunc (p *Pod) Validate() error\t{ return nil }\n\nfunc (p Pod) valid() bool\t{ return true }\n"},
@@ -134,7 +134,7 @@ func TestText(t *testing.T) {
 
 // TestNotFound checks the errors for references to what there is not.
 func TestNotFound(t *testing.T) {
-	release := openTest(t)
+	release := openTest(t, "testdata/upstream.txtar", "v1.37.2")
 	for _, c := range []struct{ reference, want string }{
 		{"pkg/apis/core/validation.validatePort", "Kubernetes v1.37.2 has no such declaration; is it pkg/apis/core/validation.ValidatePort?"},
 		{"pkg/apis/core/validation.ValidatePorts", "Kubernetes v1.37.2 has no such declaration; is it pkg/apis/core/validation.ValidatePort?"},

@@ -1,0 +1,126 @@
+package references
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"golang.org/x/mod/semver"
+)
+
+// Changes says what differs between two releases.
+type Changes struct {
+	// Older and Newer are the versions.
+	Older, Newer string
+	// Changes are in the order of the directives.
+	Changes   []*Change
+	Unchanged int
+}
+
+// Change is a mirrored declaration that differs.
+type Change struct {
+	Reference Reference
+	// Places are the directives with the reference.
+	Places []Directive
+	// Older and Newer are the texts, empty in a release that does not have the declaration.
+	Older, Newer string
+}
+
+// Compare compares the declarations that directives name in two releases.
+func Compare(older, newer *Release, directives []Directive) (*Changes, error) {
+	if semver.Compare(older.Version, newer.Version) > 0 {
+		older, newer = newer, older
+	}
+	result := &Changes{Older: older.Version, Newer: newer.Version}
+	changes := map[Reference]*Change{}
+	for _, d := range directives {
+		if change, ok := changes[d.Reference]; ok {
+			change.Places = append(change.Places, d)
+			continue
+		}
+		change := &Change{Reference: d.Reference, Places: []Directive{d}}
+		changes[d.Reference] = change
+		var err error
+		if change.Older, err = older.textOrNone(d.Reference); err != nil {
+			return nil, err
+		}
+		if change.Newer, err = newer.textOrNone(d.Reference); err != nil {
+			return nil, err
+		}
+		if change.Older == "" && change.Newer == "" {
+			return nil, fmt.Errorf("%s: %s is in neither %s nor %s", d.Place(), d.Reference, older.Version, newer.Version)
+		}
+		if change.Older == change.Newer {
+			result.Unchanged++
+			continue
+		}
+		result.Changes = append(result.Changes, change)
+	}
+	return result, nil
+}
+
+// textOrNone returns the text of a declaration, or nothing if the release does not have it.
+func (r *Release) textOrNone(ref Reference) (string, error) {
+	text, err := r.Text(ref)
+	if _, ok := errors.AsType[*NotFoundError](err); ok {
+		return "", nil
+	}
+	return text, err
+}
+
+// Kind returns "changed", "new" or "gone".
+func (c *Change) Kind() string {
+	switch {
+	case c.Older == "":
+		return "new"
+	case c.Newer == "":
+		return "gone"
+	}
+	return "changed"
+}
+
+// Print writes the changes by our file, with diffs unless only a list is wanted. A declaration that several files mirror is at the
+// first.
+func (c *Changes) Print(w io.Writer, list bool) error {
+	counts := map[string]int{}
+	file := ""
+	for _, change := range c.Changes {
+		counts[change.Kind()]++
+		if at := change.Places[0].File; at != file {
+			if file != "" {
+				fmt.Fprintln(w)
+			}
+			file = at
+			fmt.Fprintf(w, "== %s\n", file)
+		}
+		fmt.Fprintf(w, "%s %s\n", change.Kind(), change.Reference)
+		for _, d := range change.Places {
+			fmt.Fprintf(w, "\t%s %s\n", d.Place(), d.Name)
+		}
+		if list {
+			continue
+		}
+		diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+			A: lines(change.Older), B: lines(change.Newer), FromFile: c.Older, ToFile: c.Newer, Context: 3,
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w, diff)
+	}
+	if file != "" {
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintf(w, "%d declarations from %s to %s: %d changed, %d new, %d gone, %d unchanged\n",
+		len(c.Changes)+c.Unchanged, c.Older, c.Newer, counts["changed"], counts["new"], counts["gone"], c.Unchanged)
+	return err
+}
+
+// lines splits a text.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return difflib.SplitLines(text[:len(text)-1])
+}
