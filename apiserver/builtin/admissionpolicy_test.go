@@ -32,7 +32,7 @@ spec:
 	invalidWhen(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b}, spec: {policyName: p, validationActions: [Deny]}}`, map[string]change{
 		"policy":  {`spec: {policyName: ""}`, []string{"spec.policyName: Required value"}},
 		"actions": {`spec: {validationActions: [Deny, Warn, Shout]}`, []string{`spec.validationActions: Invalid value: ["Deny","Warn","Shout"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`, `spec.validationActions[2]: Unsupported value: "Shout": supported values: "Audit", "Deny", "Warn"`}},
-		"none":    {`spec: {validationActions: null}`, []string{"spec.validationActions: Required value: at least one validation action is required"}},
+		"none":    {`spec: {validationActions: null}`, []string{"spec.validationActions: Required value"}},
 		"params": {`spec: {paramRef: {name: a, selector: {}}}`, []string{"spec.paramRef.name: Forbidden: name and selector are mutually exclusive",
 			"spec.paramRef.parameterNotFoundAction: Required value", "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive"}},
 	})

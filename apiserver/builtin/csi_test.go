@@ -31,7 +31,7 @@ func TestCSIValidation(t *testing.T) {
 		"no source": {`spec: {source: {persistentVolumeName: null}}`, []string{"spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"}},
 		"inline":    {`spec: {source: {persistentVolumeName: null, inlineVolumeSpec: {accessModes: [ReadWriteOnce], csi: {driver: csi.example.com, volumeHandle: h}}}}`, nil},
 		"not csi":   {`spec: {source: {persistentVolumeName: null, inlineVolumeSpec: {accessModes: [ReadWriteOnce], hostPath: {path: /a}}}}`, []string{"spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes"}},
-		"attacher":  {`spec: {attacher: a_b}`, []string{`spec.attacher: Invalid value: "a_b": a lowercase RFC 1123 subdomain …`}},
+		"attacher":  {`spec: {attacher: a_b}`, []string{`spec.attacher: Invalid value: "a_b": an RFC 1123 subdomain …`}},
 		"error":     {`status: {attached: false, attachError: {errorCode: -1}}`, []string{"status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive"}},
 	})
 	forbiddenWhen(t, attachment, map[string]change{"node": {`spec: {nodeName: other}`, []string{"spec: Invalid value: …"}}})
@@ -57,7 +57,7 @@ func TestFlowControlValidation(t *testing.T) {
 	})
 	invalidWhen(t, `{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: PriorityLevelConfiguration, metadata: {name: p}, spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {}}}}}`, map[string]change{
 		"type":    {`spec: {type: Exempt, limited: null}`, []string{"spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'"}},
-		"reject":  {`spec: {limited: {limitResponse: {type: Reject}}}`, []string{"spec.limited.limitResponse.queuing: Forbidden: must be nil if limited.limitResponse.type is not Limited"}},
+		"reject":  {`spec: {limited: {limitResponse: {type: Reject}}}`, []string{"spec.limited.limitResponse.queuing: Forbidden"}},
 		"hand":    {`spec: {limited: {limitResponse: {queuing: {queues: 4, handSize: 5}}}}`, []string{"spec.limited.limitResponse.queuing.handSize: Invalid value: 5: should not be greater than queues (4)"}},
 		"entropy": {`spec: {limited: {limitResponse: {queuing: {queues: 1000, handSize: 100}}}}`, []string{"spec.limited.limitResponse.queuing.handSize: Invalid value: 100: required entropy bits of deckSize 1000 and handSize 100 should not be greater than 60"}},
 		"shares":  {`spec: {limited: {nominalConcurrencyShares: -1, lendablePercent: 101}}`, []string{"spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive", "spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer"}},

@@ -6,7 +6,7 @@ func TestResourceClaimValidation(t *testing.T) {
 	const claim = `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com, selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}}]}}}`
 	invalidWhen(t, claim, map[string]change{
 		"form":       {`spec: {devices: {requests: [{name: gpu}]}}`, []string{"spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"}},
-		"twice":      {`spec: {devices: {requests: [{name: a, exactly: {deviceClassName: c}}, {name: a, exactly: {deviceClassName: c}}]}}`, []string{`spec.devices.requests[1]: Duplicate value: "a"`}},
+		"twice":      {`spec: {devices: {requests: [{name: a, exactly: {deviceClassName: c}}, {name: a, exactly: {deviceClassName: c}}]}}`, []string{`spec.devices.requests[1]: Duplicate value: {"name":"a","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":1}}`}},
 		"class":      {`spec: {devices: {requests: [{name: a, exactly: {deviceClassName: ""}}]}}`, []string{"spec.devices.requests[0].exactly.deviceClassName: Required value"}},
 		"count":      {`spec: {devices: {requests: [{name: a, exactly: {deviceClassName: c, allocationMode: All, count: 2}}]}}`, []string{"spec.devices.requests[0].exactly.count: Invalid value: 2: must not be specified when allocationMode is 'All'"}},
 		"mode":       {`spec: {devices: {requests: [{name: a, exactly: {deviceClassName: c, allocationMode: Some}}]}}`, []string{`spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"`}},

@@ -21,7 +21,7 @@ func TestNetworkingValidation(t *testing.T) {
 	})
 	invalidWhen(t, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: s}, addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}], ports: [{port: 80}]}`, map[string]change{
 		"family":   {`endpoints: [{addresses: ["fe::1"]}]`, []string{`endpoints[0].addresses: Invalid value: "fe::1": must be an IPv4 address`}},
-		"none":     {`endpoints: [{addresses: []}]`, []string{`endpoints[0].addresses: Required value: must contain at least 1 address`}},
+		"none":     {`endpoints: [{addresses: []}]`, []string{`endpoints[0].addresses: Required value`}},
 		"loopback": {`endpoints: [{addresses: [127.0.0.1]}]`, []string{`endpoints[0].addresses[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)`}},
 		"ports":    {`ports: [{port: 80}, {port: 81}]`, []string{`ports[1].name: Duplicate value: ""`}},
 	})
@@ -57,7 +57,7 @@ func TestStorageValidation(t *testing.T) {
 		"binding":     {`volumeBindingMode: Later`, []string{`volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"`}},
 	})
 	forbiddenWhen(t, class, map[string]change{
-		"parameters": {`parameters: {a: b}`, []string{`parameters: Invalid value: {"a":"b"}: field is immutable`}},
+		"parameters": {`parameters: {a: b}`, []string{`parameters: Invalid value: null: field is immutable`}},
 	})
 }
 
@@ -115,7 +115,6 @@ func TestPolicyValidation(t *testing.T) {
 			"spec.metrics[0].resource: Forbidden: must populate the given metric source only"}},
 		"metric of no type": {`spec: {metrics: [{}]}`, []string{
 			"spec.metrics[0].type: Required value: must specify a metric source type",
-			`spec.metrics[0].type: Unsupported value: "": supported values: "ContainerResource", "External", "Object", "Pods", "Resource"`,
 			`spec.metrics[0].type: Unsupported value: "": supported values: "ContainerResource", "External", "Object", "Pods", "Resource"`}},
 	})
 }
@@ -151,7 +150,7 @@ func TestRBACValidation(t *testing.T) {
 		"empty rule": {`rules: [{}]`, []string{
 			"rules[0].apiGroups: Required value: resource rules must supply at least one api group",
 			"rules[0].resources: Required value: resource rules must supply at least one resource",
-			"rules[0].verbs: Required value: verbs must contain at least one value"}},
+			"rules[0].verbs: Required value"}},
 		"urls": {`rules: [{nonResourceURLs: [/x], verbs: [get]}]`, []string{`rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs`}},
 	})
 	invalidWhen(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}, rules: [{nonResourceURLs: [/x], verbs: [get]}]}`, map[string]change{

@@ -102,5 +102,5 @@ func TestAutoscalersInBothVersions(t *testing.T) {
 	}
 	old.Spec.MaxReplicas, old.ResourceVersion = 0, ""
 	_, err := v1.Update(ctx, old, metav1.UpdateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "spec.maxReplicas: Required value: must be set and greater than 0")
+	wantError(t, err, metav1.StatusReasonInvalid, "spec.maxReplicas: Required value")
 }

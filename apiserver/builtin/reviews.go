@@ -218,16 +218,16 @@ func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorLi
 	return errs
 }
 
+const oneOfAttributes = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+
 // validateAttributes checks that there is either a resource, whose selectors are valid, or a path.
 func validateAttributes(on *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	switch at := field.NewPath("spec"); {
 	case on != nil && path != nil:
-		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), fieldrules.Internal(*path),
-			"cannot be specified in combination with resourceAttributes")}
+		return field.ErrorList{field.Invalid(at, fieldrules.Internal(*path), oneOfAttributes)}
 	case on == nil && path == nil:
-		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on,
-			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+		return field.ErrorList{field.Invalid(at, path, oneOfAttributes)}
 	}
 	return validateSelectors(on)
 }

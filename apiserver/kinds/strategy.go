@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/operation"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -170,6 +171,22 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 		errs = append(errs, rules.ValidateUpdate(o, was)...)
 	}
 	return resource.Bounded(errs)
+}
+
+var _ rest.DeclarativeValidationStrategy = (*strategy[Object])(nil)
+
+// ValidateDeclaratively returns each error once, as kube-apiserver does for what it validates declaratively. The rules of a
+// kind include the declared ones.
+func (s *strategy[T]) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
+	if len(errs) < 2 {
+		return errs
+	}
+	return errs.Filter()
+}
+
+// DeclarativeValidationConfig implements [rest.DeclarativeValidationStrategy].
+func (s *strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+	return rest.DeclarativeValidationConfig{}
 }
 
 func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {

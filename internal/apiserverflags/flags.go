@@ -16,7 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// flagTable has the flags of kube-apiserver 1.36, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
+// flagTable has the flags of kube-apiserver 1.37, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
 // without a usage are accepted and have no effect.
 //
 //go:embed flags.txt

@@ -56,8 +56,7 @@
 // random or depends on time has a symbol, which is the same for the same value throughout a script.
 //
 // testdata/differences.txt lists the differences of this module's server from the recorded answers.
-// Each is below its reason, a line that begins with "# 1.37:" (a later version of Kubernetes, with
-// the release note), "# choice:" (deliberate) or "# gap:" (not built yet). Go tests compare this
-// module's server with the recorded answers, and fail when a difference is not listed and when a
-// listed one is gone, so the gaps can only shrink.
+// Each is below its reason, a line that begins with "# choice:" (deliberate) or "# gap:" (not built
+// yet). Go tests compare this module's server with the recorded answers, and fail when a difference
+// is not listed and when a listed one is gone, so the gaps can only shrink.
 package main

@@ -88,7 +88,7 @@ func validationActions(actions []admissionv1.ValidationAction) field.ErrorList {
 		errs = append(errs, field.Invalid(list.Field(), actions, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"))
 	}
 	if len(actions) == 0 {
-		errs = append(errs, field.Required(list.Field(), "at least one validation action is required"))
+		errs = append(errs, field.Required(list.Field(), ""))
 	}
 	return errs
 }

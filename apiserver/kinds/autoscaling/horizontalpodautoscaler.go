@@ -91,13 +91,13 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32,
 func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
-	if s.MinReplicas != nil && *s.MinReplicas < 1 {
+	if s.MinReplicas != nil && *s.MinReplicas < 0 {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("minReplicas"), *s.MinReplicas,
-			"must be greater than or equal to 1"))
+			"must be greater than or equal to 0"))
 	}
 	switch max := fieldrules.Spec.ChildField("maxReplicas"); {
 	case s.MaxReplicas == 0:
-		errs = append(errs, field.Required(max, "must be set and greater than 0"))
+		errs = append(errs, field.Required(max, ""))
 	case s.MaxReplicas < 0:
 		errs = append(errs, field.Invalid(max, s.MaxReplicas, "must be greater than or equal to 1"))
 	}
@@ -174,7 +174,7 @@ var metricSources = []autoscalingv2.MetricSourceType{autoscalingv2.ContainerReso
 	autoscalingv2.ResourceMetricSourceType}
 
 // metric checks that a metric has the one source that its type names, with a target. As in
-// kube-apiserver an unknown type is two errors, and only the first source is checked.
+// kube-apiserver, only the first source is checked.
 func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	unknown := field.NotSupported(fldPath.ChildField("type"), m.Type, metricSources)
@@ -182,7 +182,7 @@ func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorLi
 		errs = append(errs, field.Required(fldPath.ChildField("type"), "must specify a metric source type"))
 	}
 	if !slices.Contains(metricSources, m.Type) {
-		errs = append(errs, unknown, unknown)
+		errs = append(errs, unknown)
 	}
 	sources := [...]struct {
 		kind  autoscalingv2.MetricSourceType

@@ -42,6 +42,7 @@ func Jobs() kinds.Kind {
 		Default:        defaultJob,
 		Prepare:        PrepareJob,
 		Validate:       ValidateJob,
+		ValidateCreate: generatedSelector,
 		ValidateUpdate: validateJobUpdate,
 		Warnings: func(j, old *batchv1.Job) []string {
 			return workload.Warnings(j, old, func() []string { return jobWarnings(&j.Spec, fieldrules.Spec.Field()) })
@@ -174,7 +175,6 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
 	} else {
 		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
-		errs = append(errs, generatedSelector(j)...)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil &&
 		!selector.Matches(labels.Set(j.Spec.Template.Labels)) {
@@ -204,7 +204,7 @@ func lastPodName(j *batchv1.Job) field.ErrorList {
 //
 //upstream:pkg/apis/batch/validation.validateGeneratedSelector
 func generatedSelector(j *batchv1.Job) field.ErrorList {
-	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+	if j.Spec.Selector == nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return nil
 	}
 	var errs field.ErrorList

@@ -249,7 +249,9 @@ func validateConditions(r *certificatesv1.CertificateSigningRequest) field.Error
 			errs = append(errs, field.Duplicate(at.ChildField("type"), c.Type))
 		}
 		if other := slices.Index(approvals, c.Type); other >= 0 && !seen[c.Type] && seen[approvals[1-other]] {
-			errs = append(errs, field.Invalid(list.Field(), c.Type, "Approved and Denied conditions are mutually exclusive").WithOrigin("zeroOrOneOf"))
+			errs = append(errs, field.Invalid(list.Field(),
+				`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
+				"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`").WithOrigin("zeroOrOneOf"))
 		}
 		seen[c.Type] = true
 	}

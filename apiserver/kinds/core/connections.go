@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,20 +100,26 @@ func podConnections(pods kinds.Stored[*corev1.Pod], access authorizer.Unconditio
 			func(o runtime.Object) string { return o.(*corev1.PodAttachOptions).Container }),
 		"portforward": upgrade("listens on no port", func() runtime.Object { return &corev1.PodPortForwardOptions{} }, nil),
 		"proxy": proxyTo("pods", "listens on no port", func() runtime.Object { return &corev1.PodProxyOptions{} },
-			func(ctx context.Context, name string) error { return ignoring(pods.Get(ctx, name)) }),
+			func(ctx context.Context, name, _ string) error { return ignoring(pods.Get(ctx, name)) }),
 	}
 }
 
 // nodeProxy returns the subresource nodes/proxy.
 func nodeProxy(nodes kinds.Stored[*corev1.Node]) map[string]rest.Storage {
 	return map[string]rest.Storage{"proxy": proxyTo("nodes", "has no kubelet", func() runtime.Object { return &corev1.NodeProxyOptions{} },
-		func(ctx context.Context, name string) error { return ignoring(nodes.Get(ctx, name)) })}
+		func(ctx context.Context, name, _ string) error { return ignoring(nodes.Get(ctx, name)) })}
 }
 
 // serviceProxy returns the subresource services/proxy.
 func serviceProxy(services kinds.Stored[*corev1.Service]) map[string]rest.Storage {
 	return map[string]rest.Storage{"proxy": proxyTo("services", "has no pod that listens on a port", func() runtime.Object { return &corev1.ServiceProxyOptions{} },
-		func(ctx context.Context, name string) error { return ignoring(services.Get(ctx, name)) })}
+		func(ctx context.Context, name, port string) error {
+			_, err := services.Get(ctx, name)
+			if _, numeric := strconv.ParseInt(port, 10, 64); numeric != nil && apierrors.IsNotFound(err) {
+				return apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", name))
+			}
+			return err
+		})}
 }
 
 // ignoring returns the error of a read, without the object.
@@ -120,14 +127,14 @@ func ignoring[T any](_ T, err error) error { return err }
 
 // proxyTo returns the subresource proxy of a resource. Names may have a scheme and a port, as in
 // https:NAME:443.
-func proxyTo(resource, what string, options func() runtime.Object, get func(ctx context.Context, name string) error) rest.Storage {
+func proxyTo(resource, what string, options func() runtime.Object, get func(ctx context.Context, name, port string) error) rest.Storage {
 	return &connectionREST{options: options, methods: proxyMethods, path: true,
 		check: func(ctx context.Context, id string, _ runtime.Object) error {
-			_, name, _, valid := utilnet.SplitSchemeNamePort(id)
+			_, name, port, valid := utilnet.SplitSchemeNamePort(id)
 			if !valid {
 				return apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", strings.TrimSuffix(resource, "s"), id))
 			}
-			if err := get(ctx, name); err != nil {
+			if err := get(ctx, name, port); err != nil {
 				return err
 			}
 			return errNoContainer(resource, name, what)

@@ -183,9 +183,12 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"),
 			"node updates may not change podCIDR except from \"\" to valid"))
 	}
-	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"),
-			"node updates may not change providerID except from \"\" to valid"))
+	if was := old.Spec.ProviderID; was != "" && n.Spec.ProviderID != was {
+		why := "field cannot be modified once set"
+		if n.Spec.ProviderID == "" {
+			why = "field cannot be cleared once set"
+		}
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("providerID"), nil, why).WithOrigin("update"))
 	}
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("externalID"), "may not be updated"))

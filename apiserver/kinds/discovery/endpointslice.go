@@ -41,7 +41,7 @@ func EndpointSlices() kinds.Kind {
 		},
 		ValidateCreate: endpoints,
 		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-			errs := fieldrules.Immutable(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
+			errs := fieldrules.ImmutableUnquoted(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
 			// Endpoints that are stored may be from before a rule.
 			if equality.Semantic(s.Endpoints, old.Endpoints) {
 				return errs
@@ -84,7 +84,7 @@ func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 		e, at := &s.Endpoints[i], list.Index(i)
 		addresses := at.Child("addresses")
 		if n := len(e.Addresses); n == 0 {
-			errs = append(errs, field.Required(addresses.Field(), "must contain at least 1 address"))
+			errs = append(errs, field.Required(addresses.Field(), ""))
 		} else if n > maxSliceAddresses {
 			errs = append(errs, field.TooMany(addresses.Field(), n, maxSliceAddresses))
 		}

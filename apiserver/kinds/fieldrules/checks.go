@@ -154,6 +154,14 @@ func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
 	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
+// ImmutableUnquoted is Immutable for a field that kube-apiserver checks by generated code, which does not quote the value.
+func ImmutableUnquoted(now, was any, fldPath *Path, name string) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), nil, apivalidation.FieldImmutableErrorMsg).WithOrigin("immutable")}
+}
+
 // ImmutableStruct is Immutable for a struct that has no tags in kube-apiserver; see [Internal].
 func ImmutableStruct(now, was any, fldPath *Path, name string) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(now, was) {

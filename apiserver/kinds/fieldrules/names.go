@@ -137,6 +137,18 @@ func signerLabels(part string, check func(string) []string, w *Path, name string
 	return nil
 }
 
+// AttacherName is DriverName for a field that kube-apiserver checks by generated code, which has another message.
+func AttacherName(s string, w *Path, name string) field.ErrorList {
+	if s == "" {
+		return field.ErrorList{field.Required(w.ChildField(name), "")}
+	}
+	var errs field.ErrorList
+	if len(s) > validation.DNS1123LabelMaxLength {
+		errs = append(errs, field.TooLong(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
+	}
+	return append(errs, Invalid(content.IsDNS1123SubdomainCaseless(s), s, w, name)...)
+}
+
 // DriverName checks the name of a CSI driver.
 func DriverName(s string, w *Path, name string) field.ErrorList {
 	if s == "" {

@@ -86,7 +86,8 @@ func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.Er
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
 		if s.Limited != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("limited"), "must be nil if the type is not Limited"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("limited"), ""))
+			errs = append(errs, limitResponse(&s.Limited.LimitResponse)...)
 		}
 		if e := s.Exempt; e != nil {
 			at := fieldrules.Spec.Child("exempt")
@@ -94,10 +95,10 @@ func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.Er
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
 		if s.Exempt != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("exempt"), "must be nil if the type is Limited"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("exempt"), ""))
 		}
 		if s.Limited == nil {
-			errs = append(errs, field.Required(fieldrules.Spec.ChildField("limited"), "must not be empty when type is Limited"))
+			errs = append(errs, field.Required(fieldrules.Spec.ChildField("limited"), ""))
 		} else {
 			errs = append(errs, limited(s.Limited)...)
 		}
@@ -142,20 +143,32 @@ func limited(l *flowcontrolv1.LimitedPriorityLevelConfiguration) field.ErrorList
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
 		errs = append(errs, field.Invalid(at.ChildField("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer"))
 	}
+	errs = append(errs, limitResponse(&l.LimitResponse)...)
 	in := at.Child("limitResponse")
 	switch r := &l.LimitResponse; r.Type {
 	case flowcontrolv1.LimitResponseTypeReject:
-		if r.Queuing != nil {
-			errs = append(errs, field.Forbidden(in.ChildField("queuing"), "must be nil if limited.limitResponse.type is not Limited"))
-		}
 	case flowcontrolv1.LimitResponseTypeQueue:
-		if r.Queuing == nil {
-			return append(errs, field.Required(in.ChildField("queuing"), "must not be empty if limited.limitResponse.type is Limited"))
+		if r.Queuing != nil {
+			of := in.Child("queuing")
+			errs = append(errs, queuing(r.Queuing, &of)...)
 		}
-		of := in.Child("queuing")
-		errs = append(errs, queuing(r.Queuing, &of)...)
 	default:
 		errs = append(errs, fieldrules.OneOf(r.Type, &in, "type", flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)...)
+	}
+	return errs
+}
+
+// limitResponse checks that a response has the queues of its type, and no others. kube-apiserver does so by generated code, for
+// the configuration of any type.
+func limitResponse(r *flowcontrolv1.LimitResponse) field.ErrorList {
+	limited := fieldrules.Spec.Child("limited")
+	at := limited.Child("limitResponse")
+	errs := fieldrules.Required(r.Type, &at, "type")
+	switch queues := r.Type == flowcontrolv1.LimitResponseTypeQueue; {
+	case queues && r.Queuing == nil:
+		errs = append(errs, field.Required(at.ChildField("queuing"), ""))
+	case !queues && r.Queuing != nil:
+		errs = append(errs, field.Forbidden(at.ChildField("queuing"), ""))
 	}
 	return errs
 }

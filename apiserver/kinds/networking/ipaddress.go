@@ -22,7 +22,7 @@ func IPAddresses(addresses *core.Addresses) kinds.Kind {
 		Name:     nameIsIP,
 		Validate: func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
 		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
-			return fieldrules.ImmutableStruct(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+			return fieldrules.ImmutableUnquoted(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
 		},
 		Allocator: func(s kinds.Stored[*networkingv1.IPAddress]) kinds.ResourceAllocator[*networkingv1.IPAddress] {
 			addresses.IPs = s

@@ -102,7 +102,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 					"may not be specified when `port` is non-numeric"))
 			default:
 				if *p.EndPort < p.Port.IntVal {
-					errs = append(errs, field.Invalid(at.ChildField("endPort"), p.Port.IntVal, "must be greater than or equal to `port`"))
+					errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort, "must be greater than or equal to `port`"))
 				}
 				errs = append(errs, fieldrules.Port(*p.EndPort, &at, "endPort")...)
 			}

@@ -34,7 +34,7 @@ func RuntimeClasses() kinds.Kind {
 			return errs
 		},
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
-			return fieldrules.Immutable(r.Handler, old.Handler, &fieldrules.Root, "handler")
+			return fieldrules.ImmutableUnquoted(r.Handler, old.Handler, &fieldrules.Root, "handler")
 		},
 		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",
 			nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},

@@ -259,12 +259,17 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 
 // podSecurity checks the security context of a pod.
 func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
+		errs = append(errs, field.Invalid(fldPath.ChildField("shareProcessNamespace"), true,
+			"ShareProcessNamespace and HostPID cannot both be enabled"))
+	}
 	c := s.SecurityContext
 	if c == nil {
-		return nil
+		return errs
 	}
 	at := fldPath.Child("securityContext")
-	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
+	errs = append(errs, userAndGroup(c.RunAsUser, c.RunAsGroup, &at)...)
 	if c.FSGroup != nil {
 		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*c.FSGroup), *c.FSGroup, &at, "fsGroup")...)
 	}
@@ -280,9 +285,8 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs = append(errs, windowsOptions(c.WindowsOptions, &at)...)
 	errs = append(errs, fieldrules.OptionalOneOf(c.SupplementalGroupsPolicy, &at, "supplementalGroupsPolicy",
 		corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
-	if p := c.SELinuxChangePolicy; p != nil && *p != corev1.SELinuxChangePolicyMountOption {
-		errs = append(errs, fieldrules.OptionalOneOf(p, &at, "seLinuxChangePolicy", corev1.SELinuxChangePolicyRecursive)...)
-	}
+	errs = append(errs, fieldrules.OptionalOneOf(c.SELinuxChangePolicy, &at, "seLinuxChangePolicy",
+		corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)...)
 	var sysctls fieldrules.Seen[string]
 	for i, sysctl := range c.Sysctls {
 		list := at.Child("sysctls")
@@ -295,10 +299,6 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		if !sysctls.Add(sysctl.Name) {
 			errs = append(errs, field.Duplicate(item.ChildField("name"), sysctl.Name))
 		}
-	}
-	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
-		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true,
-			"ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	return errs
 }

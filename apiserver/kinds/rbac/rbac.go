@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -66,7 +67,7 @@ func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 	for i := range rules {
 		r, at := &rules[i], list.Index(i)
 		if len(r.Verbs) == 0 {
-			errs = append(errs, field.Required(at.ChildField("verbs"), "verbs must contain at least one value"))
+			errs = append(errs, field.Required(at.ChildField("verbs"), ""))
 		}
 		if len(r.NonResourceURLs) > 0 {
 			if namespaced {
@@ -160,7 +161,7 @@ func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
 	if now == was {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), fieldrules.Internal(now), "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), fieldrules.Internal(now), apivalidation.FieldImmutableErrorMsg)}
 }
 
 // subjects checks the subjects of a binding.

@@ -35,7 +35,7 @@ func ResourceClaims() kinds.Kind {
 			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
 		},
 		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) field.ErrorList {
-			return fieldrules.ImmutableStruct(c.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableUnquoted(c.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		PrepareStatus:  prepareClaimStatus,

@@ -32,8 +32,18 @@ func list[T any](items []T, limit int, w *fieldrules.Path, check func(item *T, w
 	return errs
 }
 
-// set is list for items with distinct keys.
+// set is list for items with distinct keys. The error for a repeated one quotes the item.
 func set[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K) field.ErrorList {
+	return distinct(items, limit, w, check, key, func(item *T, _ K) any { return *item })
+}
+
+// keyed is set for a list that kube-apiserver does not check by generated code. The error quotes the key.
+func keyed[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K) field.ErrorList {
+	return distinct(items, limit, w, check, key, func(_ *T, k K) any { return k })
+}
+
+func distinct[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K,
+	quote func(item *T, k K) any) field.ErrorList {
 	errs := list(items, limit, w, check)
 	if limit >= 0 && len(items) > limit {
 		return errs
@@ -42,7 +52,7 @@ func set[T any, K comparable](items []T, limit int, w *fieldrules.Path, check fu
 	for i := range items {
 		k := key(&items[i])
 		if at := w.Index(i); seen[k] {
-			errs = append(errs, field.Duplicate(at.Field(), k))
+			errs = append(errs, field.Duplicate(at.Field(), quote(&items[i], k)))
 		}
 		seen[k] = true
 	}

@@ -77,7 +77,7 @@ func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 	}
 	devices := fieldrules.Spec.Child("devices")
 	perDevice := s.PerDeviceNodeSelection != nil && *s.PerDeviceNodeSelection
-	errs = append(errs, set(s.Devices, most, &devices,
+	errs = append(errs, keyed(s.Devices, most, &devices,
 		func(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList { return device(d, perDevice, w) },
 		func(d *resourcev1.Device) string { return d.Name })...)
 	shared := fieldrules.Spec.Child("sharedCounters")
@@ -334,7 +334,7 @@ func validAmounts(capacity, fallback resource.Quantity, amounts []resource.Quant
 		}
 	}
 	found := false
-	errs = append(errs, set(amounts, maxRequestAmounts, w, func(q *resource.Quantity, w *fieldrules.Path) field.ErrorList {
+	errs = append(errs, keyed(amounts, maxRequestAmounts, w, func(q *resource.Quantity, w *fieldrules.Path) field.ErrorList {
 		found = found || q.Cmp(fallback) == 0
 		if q.Cmp(capacity) <= 0 {
 			return nil

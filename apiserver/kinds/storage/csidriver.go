@@ -46,6 +46,7 @@ func defaultCSIDriver(d *storagev1.CSIDriver) {
 	fieldrules.DefaultPointer(&s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	fieldrules.DefaultPointer(&s.RequiresRepublish, false)
 	fieldrules.DefaultPointer(&s.SELinuxMount, false)
+	fieldrules.DefaultPointer(&s.PreventPodSchedulingIfMissing, false)
 	if len(s.VolumeLifecycleModes) == 0 {
 		s.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 	}
@@ -77,6 +78,7 @@ func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
 	}{
 		{s.AttachRequired, "attachedRequired"}, {s.PodInfoOnMount, "podInfoOnMount"},
 		{s.StorageCapacity, "storageCapacity"}, {s.SELinuxMount, "seLinuxMount"},
+		{s.PreventPodSchedulingIfMissing, "preventPodSchedulingIfMissing"},
 	} {
 		if required.value == nil {
 			errs = append(errs, field.Required(fieldrules.Spec.ChildField(required.name), ""))

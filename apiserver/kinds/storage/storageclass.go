@@ -166,8 +166,8 @@ func parameters(m map[string]string) field.ErrorList {
 }
 
 func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
-	errs := fieldrules.Immutable(c.Parameters, old.Parameters, &fieldrules.Root, "parameters")
-	errs = append(errs, fieldrules.Immutable(c.Provisioner, old.Provisioner, &fieldrules.Root, "provisioner")...)
-	errs = append(errs, fieldrules.Immutable(c.ReclaimPolicy, old.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy")...)
-	return append(errs, fieldrules.Immutable(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode")...)
+	errs := fieldrules.ImmutableUnquoted(c.Parameters, old.Parameters, &fieldrules.Root, "parameters")
+	errs = append(errs, fieldrules.ImmutableUnquoted(c.Provisioner, old.Provisioner, &fieldrules.Root, "provisioner")...)
+	errs = append(errs, fieldrules.ImmutableUnquoted(c.ReclaimPolicy, old.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy")...)
+	return append(errs, fieldrules.ImmutableUnquoted(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode")...)
 }

@@ -27,7 +27,7 @@ func VolumeAttachments() kinds.Kind {
 			}
 		},
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
-			return fieldrules.ImmutableStruct(a.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableUnquoted(a.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*storagev1.VolumeAttachment],
@@ -52,7 +52,7 @@ const (
 )
 
 func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
-	errs := fieldrules.DriverName(a.Spec.Attacher, &fieldrules.Spec, "attacher")
+	errs := fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher")
 	errs = append(errs, attachmentSource(&a.Spec.Source)...)
 	errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(a.Spec.NodeName, false), a.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
 	size := 0
