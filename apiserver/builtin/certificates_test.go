@@ -69,7 +69,7 @@ func TestCertificateSigningRequestConditions(t *testing.T) {
 		"unapproved":            {old: `status: {conditions: [{type: Approved, status: "True"}]}`, patch: `status: null`, part: true, want: []string{`status.conditions: Forbidden: updates may not remove a condition of type "Approved"`}},
 		"approved with a false": {patch: `status: {conditions: [{type: Approved, status: "False"}]}`, part: true, want: []string{`status.conditions[0].status: Unsupported value: "False": supported values: "True"`}},
 		"both": {patch: `status: {conditions: [{type: Approved, status: "True"}, {type: Denied, status: "True"}]}`, part: true,
-			want: []string{`status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive`}},
+			want: []string{`status.conditions: Invalid value: "{conditions[{\"type\": \"Approved\"}], conditions[{\"type\": \"Denied\"}]}": must specify at most one of: …`}},
 		"no certificate": {patch: `status: {certificate: YQ==}`, want: []string{`status.certificate: Invalid value: "<certificate data>": must contain at least one CERTIFICATE PEM block`}},
 		"another certificate": {old: `status: {certificate: YQ==}`, patch: `status: {certificate: Yg==}`, want: []string{
 			"status.certificate: Forbidden: updates may not modify existing certificate content",

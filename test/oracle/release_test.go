@@ -78,6 +78,9 @@ func TestFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, theirs := usages(flags.FlagUsagesWrapped(0)), usages(string(help))
+	if len(theirs) < 100 {
+		t.Fatalf("the help of kube-apiserver has %d flags", len(theirs))
+	}
 	for name, usage := range theirs {
 		if slices.Contains([]string{"help", "v", "version", "vmodule"}, name) {
 			continue // of the command, and not of the table
