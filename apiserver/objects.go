@@ -4,7 +4,11 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
@@ -55,6 +59,19 @@ func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
 		}
 	}
 	return admission.Kind{}, false
+}
+
+// namespace returns a namespace, which must not be changed.
+func (o *objects) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	namespaces, ok := o.Storage(corev1.SchemeGroupVersion.WithResource("namespaces")).(rest.Getter)
+	if !ok {
+		return nil, errors.NewNotFound(corev1.Resource("namespaces"), name)
+	}
+	obj, err := namespaces.Get(request.WithNamespace(ctx, metav1.NamespaceNone), name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*corev1.Namespace), nil
 }
 
 // Changed implements [admission.Objects].

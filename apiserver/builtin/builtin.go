@@ -2,8 +2,10 @@
 package builtin
 
 import (
+	"context"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"flyball.dev/apiserver/kinds"
@@ -31,8 +33,10 @@ import (
 type Options struct {
 	// ServiceNetwork is the range of cluster IPs, of IPv4, by default [core.DefaultServiceNetwork].
 	ServiceNetwork netip.Prefix
-	// Authorizer is asked whether a user may connect to a pod.
+	// Authorizer authorizes connections to pods and writes of the status of ResourceClaims.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Namespace returns a namespace, which must not be changed. Admin access to devices needs its label.
+	Namespace func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
 // All returns the descriptions of all built-in kinds but those that are computed. Each call returns new ones,
@@ -41,6 +45,7 @@ func All(o Options) []kinds.Kind {
 	if !o.ServiceNetwork.IsValid() {
 		o.ServiceNetwork = core.DefaultServiceNetwork
 	}
+	devices := resource.Access{Authorizer: o.Authorizer, Namespace: o.Namespace}
 	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked()}
 	return []kinds.Kind{
 		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder, o.Authorizer), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
@@ -55,7 +60,7 @@ func All(o Options) []kinds.Kind {
 		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(addresses), networking.IPAddresses(addresses),
 		policy.PodDisruptionBudgets(budgets),
 		autoscaling.HorizontalPodAutoscalers(),
-		resource.ResourceClaims(), resource.ResourceClaimTemplates(), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),
+		resource.ResourceClaims(devices), resource.ResourceClaimTemplates(devices), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),
 		scheduling.PriorityClasses(), node.RuntimeClasses(), storage.StorageClasses(),
 		storage.CSIDrivers(), storage.CSINodes(), storage.CSIStorageCapacities(), storage.VolumeAttachments(), storage.VolumeAttributesClasses(),

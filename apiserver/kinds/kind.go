@@ -58,6 +58,10 @@ type Of[T Object] struct {
 	ValidateCreate func(obj T) field.ErrorList
 	// ValidateUpdate returns the errors of an update besides those of Validate: immutable fields.
 	ValidateUpdate func(obj, old T) field.ErrorList
+	// Authorize returns the errors for the fields of a new object that the user of the request may not set,
+	// and AuthorizeStatus for the fields that an update of the status may not change.
+	Authorize       func(ctx context.Context, obj T) field.ErrorList
+	AuthorizeStatus func(ctx context.Context, obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
 	// Unenforced is set for a kind that is stored and has no effect yet. It is what does not

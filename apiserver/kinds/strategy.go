@@ -142,6 +142,9 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	o, rules := obj.(T), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)
 	errs = append(errs, s.finalizers(o)...)
+	if s.kind.Authorize != nil {
+		errs = append(errs, s.kind.Authorize(ctx, o)...)
+	}
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(o)...)
 	}
@@ -249,9 +252,12 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	}
 }
 
-func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	o, was := obj.(T), old.(T)
 	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
+	if s.kind.AuthorizeStatus != nil {
+		errs = append(errs, s.kind.AuthorizeStatus(ctx, o, was)...)
+	}
 	if s.kind.ValidateStatus != nil {
 		errs = append(errs, s.kind.ValidateStatus(o, was)...)
 	}

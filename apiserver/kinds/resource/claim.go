@@ -24,13 +24,17 @@ import (
 const unenforced = "no device is allocated"
 
 // ResourceClaims describes the kind ResourceClaim.
-func ResourceClaims() kinds.Kind {
+func ResourceClaims(access Access) kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaim]{
 		Type: &resourcev1.ResourceClaim{}, List: &resourcev1.ResourceClaimList{},
 		Plural: "resourceclaims", ReturnsDeleted: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(c *resourcev1.ResourceClaim) { defaultClaim(&c.Spec) },
+		Authorize: func(ctx context.Context, c *resourcev1.ResourceClaim) field.ErrorList {
+			return access.requests(ctx, c.Spec.Devices.Requests, c.Namespace)
+		},
+		AuthorizeStatus: access.status,
 		ValidateCreate: func(c *resourcev1.ResourceClaim) field.ErrorList {
 			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
 		},
@@ -75,13 +79,16 @@ func allocatedDevices(c *resourcev1.ResourceClaim) map[deviceID]bool {
 }
 
 // ResourceClaimTemplates describes the kind ResourceClaimTemplate.
-func ResourceClaimTemplates() kinds.Kind {
+func ResourceClaimTemplates(access Access) kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
 		Type: &resourcev1.ResourceClaimTemplate{}, List: &resourcev1.ResourceClaimTemplateList{},
 		Plural: "resourceclaimtemplates", ReturnsDeleted: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(t *resourcev1.ResourceClaimTemplate) { defaultClaim(&t.Spec.Spec) },
+		Authorize: func(ctx context.Context, t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+			return access.requests(ctx, t.Spec.Spec.Devices.Requests, t.Namespace)
+		},
 		ValidateCreate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 			at := fieldrules.Spec.Child("metadata")
 			errs := fieldrules.TemplateMetadata(t.Spec.ObjectMeta, &at)
