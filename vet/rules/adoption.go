@@ -18,34 +18,16 @@ var Adoption = rule("adoption", "objects that no selector narrows are all adopte
 		}
 		for _, call := range f.Calls {
 			list := p.Object(call.Object)
-			if call.Verb == "List" && list != nil && !p.scope(call).selector {
+			if call.Verb == "List" && list != nil && !p.Scope(call).Selector {
 				p.taken(f, call, list)
 			}
-			if call.Verb == "DeleteAllOf" && !p.scope(call).selector && p.isShared(call) {
+			if call.Verb == "DeleteAllOf" && !p.Scope(call).Selector && p.isShared(call) {
 				p.reportf(call, "every %s there is deleted, for no selector narrows it: select by labels of the owner's own",
 					p.KindOf(call.Object).Obj().Name())
 			}
 		}
 	}
 })
-
-// isEmptySelector reports whether an option is a selector of everything.
-func (p *pass) isEmptySelector(option ast.Expr) bool {
-	literal := literalOf(option)
-	if literal == nil {
-		return false
-	}
-	t := p.Info.TypeOf(literal)
-	switch {
-	case operator.IsType(t, "client", "MatchingLabels"), operator.IsType(t, "client", "MatchingFields"):
-		return len(literal.Elts) == 0
-	case operator.IsType(t, "client", "MatchingLabelsSelector"):
-		return containsCall(literal, func(call *ast.CallExpr) bool {
-			return p.CallsFunction(call, "k8s.io/apimachinery/pkg/labels", "Everything")
-		})
-	}
-	return false
-}
 
 // taken reports a loop over the items of a list that adopts or deletes every one of them.
 func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.Var) {
@@ -75,8 +57,8 @@ func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 	if loop.Value != nil {
 		item = p.Object(loop.Value)
 	}
-	return containsCall(loop.Body, func(call *ast.CallExpr) bool {
-		if p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference", "SetOwnerReference") || isLog(call) {
+	return operator.ContainsCall(loop.Body, func(call *ast.CallExpr) bool {
+		if p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference", "SetOwnerReference") || operator.IsLog(call) {
 			return false
 		}
 		if c := p.ClientCall(call); c != nil {
@@ -92,7 +74,7 @@ func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 // isUsedAfter reports whether a function uses a list after a loop over it: the owners that the loop
 // sets may be for that use, and never written.
 func (p *pass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *types.Var) bool {
-	return contains(f.Decl.Body, func(n ast.Node) bool {
+	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		name, ok := n.(*ast.Ident)
 		return ok && name.Pos() > loop.End() && p.Info.Uses[name] == list
 	})
@@ -101,7 +83,7 @@ func (p *pass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *type
 // isChanged reports whether something between a list and a loop over it may leave items out: it
 // assigns them, or the list is passed to a function.
 func (p *pass) isChanged(f *operator.Function, list *operator.Call, variable *types.Var, loop *ast.RangeStmt) bool {
-	return contains(f.Decl.Body, func(n ast.Node) bool {
+	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		if n.Pos() < list.End() || n.End() > loop.Pos() {
 			return false
 		}
@@ -109,7 +91,7 @@ func (p *pass) isChanged(f *operator.Function, list *operator.Call, variable *ty
 		case *ast.AssignStmt:
 			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool { return p.Root(left) == variable })
 		case *ast.CallExpr:
-			return !isLog(n) && slices.ContainsFunc(n.Args, func(argument ast.Expr) bool { return p.Object(argument) == variable })
+			return !operator.IsLog(n) && slices.ContainsFunc(n.Args, func(argument ast.Expr) bool { return p.Object(argument) == variable })
 		}
 		return false
 	})
@@ -151,7 +133,7 @@ func (p *pass) takes(s ast.Stmt) string {
 // an object's metadata or a request.
 func (p *pass) isShared(list *operator.Call) bool {
 	kind := p.KindOf(list.Object)
-	if kind == nil || !many[element(kind)] {
+	if kind == nil || !operator.Numerous[operator.ElementOf(kind)] {
 		return false
 	}
 	for _, option := range list.Options {

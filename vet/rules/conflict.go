@@ -53,14 +53,14 @@ func (p *pass) ignoredConflicts(f *operator.Function, found func(ast.Stmt, *oper
 			return true
 		}
 		condition := ast.Unparen(statement.Cond)
-		if both, ok := condition.(*ast.BinaryExpr); ok && both.Op == token.LAND && p.isErrorTest(both.X) {
+		if both, ok := condition.(*ast.BinaryExpr); ok && both.Op == token.LAND && p.IsErrorTest(both.X) {
 			condition = ast.Unparen(both.Y)
 		}
 		call, ok := condition.(*ast.CallExpr)
 		if !ok || !p.CallsFunction(call, apierrors, "IsConflict") || len(call.Args) != 1 {
 			return true
 		}
-		if end := p.success(statement.Body); end != nil {
+		if end := p.Success(statement.Body); end != nil {
 			found(end, p.writeBefore(f, p.Object(call.Args[0]), call.Pos()))
 		}
 		return true
@@ -139,22 +139,6 @@ func (p *pass) drops(by filter, write *operator.Call) bool {
 	return kind != nil && slices.ContainsFunc(p.For, func(of *types.Named) bool { return of.Obj() == kind.Obj() })
 }
 
-// success returns the last statement of a block if it returns no error and asks for no other
-// reconcile, or nil.
-func (p *pass) success(block *ast.BlockStmt) *ast.ReturnStmt {
-	if len(block.List) == 0 {
-		return nil
-	}
-	statement, ok := block.List[len(block.List)-1].(*ast.ReturnStmt)
-	if !ok || len(statement.Results) == 0 || !isNil(statement.Results[len(statement.Results)-1]) {
-		return nil
-	}
-	if len(statement.Results) == 2 && !p.isNoResult(statement.Results[0]) {
-		return nil
-	}
-	return statement
-}
-
 // staleRetry reports a write in a function that is retried on conflicts, of an object that nothing
 // in that function reads anew.
 func (p *pass) staleRetry(retry *ast.CallExpr) {
@@ -171,7 +155,7 @@ func (p *pass) staleRetry(retry *ast.CallExpr) {
 			continue
 		}
 		before := p.upToFailure(literal.Body.List, call.CallExpr)
-		if !slices.ContainsFunc(before, func(s ast.Stmt) bool { return p.mayRefresh(s, call.CallExpr, object) }) {
+		if !slices.ContainsFunc(before, func(s ast.Stmt) bool { return p.MayRefresh(s, call.CallExpr, object) }) {
 			p.reportf(call, "the retry writes the same stale %s again, which conflicts again: read it in the function that is retried", object.Name())
 		}
 	}
@@ -182,7 +166,7 @@ func (p *pass) staleRetry(retry *ast.CallExpr) {
 func (p *pass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.Stmt {
 	for i, statement := range statements {
 		test, ok := statement.(*ast.IfStmt)
-		if !ok || !p.isErrorTest(test.Cond) || len(test.Body.List) == 0 {
+		if !ok || !p.IsErrorTest(test.Cond) || len(test.Body.List) == 0 {
 			continue
 		}
 		_, returns := test.Body.List[len(test.Body.List)-1].(*ast.ReturnStmt)
@@ -195,47 +179,4 @@ func (p *pass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.S
 		}
 	}
 	return statements
-}
-
-// mayRefresh reports whether something in a function, other than one call, may read an object anew:
-// the object or its resource version is assigned, or it is passed to another function.
-func (p *pass) mayRefresh(in ast.Node, except *ast.CallExpr, object *types.Var) bool {
-	return contains(in, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for _, left := range n.Lhs {
-				if p.Object(left) == object || (isDereference(left) || isVersion(left)) && p.Root(left) == object {
-					return true
-				}
-			}
-		case *ast.CallExpr:
-			if n == except || isLog(n) {
-				return false
-			}
-			if selector, ok := n.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "SetResourceVersion" && p.Object(selector.X) == object {
-				return true
-			}
-			for _, argument := range n.Args {
-				if p.Object(argument) == object {
-					return true
-				}
-			}
-		}
-		return false
-	})
-}
-
-func isDereference(e ast.Expr) bool {
-	_, ok := ast.Unparen(e).(*ast.StarExpr)
-	return ok
-}
-
-// isLog reports whether a call logs or records an event, which changes no object.
-func isLog(call *ast.CallExpr) bool {
-	switch operator.CalleeName(call) {
-	case "Info", "Error", "V", "WithValues", "Event", "Eventf", "AnnotatedEventf", "Infof", "Errorf", "KObj",
-		"ObjectKeyFromObject", "DeepCopy", "MergeFrom", "MergeFromWithOptions", "StrategicMergeFrom":
-		return true
-	}
-	return false
 }

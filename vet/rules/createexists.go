@@ -6,8 +6,6 @@ import (
 	"go/types"
 	"strings"
 
-	"golang.org/x/tools/go/types/typeutil"
-
 	"flyball.dev/vet/internal/operator"
 )
 
@@ -37,7 +35,7 @@ var CreateExists = rule("createexists", "a Create in a reconcile of what may exi
 // createOnAnyError reports a Create in a branch that every error of a Get leads to.
 func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
-	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || !operator.IsError(p.Info.TypeOf(condition.X)) {
+	if !ok || condition.Op != token.NEQ || !operator.IsNil(condition.Y) || !operator.IsError(p.Info.TypeOf(condition.X)) {
 		return
 	}
 	source := statement.Init
@@ -60,17 +58,17 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 		return true
 	})
 	asks := func(call *ast.CallExpr) bool {
-		if create != nil && call.Pos() > create.Pos() && !mentionsAlreadyExists(call.Fun) {
+		if create != nil && call.Pos() > create.Pos() && !operator.MentionsAlreadyExists(call.Fun) {
 			return false // what is asked then is another error
 		}
 		for _, argument := range call.Args {
-			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !isLog(call) {
+			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !operator.IsLog(call) {
 				return true
 			}
 		}
 		return false
 	}
-	if create != nil && create.Subresource == "" && !containsCall(statement.Body, asks) {
+	if create != nil && create.Subresource == "" && !operator.ContainsCall(statement.Body, asks) {
 		p.report(create, "every error of Get leads to this Create, not only NotFound: return the others")
 	}
 }
@@ -79,7 +77,7 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 // compare with AlreadyExists: the second reconcile fails.
 func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
 	kind := p.KindOf(create.Object)
-	if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || p.isNewName(create.Function, create) {
+	if create.Verb != "Create" || create.Subresource != "" || kind == nil || operator.IsReview(kind) || p.IsNewName(create.Function, create) {
 		return
 	}
 	for _, f := range r.Reachable {
@@ -114,41 +112,7 @@ func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool 
 // underCondition reports whether a node of a body is reached only under a condition, other than that
 // there was no error and that the object is not being deleted.
 func (p *pass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
-	return p.conditional(body, node, func(ast.Expr) bool { return true })
-}
-
-// conditional is underCondition, where a function returns before the node only if its condition counts.
-func (p *pass) conditional(body *ast.BlockStmt, node ast.Node, counts func(ast.Expr) bool) bool {
-	conditional := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.IfStmt:
-			around := n.Body.Pos() <= node.Pos() && node.End() <= n.End()
-			leaves := n.End() <= node.Pos() && counts(n.Cond) && contains(n.Body, func(n ast.Node) bool {
-				_, ok := n.(*ast.ReturnStmt)
-				return ok
-			})
-			if (around || leaves) && !p.isErrorTest(n.Cond) && !p.inDeletion([]ast.Node{n}) {
-				conditional = true
-			}
-		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.ForStmt, *ast.SelectStmt:
-			if n.Pos() <= node.Pos() && node.End() <= n.End() {
-				conditional = true
-			}
-		}
-		return !conditional
-	})
-	return conditional
-}
-
-// isReview reports whether a kind is one that is created to ask a question, and not kept.
-func isReview(kind *types.Named) bool {
-	switch kind.Obj().Name() {
-	case "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "TokenReview", "Event",
-		"SelfSubjectRulesReview", "TokenRequest", "Eviction", "Binding":
-		return true
-	}
-	return false
+	return p.IsConditional(body, node, func(ast.Expr) bool { return true })
 }
 
 // looksFor reports whether a function may find out if an object of a kind exists: it reads one or a
@@ -160,70 +124,20 @@ func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
 			continue
 		}
 		found := p.KindOf(call.Object)
-		if found == nil || found.Obj() == kind.Obj() || found.Obj().Name() == kind.Obj().Name()+"List" || isMetadata(found) {
+		if found == nil || found.Obj() == kind.Obj() || found.Obj().Name() == kind.Obj().Name()+"List" || operator.IsGeneric(found) {
 			return true
 		}
 	}
-	return contains(f.Decl.Body, func(n ast.Node) bool {
+	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			return p.passesOn(n, kind)
+			return p.PassesOn(n, kind)
 		case *ast.KeyValueExpr:
-			key := ident(n.Key)
+			key := operator.Ident(n.Key)
 			return key != nil && key.Name == "GenerateName"
 		case *ast.SelectorExpr:
 			return n.Sel.Name == "GenerateName" || strings.Contains(strings.ToLower(n.Sel.Name), "exist")
 		}
 		return false
 	})
-}
-
-// isMetadata reports whether a type may hold objects of any kind.
-func isMetadata(t *types.Named) bool {
-	switch t.Obj().Name() {
-	case "Unstructured", "UnstructuredList", "PartialObjectMetadata", "PartialObjectMetadataList":
-		return true
-	}
-	return false
-}
-
-// passesOn reports whether a call that is not one of the client's, nor of a function of the package,
-// is given an object or list of a kind, or returns one or several.
-func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
-	if p.Declared(call) != nil || isLog(call) || p.ClientCall(call) != nil || p.Info.Types[call.Fun].IsBuiltin() {
-		return false
-	}
-	callee := typeutil.Callee(p.Info, call)
-	reads := callee != nil && callee.Pkg() != nil && strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/") &&
-		!strings.HasPrefix(callee.Pkg().Path(), "k8s.io/client-go/tools/") // such as an event recorder
-	if p.InLibrary(call) && !reads {
-		return false
-	}
-	is := func(t types.Type) bool {
-		if slice, ok := types.Unalias(t).(*types.Slice); ok {
-			t = slice.Elem()
-		}
-		named := operator.Named(t)
-		return named != nil && (named.Obj() == kind.Obj() || named.Obj().Name() == kind.Obj().Name()+"List")
-	}
-	for _, argument := range call.Args {
-		if named := operator.Named(p.Info.TypeOf(argument)); named != nil && is(named) {
-			return true
-		}
-	}
-	switch t := p.Info.TypeOf(call).(type) {
-	case *types.Tuple:
-		for v := range t.Variables() {
-			if is(v.Type()) {
-				return true
-			}
-		}
-	case nil:
-	default:
-		if tv, ok := p.Info.Types[call.Fun]; ok && tv.IsType() {
-			return false
-		}
-		return is(t)
-	}
-	return false
 }

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"go/ast"
-
 	"flyball.dev/vet/internal/operator"
 )
 
@@ -15,7 +13,7 @@ var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is n
 		}
 		for i, create := range f.Calls {
 			if create.Verb == "Create" && create.Subresource == "" && p.getsBefore(f.Calls[:i], create) &&
-				!mentionsAlreadyExists(f.Decl.Body) {
+				!operator.MentionsAlreadyExists(f.Decl.Body) {
 				p.report(create, "the Get may have read a cache that does not have the object yet: handle AlreadyExists")
 			}
 		}
@@ -33,11 +31,4 @@ func (p *pass) getsBefore(calls []*operator.Call, create *operator.Call) bool {
 		}
 	}
 	return false
-}
-
-func mentionsAlreadyExists(n ast.Node) bool {
-	return contains(n, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		return ok && (id.Name == "IsAlreadyExists" || id.Name == "IgnoreAlreadyExists")
-	})
 }

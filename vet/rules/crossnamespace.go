@@ -15,7 +15,7 @@ import (
 // CrossNamespace reports owners that are in another namespace than what they own.
 var CrossNamespace = rule("crossnamespace", "an owner in another namespace than what it owns", func(p *pass) {
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, comparesNamespaces) {
+		if operator.Contains(f.Decl.Body, comparesNamespaces) {
 			continue
 		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
@@ -53,30 +53,15 @@ func isNamespace(e ast.Expr) bool {
 	return false
 }
 
-// isClusterScoped reports whether the markers of a kind in its source say that it has no namespace.
-func (p *pass) isClusterScoped(kind *types.Named) bool {
-	content, err := os.ReadFile(p.analysis.Fset.Position(kind.Obj().Pos()).Filename)
-	if err != nil {
-		return false
-	}
-	before, _, found := bytes.Cut(content, []byte("\ntype "+kind.Obj().Name()+" "))
-	if !found {
-		return false
-	}
-	markers := before[max(bytes.LastIndex(before, []byte("\n}\n")), 0):]
-	return bytes.Contains(markers, []byte("scope=Cluster")) || bytes.Contains(markers, []byte(`scope="Cluster"`)) ||
-		bytes.Contains(markers, []byte("+genclient:nonNamespaced"))
-}
-
 // isNamespaced reports whether the package reads the namespace of objects of a variable's kind, and
 // no marker says that there is none.
 func (p *pass) isNamespaced(v *types.Var) bool {
 	kind := operator.Named(v.Type())
-	if kind == nil || types.IsInterface(kind) || p.isClusterScoped(kind) {
+	if kind == nil || types.IsInterface(kind) || p.isMarkedClusterScoped(kind) {
 		return false
 	}
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, func(n ast.Node) bool {
+		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			selector, ok := n.(*ast.SelectorExpr)
 			if !ok || selector.Sel.Name != "Namespace" && selector.Sel.Name != "GetNamespace" {
 				return false
@@ -108,7 +93,7 @@ func (p *pass) namespaceOf(f *operator.Function, v *types.Var, at token.Pos) ast
 				case n.Pos() > at:
 				case p.Object(left) == v:
 					namespace = nil
-					if literal := literalOf(n.Rhs[min(i, len(n.Rhs)-1)]); literal != nil {
+					if literal := operator.LiteralOf(n.Rhs[min(i, len(n.Rhs)-1)]); literal != nil {
 						namespace = namespaceIn(literal)
 					}
 				case ok && p.Root(left) == v && selector.Sel.Name == "Namespace" && len(n.Lhs) == len(n.Rhs) &&
@@ -124,9 +109,9 @@ func (p *pass) namespaceOf(f *operator.Function, v *types.Var, at token.Pos) ast
 
 // namespaceIn returns the namespace in the metadata of a literal, or nil.
 func namespaceIn(literal *ast.CompositeLit) ast.Expr {
-	if meta := field(literal, "ObjectMeta"); meta != nil {
-		if inner := literalOf(meta.Value); inner != nil {
-			if namespace := field(inner, "Namespace"); namespace != nil {
+	if meta := operator.Field(literal, "ObjectMeta"); meta != nil {
+		if inner := operator.LiteralOf(meta.Value); inner != nil {
+			if namespace := operator.Field(inner, "Namespace"); namespace != nil {
 				return namespace.Value
 			}
 		}
@@ -155,4 +140,19 @@ func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
 		return strings.Contains(types.ExprString(selector), ".Spec.")
 	}
 	return false
+}
+
+// isMarkedClusterScoped reports whether the markers of a kind in its source say that it has no namespace.
+func (p *pass) isMarkedClusterScoped(kind *types.Named) bool {
+	content, err := os.ReadFile(p.analysis.Fset.Position(kind.Obj().Pos()).Filename)
+	if err != nil {
+		return false
+	}
+	before, _, found := bytes.Cut(content, []byte("\ntype "+kind.Obj().Name()+" "))
+	if !found {
+		return false
+	}
+	markers := before[max(bytes.LastIndex(before, []byte("\n}\n")), 0):]
+	return bytes.Contains(markers, []byte("scope=Cluster")) || bytes.Contains(markers, []byte(`scope="Cluster"`)) ||
+		bytes.Contains(markers, []byte("+genclient:nonNamespaced"))
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/types/typeutil"
 
+	"flyball.dev/vet/internal/grants"
 	"flyball.dev/vet/internal/operator"
 )
 
@@ -55,7 +56,7 @@ func isTestSupport(a *analysis.Pass) bool {
 		return false
 	}
 	path, folder := a.Pkg.Path(), filepath.Dir(a.Fset.Position(a.Files[0].FileStart).Filename)
-	if root := moduleRoot(folder); exists(filepath.Join(root, "go.mod")) {
+	if root, ok := grants.ModuleRoot(folder); ok {
 		path = filepath.ToSlash(strings.TrimPrefix(folder, root))
 	}
 	return slices.ContainsFunc(strings.Split(path, "/"), func(folder string) bool {
@@ -84,17 +85,17 @@ func (p *pass) writeVerb(call *ast.CallExpr) string {
 // hiddenErrors reports the errors of writes, whatever they are, that end the reconcile as a success.
 // That one is handled otherwise if it is given to a function, or if something else is written.
 func (p *pass) hiddenErrors(f *operator.Function) {
-	finalizes := containsCall(f.Decl.Body, p.removesFinalizer)
-	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+	finalizes := operator.ContainsCall(f.Decl.Body, p.RemovesFinalizer)
+	operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
 		statement, ok := n.(*ast.IfStmt)
-		if !ok || statement.Else != nil || !p.isErrorTest(statement.Cond) || finalizes && p.inDeletion(within) { // see StuckFinalizer
+		if !ok || statement.Else != nil || !p.IsErrorTest(statement.Cond) || finalizes && p.InDeletion(within) { // see StuckFinalizer
 			return
 		}
-		call := p.testedCall(statement, statements(within[len(within)-1]))
-		if call == nil || p.isOfEvent(call) || contains(statement.Body, p.handles) {
+		call := p.testedCall(statement, operator.Statements(within[len(within)-1]))
+		if call == nil || p.isOfEvent(call) || operator.Contains(statement.Body, p.handles) {
 			return
 		}
-		verb, end := p.writeVerb(call), p.success(statement.Body)
+		verb, end := p.writeVerb(call), p.Success(statement.Body)
 		if verb != "" && end != nil && len(end.Results) == 2 {
 			p.reportf(end, "the error of %s ends the reconcile as a success: nothing tries again; return it", verb)
 		}
@@ -112,7 +113,7 @@ func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr 
 	if !ok || len(assign.Rhs) != 1 {
 		return nil
 	}
-	tested := p.Object(p.unfiltered(ast.Unparen(statement.Cond).(*ast.BinaryExpr).X))
+	tested := p.Object(p.Unfiltered(ast.Unparen(statement.Cond).(*ast.BinaryExpr).X))
 	if tested == nil || p.Object(assign.Lhs[len(assign.Lhs)-1]) != tested {
 		return nil
 	}
@@ -125,9 +126,9 @@ func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr 
 func (p *pass) handles(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ReturnStmt:
-		return len(n.Results) == 0 || !isNil(n.Results[len(n.Results)-1])
+		return len(n.Results) == 0 || !operator.IsNil(n.Results[len(n.Results)-1])
 	case *ast.CallExpr:
-		return p.writeVerb(n) != "" || p.removesOrAsks(n)
+		return p.writeVerb(n) != "" || p.RemovesOrAsks(n)
 	}
 	return false
 }
@@ -143,7 +144,7 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 	case *ast.DeferStmt:
 		return n.Call
 	case *ast.AssignStmt:
-		last := ident(n.Lhs[len(n.Lhs)-1])
+		last := operator.Ident(n.Lhs[len(n.Lhs)-1])
 		if len(n.Rhs) == 1 && last != nil && last.Name == "_" {
 			call, _ := n.Rhs[0].(*ast.CallExpr)
 			return call
@@ -157,7 +158,7 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 func (p *pass) isOfEvent(call *ast.CallExpr) bool {
 	return slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
 		kind := p.KindOf(argument)
-		return kind != nil && (element(kind) == "k8s.io/api/core/v1.Event" || element(kind) == "k8s.io/api/events/v1.Event")
+		return kind != nil && (operator.ElementOf(kind) == "k8s.io/api/core/v1.Event" || operator.ElementOf(kind) == "k8s.io/api/events/v1.Event")
 	})
 }
 
@@ -165,7 +166,7 @@ func (p *pass) isOfEvent(call *ast.CallExpr) bool {
 // ends with a return that says so, or every path from there does where no other error is found. A
 // path on which the same object is written again, and that error is read, counts as well.
 func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
-	block := statements(within[len(within)-1])
+	block := operator.Statements(within[len(within)-1])
 	if len(block) > 0 {
 		last, ok := block[len(block)-1].(*ast.ReturnStmt)
 		if ok && last.Pos() > n.Pos() && p.runsAgain(last, append(slices.Clone(within), last)) {
@@ -175,7 +176,7 @@ func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 	again, ends := true, false
 	p.following(n, within, func(next ast.Node) bool {
 		if statement, ok := next.(*ast.ReturnStmt); ok {
-			ends, again = true, again && p.runsAgain(statement, append(around(within[0], statement), statement))
+			ends, again = true, again && p.runsAgain(statement, append(operator.Around(within[0], statement), statement))
 		} else if p.rewrites(next, call) {
 			ends = true
 			return false
@@ -188,22 +189,11 @@ func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 // rewrites reports whether a statement or condition writes what a call writes and reads the error.
 func (p *pass) rewrites(n ast.Node, call *ast.CallExpr) bool {
 	dropped, first := droppedCall(n), p.ClientCall(call)
-	return first != nil && containsCall(n, func(other *ast.CallExpr) bool {
+	return first != nil && operator.ContainsCall(n, func(other *ast.CallExpr) bool {
 		second := p.ClientCall(other)
 		return second != nil && other != dropped && (second.Verb == "Update" || second.Verb == "Patch") &&
 			second.Subresource == first.Subresource && p.Object(second.Object) != nil && p.Object(second.Object) == p.Object(first.Object)
 	})
-}
-
-// around returns the nodes that a node is in, outermost first.
-func around(root, node ast.Node) []ast.Node {
-	var found []ast.Node
-	walk(root, func(n ast.Node, within []ast.Node) {
-		if n == node {
-			found = slices.Clone(within)
-		}
-	})
-	return found
 }
 
 // isLast reports whether nothing tries again what a dropped Delete has not done: a path from there
@@ -213,8 +203,8 @@ func (p *pass) isLast(n ast.Node, within []ast.Node) bool {
 	last := false
 	p.following(n, within, func(next ast.Node) bool {
 		statement, ok := next.(*ast.ReturnStmt)
-		last = last || ok && len(statement.Results) == 2 && isNil(statement.Results[1]) && p.isNoResult(statement.Results[0]) ||
-			containsCall(next, func(call *ast.CallExpr) bool { return strings.Contains(operator.CalleeName(call), "RemoveFinalizer") })
+		last = last || ok && len(statement.Results) == 2 && operator.IsNil(statement.Results[1]) && p.IsNoResult(statement.Results[0]) ||
+			operator.ContainsCall(next, func(call *ast.CallExpr) bool { return strings.Contains(operator.CalleeName(call), "RemoveFinalizer") })
 		return !last
 	})
 	return last
@@ -241,21 +231,15 @@ func (p *pass) runsAgain(statement *ast.ReturnStmt, within []ast.Node) bool {
 		return false
 	}
 	first, last := statement.Results[0], statement.Results[len(statement.Results)-1]
-	if literal := literalOf(first); literal != nil {
-		requeue := field(literal, "Requeue")
-		if field(literal, "RequeueAfter") != nil || requeue != nil && isTrue(p.Info, requeue.Value) {
+	if literal := operator.LiteralOf(first); literal != nil {
+		requeue := operator.Field(literal, "Requeue")
+		if operator.Field(literal, "RequeueAfter") != nil || requeue != nil && operator.IsTrue(p.Info, requeue.Value) {
 			return true
 		}
 	} else if text := strings.ToLower(types.ExprString(first)); strings.Contains(text, "requeue") || strings.Contains(text, "retry") {
 		return true
 	}
-	return p.isKnownError(last, within)
-}
-
-// isNoResult reports whether an expression is an empty result of a reconcile.
-func (p *pass) isNoResult(e ast.Expr) bool {
-	literal := literalOf(e)
-	return literal != nil && len(literal.Elts) == 0 && operator.IsType(p.Info.TypeOf(literal), "reconcile", "Result")
+	return p.IsKnownError(last, within)
 }
 
 // typedWrite reports whether a call is of a method of a generated clientset that writes.

@@ -12,14 +12,14 @@ import (
 // EventState reports predicates and event handlers that remember events or act on them.
 var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p *pass) {
 	check := func(function ast.Node, body *ast.BlockStmt) {
-		if locks(body) {
+		if operator.Locks(body) {
 			return
 		}
 		ast.Inspect(body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
 				p.writesIn(call)
 			}
-			for _, target := range written(p.Info, n) {
+			for _, target := range operator.Written(p.Info, n) {
 				if root := p.Root(target); root != nil && root.Name() != "_" && !p.isOwn(root, function, target) {
 					p.reportf(target, "a predicate or event handler keeps %s: events are missed at a restart and delivered again, so Reconcile cannot rely on it",
 						types.ExprString(target))

@@ -25,7 +25,7 @@ var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is 
 		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || !p.addsFinalizer(call) || p.isCleanedElsewhere(call.Args[0]) {
+			if !ok || !p.AddsFinalizer(call) || p.isCleanedElsewhere(call.Args[0]) {
 				return true
 			}
 			switch {
@@ -59,7 +59,7 @@ func (p *pass) addedUnseen(r *operator.Reconciler) {
 				p.report(adds, "DeletionTimestamp is looked at later: a finalizer cannot be added to an object that is being deleted, so look first")
 			}
 		case *ast.CallExpr:
-			if adds == nil && p.addsFinalizer(n) && p.isPrimary(n.Args[0]) {
+			if adds == nil && p.AddsFinalizer(n) && p.IsPrimary(n.Args[0]) {
 				adds = n
 			}
 		}
@@ -73,21 +73,21 @@ var cleans = regexp.MustCompile(`(?i)delet|finaliz|clean|teardown|destroy|remove
 // package whose name says that it may clean up.
 func (p *pass) isCleanedElsewhere(object ast.Expr) bool {
 	kind := p.KindOf(object)
-	return p.anywhere(func(call *ast.CallExpr) bool {
+	return p.Anywhere(func(call *ast.CallExpr) bool {
 		if !cleans.MatchString(operator.CalleeName(call)) {
 			return false
 		}
 		if kind == nil {
 			return p.Declared(call) == nil && !p.InLibrary(call) && p.ClientCall(call) == nil && len(call.Args) > 1
 		}
-		return p.passesOn(call, kind)
+		return p.PassesOn(call, kind)
 	})
 }
 
 // mentionsName reports whether an identifier in a function of the package satisfies a condition.
 func (p *pass) mentionsName(is func(name string) bool) bool {
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, func(n ast.Node) bool {
+		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
 			return ok && is(id.Name)
 		}) {

@@ -42,42 +42,31 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 	}
 })
 
-// isPrimary reports whether an object is of a kind that the package's builders are for, as far as
-// both are known. A finalizer of another object protects that one.
-func (p *pass) isPrimary(object ast.Expr) bool {
-	kind := p.KindOf(object)
-	return kind == nil || len(p.For) == 0 || p.isForKind(kind)
-}
-
 // ensuresFinalizer reports whether a call adds a finalizer to the object that the controller is for,
 // directly or in a function of the package that is named after that.
 func (p *pass) ensuresFinalizer(call *ast.CallExpr) bool {
-	if p.addsFinalizer(call) {
-		return p.isPrimary(call.Args[0])
+	if p.AddsFinalizer(call) {
+		return p.IsPrimary(call.Args[0])
 	}
 	f := p.Declared(call)
 	return f != nil && strings.Contains(strings.ToLower(f.Object.Name()), "finalizer") &&
-		containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.addsFinalizer(call) && p.isPrimary(call.Args[0]) })
-}
-
-func (p *pass) addsFinalizer(call *ast.CallExpr) bool {
-	return p.CallsRuntime(call, "controller/controllerutil", "AddFinalizer")
+		operator.ContainsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.AddsFinalizer(call) && p.IsPrimary(call.Args[0]) })
 }
 
 // touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
 // or in a function of the package. What is done with an object that is being deleted does not count.
 func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
 	touches := func(call *ast.CallExpr) bool {
-		return p.addsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
+		return p.AddsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
 	}
 	found := false
-	walk(body, func(n ast.Node, within []ast.Node) {
+	operator.Walk(body, func(n ast.Node, within []ast.Node) {
 		call, ok := n.(*ast.CallExpr)
 		if !ok || call.Pos() >= before.Pos() || slices.ContainsFunc(within, func(n ast.Node) bool { return isOfDeleted(n, call) }) {
 			return
 		}
 		f := p.Declared(call)
-		found = found || touches(call) || f != nil && containsCall(f.Decl.Body, touches)
+		found = found || touches(call) || f != nil && operator.ContainsCall(f.Decl.Body, touches)
 	})
 	return found
 }
@@ -86,13 +75,13 @@ func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool 
 // being deleted, and another one is of that.
 func isOfDeleted(n, inner ast.Node) bool {
 	statement, ok := n.(*ast.IfStmt)
-	return ok && inner.Pos() < statement.Body.End() && contains(statement.Cond, func(n ast.Node) bool {
+	return ok && inner.Pos() < statement.Body.End() && operator.Contains(statement.Cond, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.UnaryExpr:
 			call, ok := n.X.(*ast.CallExpr)
 			return ok && n.Op == token.NOT && operator.CalleeName(call) == "IsZero" && strings.Contains(types.ExprString(call), "DeletionTimestamp")
 		case *ast.BinaryExpr:
-			return n.Op == token.NEQ && isNil(n.Y) && strings.Contains(types.ExprString(n.X), "DeletionTimestamp")
+			return n.Op == token.NEQ && operator.IsNil(n.Y) && strings.Contains(types.ExprString(n.X), "DeletionTimestamp")
 		}
 		return false
 	})
@@ -116,7 +105,7 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 			return false
 		}
 		seen[f] = true
-		return containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.createsExternally(call, seen) })
+		return operator.ContainsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.createsExternally(call, seen) })
 	}
 	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
 	if !ok || !creates.MatchString(callee.Name()) || inProcess.MatchString(callee.Name()) || callee.Signature().Recv() == nil || callee.Pkg() == nil {

@@ -35,7 +35,7 @@ var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its objec
 // drops it.
 func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
-	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
+	if !ok || condition.Op != token.NEQ || !operator.IsNil(condition.Y) || statement.Else != nil {
 		return
 	}
 	source, hides := statement.Init, p.succeeds(r, statement.Body)
@@ -68,7 +68,7 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 		return
 	}
 	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {
-		if e, ok := s.(*ast.ExprStmt); !ok || !isLog(callOf(e)) {
+		if e, ok := s.(*ast.ExprStmt); !ok || !operator.IsLog(callOf(e)) {
 			return
 		}
 	}
@@ -92,23 +92,23 @@ const (
 // succeeds reports whether all returns of a block are of no error, and of a result that asks for
 // nothing.
 func (p *pass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
-	return !contains(block, func(n ast.Node) bool {
+	return !operator.Contains(block, func(n ast.Node) bool {
 		statement, ok := n.(*ast.ReturnStmt)
 		if !ok {
 			return false
 		}
-		if len(statement.Results) != 2 || !isNil(statement.Results[1]) {
+		if len(statement.Results) != 2 || !operator.IsNil(statement.Results[1]) {
 			return true
 		}
-		result := literalOf(statement.Results[0])
+		result := operator.LiteralOf(statement.Results[0])
 		if v := p.Object(statement.Results[0]); v != nil {
 			result = p.onlyValue(r.Reconcile, v)
 		}
-		if result == nil || field(result, "RequeueAfter") != nil {
+		if result == nil || operator.Field(result, "RequeueAfter") != nil {
 			return true
 		}
-		requeue := field(result, "Requeue")
-		return requeue != nil && (p.Info.Types[requeue.Value].Value == nil || isTrue(p.Info, requeue.Value))
+		requeue := operator.Field(result, "Requeue")
+		return requeue != nil && (p.Info.Types[requeue.Value].Value == nil || operator.IsTrue(p.Info, requeue.Value))
 	})
 }
 
@@ -122,7 +122,7 @@ func (p *pass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
 				if p.Root(left) == v {
 					n++
 					if len(statement.Lhs) == len(statement.Rhs) {
-						literal = literalOf(statement.Rhs[i])
+						literal = operator.LiteralOf(statement.Rhs[i])
 					}
 				}
 			}
@@ -149,8 +149,8 @@ func (p *pass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) 
 // isRequestKey reports whether the key of a Get is the request's, or is put together from it.
 func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
 	name := "NamespacedName"
-	if literal := literalOf(key); literal != nil && field(literal, "Name") != nil {
-		key, name = field(literal, "Name").Value, "Name"
+	if literal := operator.LiteralOf(key); literal != nil && operator.Field(literal, "Name") != nil {
+		key, name = operator.Field(literal, "Name").Value, "Name"
 	}
 	selector, ok := ast.Unparen(key).(*ast.SelectorExpr)
 	return ok && selector.Sel.Name == name && p.Object(selector.X) == r.Request

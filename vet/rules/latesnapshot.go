@@ -47,7 +47,7 @@ func (p *pass) snapshots(body *ast.BlockStmt) (all []snapshot) {
 			return true
 		}
 		object := p.copiedObject(statement.Rhs[0])
-		if object == nil || object.IsField() || !isObject(object.Type()) {
+		if object == nil || object.IsField() || !operator.IsObject(object.Type()) {
 			return true
 		}
 		s := snapshot{statement: statement, object: object}
@@ -85,7 +85,7 @@ func (p *pass) copiedObject(e ast.Expr) *types.Var {
 func (p *pass) isPatched(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
 	operator.InspectOwn(body, func(n ast.Node) bool { // patches that are made of the copy
 		if s, ok := n.(*ast.AssignStmt); ok && len(s.Lhs) == 1 && len(s.Rhs) == 1 && p.Object(s.Lhs[0]) != nil {
-			if call, ok := ast.Unparen(s.Rhs[0]).(*ast.CallExpr); ok && strings.HasPrefix(operator.CalleeName(call), "MergeFrom") && p.mentions(call, before) {
+			if call, ok := ast.Unparen(s.Rhs[0]).(*ast.CallExpr); ok && strings.HasPrefix(operator.CalleeName(call), "MergeFrom") && p.Mentions(call, before) {
 				before[p.Object(s.Lhs[0])] = true
 			}
 		}
@@ -93,14 +93,14 @@ func (p *pass) isPatched(body *ast.BlockStmt, object *types.Var, before map[*typ
 	})
 	return p.hasCall(body, func(call *ast.CallExpr) bool {
 		c := p.ClientCall(call)
-		return c != nil && c.Verb == "Patch" && c.Subresource == "status" && p.Object(c.Object) == object && p.mentions(call, before)
+		return c != nil && c.Verb == "Patch" && c.Subresource == "status" && p.Object(c.Object) == object && p.Mentions(call, before)
 	})
 }
 
 // isCompared reports whether the status of an object is compared with a copy.
 func (p *pass) isCompared(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
 	return p.hasCall(body, func(call *ast.CallExpr) bool {
-		return strings.Contains(operator.CalleeName(call), "Equal") && p.mentions(call, before) &&
+		return strings.Contains(operator.CalleeName(call), "Equal") && p.Mentions(call, before) &&
 			slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
 				return p.Root(argument) == object && strings.Contains(types.ExprString(argument), ".Status")
 			})
@@ -134,7 +134,7 @@ func (p *pass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(ast.Stmt)
 		if _, block := n.(*ast.BlockStmt); !ok || block || set != nil || statement.End() > node.Pos() || p.setsNothing(statement) ||
-			!p.assignsStatusItself(statement, object) && !p.assignsStatusInside(statement, object, nil) {
+			!p.AssignsStatus(statement, object) && !p.AssignsStatusInside(statement, object, nil) {
 			return true
 		}
 		flow.After(statement, func(n ast.Node) bool {
@@ -142,7 +142,7 @@ func (p *pass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.
 				set = statement
 				return false
 			}
-			return set == nil && !p.rewritten(n, object) && !p.mayWriteStatus(n, object)
+			return set == nil && !p.Rereads(n, object) && !p.mayWriteStatus(n, object)
 		})
 		return true
 	})
@@ -153,16 +153,16 @@ func (p *pass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.
 func (p *pass) setsNothing(statement ast.Stmt) bool {
 	assignment, ok := statement.(*ast.AssignStmt)
 	return ok && !slices.ContainsFunc(assignment.Rhs, func(right ast.Expr) bool {
-		literal := literalOf(right)
+		literal := operator.LiteralOf(right)
 		call, isCall := ast.Unparen(right).(*ast.CallExpr)
-		return (literal == nil || len(literal.Elts) > 0) && (!isCall || operator.CalleeName(call) != "make") && !isNil(right)
+		return (literal == nil || len(literal.Elts) > 0) && (!isCall || operator.CalleeName(call) != "make") && !operator.IsNil(right)
 	})
 }
 
 // mayWriteStatus reports whether a node has a call that writes the status of an object, or may, as it is given the object
 // and the package does not say what it does.
 func (p *pass) mayWriteStatus(n ast.Node, object *types.Var) bool {
-	return containsCall(n, func(call *ast.CallExpr) bool {
+	return operator.ContainsCall(n, func(call *ast.CallExpr) bool {
 		if p.isStatusWrite(call, object) {
 			return true
 		}

@@ -21,11 +21,11 @@ var LeaderElection = rule("leaderelection", "an operator without leader election
 			if !ok || len(call.Args) != 2 || !p.CallsRuntime(call, "manager", "New", "NewManager") {
 				return true
 			}
-			literal := literalOf(call.Args[1])
+			literal := operator.LiteralOf(call.Args[1])
 			if v := p.Object(call.Args[1]); literal == nil && v != nil {
 				literal = p.options(f, v)
 			}
-			if literal != nil && operator.IsType(p.Info.TypeOf(literal), "manager", "Options") && field(literal, "LeaderElection") == nil {
+			if literal != nil && operator.IsType(p.Info.TypeOf(literal), "manager", "Options") && operator.Field(literal, "LeaderElection") == nil {
 				p.report(call, "two replicas of this program would both reconcile, also during a rolling update: set LeaderElection and LeaderElectionID, or LeaderElection: false to say that there is but one")
 			}
 			return true
@@ -47,16 +47,16 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 	if p.Types.Name() != "main" && !returns {
 		return false
 	}
-	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
+	adds := operator.ContainsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
 		return addsControllers.MatchString(operator.CalleeName(call)) || addsToManager(call) ||
 			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
 	})
-	serves := containsCall(f.Decl.Body, p.serves)
-	beside := contains(f.Decl.Body, func(n ast.Node) bool {
+	serves := operator.ContainsCall(f.Decl.Body, p.serves)
+	beside := operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.GoStmt)
-		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
+		return ok && operator.ContainsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
 	})
-	return adds && !serves && !beside && !contains(f.Decl.Body, namesNode) && !contains(f.Decl.Body, elects)
+	return adds && !serves && !beside && !operator.Contains(f.Decl.Body, namesNode) && !operator.Contains(f.Decl.Body, elects)
 }
 
 // serves reports whether a call starts a server, or adds something other than metrics to the one that
@@ -67,7 +67,7 @@ func (p *pass) serves(call *ast.CallExpr) bool {
 		return pattern == nil || constant.StringVal(pattern) != "/metrics"
 	}
 	return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe") &&
-		(len(call.Args) == 0 || !isNil(call.Args[len(call.Args)-1]))
+		(len(call.Args) == 0 || !operator.IsNil(call.Args[len(call.Args)-1]))
 }
 
 // addsToManager reports whether a call is one of AddToManager of something named like controllers:
@@ -118,7 +118,7 @@ func (p *pass) options(f *operator.Function, v *types.Var) *ast.CompositeLit {
 				selector, ok := left.(*ast.SelectorExpr)
 				switch {
 				case p.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
-					literal = literalOf(n.Rhs[i])
+					literal = operator.LiteralOf(n.Rhs[i])
 				case p.Object(left) == v:
 					elsewhere = true
 				case ok && p.Root(left) == v:

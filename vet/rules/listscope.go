@@ -13,17 +13,6 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// many are the kinds of which clusters have many objects in many namespaces.
-var many = map[string]bool{
-	"k8s.io/api/core/v1.Pod": true, "k8s.io/api/core/v1.Secret": true, "k8s.io/api/core/v1.ConfigMap": true,
-	"k8s.io/api/core/v1.Event": true, "k8s.io/api/core/v1.Service": true, "k8s.io/api/core/v1.Endpoints": true,
-	"k8s.io/api/core/v1.ServiceAccount": true, "k8s.io/api/core/v1.PersistentVolumeClaim": true,
-	"k8s.io/api/apps/v1.Deployment": true, "k8s.io/api/apps/v1.ReplicaSet": true,
-	"k8s.io/api/apps/v1.StatefulSet": true, "k8s.io/api/batch/v1.Job": true,
-	"k8s.io/api/coordination/v1.Lease": true, "k8s.io/api/discovery/v1.EndpointSlice": true,
-	"k8s.io/api/rbac/v1.RoleBinding": true, "k8s.io/api/rbac/v1.Role": true,
-}
-
 // ListScope reports Lists of all objects of such a kind, where they run for every event and a loop
 // then looks for some of the objects by their metadata.
 var ListScope = listScope()
@@ -37,7 +26,7 @@ func listScope() *analysis.Analyzer {
 			}
 			for _, call := range f.Calls {
 				kind := p.KindOf(call.Object)
-				if call.Verb == "List" && kind != nil && many[element(kind)] && p.scope(call) == (scope{}) && (all || p.searches(f, call)) {
+				if call.Verb == "List" && kind != nil && operator.Numerous[operator.ElementOf(kind)] && p.Scope(call) == (operator.Scope{}) && (all || p.searches(f, call)) {
 					p.reportf(call, "every event lists every %s of the cluster: give a namespace, a selector or an index",
 						strings.TrimSuffix(kind.Obj().Name(), "List"))
 				}
@@ -54,7 +43,7 @@ func (p *pass) searches(f *operator.Function, list *operator.Call) bool {
 	if variable == nil || p.isAlternative(f, list, variable) {
 		return false
 	}
-	return contains(f.Decl.Body, func(n ast.Node) bool {
+	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		loop, ok := n.(*ast.RangeStmt)
 		return ok && loop.Pos() > list.End() && p.Root(loop.X) == variable && p.picks(loop, variable)
 	})
@@ -64,7 +53,7 @@ func (p *pass) searches(f *operator.Function, list *operator.Call) bool {
 // the list of all is chosen, or what is left if the other fails.
 func (p *pass) isAlternative(f *operator.Function, list *operator.Call, variable *types.Var) bool {
 	return slices.ContainsFunc(f.Calls, func(other *operator.Call) bool {
-		return other != list && other.Verb == "List" && p.Object(other.Object) == variable && p.scope(other) != (scope{})
+		return other != list && other.Verb == "List" && p.Object(other.Object) == variable && p.Scope(other) != (operator.Scope{})
 	})
 }
 
@@ -73,15 +62,15 @@ func (p *pass) isAlternative(f *operator.Function, list *operator.Call, variable
 func (p *pass) picks(loop *ast.RangeStmt, list *types.Var) bool {
 	elements := p.elements(loop, list)
 	found := false
-	walk(loop.Body, func(n ast.Node, within []ast.Node) {
+	operator.Walk(loop.Body, func(n ast.Node, within []ast.Node) {
 		binary, ok := n.(*ast.BinaryExpr)
 		if !ok || binary.Op != token.EQL && binary.Op != token.NEQ {
 			return
 		}
 		value := binary.Y
-		if !contains(binary.X, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
+		if !operator.Contains(binary.X, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
 			value = binary.X
-			if !contains(binary.Y, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
+			if !operator.Contains(binary.Y, func(n ast.Node) bool { return p.isMetadataOf(n, elements) }) {
 				return
 			}
 		}
@@ -144,39 +133,4 @@ func isMetadataField(selector *ast.SelectorExpr) bool {
 		return true
 	}
 	return false
-}
-
-// element returns the path and name of the type whose list a type is.
-func element(list *types.Named) string {
-	if list.Obj().Pkg() == nil {
-		return ""
-	}
-	return list.Obj().Pkg().Path() + "." + strings.TrimSuffix(list.Obj().Name(), "List")
-}
-
-// scope is what the options of a List narrow it by.
-type scope struct{ namespace, selector bool }
-
-// scope returns by what a List is narrowed. What is not known narrows.
-func (p *pass) scope(call *operator.Call) scope {
-	var s scope
-	if call.Spread() {
-		return scope{true, true}
-	}
-	for _, option := range call.Options {
-		t, literal := p.Info.TypeOf(option), literalOf(option)
-		switch {
-		case operator.IsType(t, "client", "Limit"), operator.IsType(t, "client", "GracePeriodSeconds"),
-			operator.IsType(t, "client", "PropagationPolicy"):
-		case operator.IsType(t, "client", "InNamespace"):
-			s.namespace = true
-		case literal != nil && operator.IsType(t, "client", "ListOptions"):
-			s.namespace = s.namespace || field(literal, "Namespace") != nil
-			s.selector = s.selector || field(literal, "LabelSelector") != nil || field(literal, "FieldSelector") != nil ||
-				field(literal, "Raw") != nil
-		default:
-			s.selector = s.selector || !p.isEmptySelector(option)
-		}
-	}
-	return s
 }

@@ -14,11 +14,11 @@ import (
 var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p *pass) {
 	transient := p.commented(transience)
 	for _, f := range p.Functions {
-		if !p.Reconciles(f) || locks(f.Decl.Body) || p.isCalledLocked(f) {
+		if !p.Reconciles(f) || operator.Locks(f.Decl.Body) || p.isCalledLocked(f) {
 			continue
 		}
-		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
-			for _, target := range slices.Concat(written(p.Info, n), p.readInto(n), p.mutated(n)) {
+		operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+			for _, target := range slices.Concat(operator.Written(p.Info, n), p.readInto(n), p.mutated(n)) {
 				if p.initializes(target, within) || returnsIfSet(f.Decl.Body, target) {
 					continue
 				}
@@ -27,7 +27,7 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 				}
 				switch root := p.Root(target); {
 				case root == nil || root.Name() == "_":
-				case p.isReconciler(f, root) && ast.Unparen(target) != ast.Expr(ident(target)):
+				case p.isReconciler(f, root) && ast.Unparen(target) != ast.Expr(operator.Ident(target)):
 					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
 						types.ExprString(target))
 				case root.Parent() == p.Types.Scope():
@@ -62,7 +62,7 @@ func (p *pass) isCalledLocked(f *operator.Function) bool {
 		if caller == f || !slices.Contains(caller.References, f) {
 			continue
 		}
-		if !locks(caller.Decl.Body) {
+		if !operator.Locks(caller.Decl.Body) {
 			return false
 		}
 		called = true
@@ -85,25 +85,6 @@ func (p *pass) isReconciler(f *operator.Function, v *types.Var) bool {
 		}
 	}
 	return false
-}
-
-// written returns what a statement writes.
-func written(info *types.Info, n ast.Node) []ast.Expr {
-	switch n := n.(type) {
-	case *ast.AssignStmt:
-		if n.Tok != token.DEFINE {
-			return n.Lhs
-		}
-	case *ast.IncDecStmt:
-		return []ast.Expr{n.X}
-	case *ast.CallExpr:
-		if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "delete" && len(n.Args) == 2 {
-			if _, ok := info.Uses[id].(*types.Builtin); ok {
-				return n.Args[:1]
-			}
-		}
-	}
-	return nil
 }
 
 // readInto returns what a call of the client reads an object into, if that is a field.
@@ -139,16 +120,16 @@ func (p *pass) mutated(n ast.Node) []ast.Expr {
 // mutates reports whether a method writes fields of its receiver, other than once, without a lock.
 func (p *pass) mutates(f *operator.Function) bool {
 	receiver := f.Receiver()
-	if receiver == nil || locks(f.Decl.Body) || p.isCalledLocked(f) {
+	if receiver == nil || operator.Locks(f.Decl.Body) || p.isCalledLocked(f) {
 		return false
 	}
 	if _, ok := types.Unalias(receiver.Type()).(*types.Pointer); !ok {
 		return false
 	}
 	found := false
-	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
-		for _, target := range written(p.Info, n) {
-			found = found || p.Root(target) == receiver && ident(target) == nil &&
+	operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+		for _, target := range operator.Written(p.Info, n) {
+			found = found || p.Root(target) == receiver && operator.Ident(target) == nil &&
 				!p.initializes(target, within) && !returnsIfSet(f.Decl.Body, target)
 		}
 	})
@@ -163,7 +144,7 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 		if !ok {
 			continue
 		}
-		if contains(statement.Cond, func(n ast.Node) bool {
+		if operator.Contains(statement.Cond, func(n ast.Node) bool {
 			var unset ast.Expr
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
@@ -176,7 +157,7 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 				}
 			}
 			return unset != nil && (types.ExprString(unset) == types.ExprString(target) ||
-				p.Root(unset) != nil && p.Root(unset) == p.Root(target) && writes(statement.Body, unset))
+				p.Root(unset) != nil && p.Root(unset) == p.Root(target) && operator.Assigns(statement.Body, unset))
 		}) {
 			return true
 		}
@@ -189,7 +170,7 @@ func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
 func comparedToUnset(n *ast.BinaryExpr) ast.Expr {
 	literal, _ := ast.Unparen(n.Y).(*ast.BasicLit)
 	switch call, ok := ast.Unparen(n.X).(*ast.CallExpr); {
-	case isNil(n.Y), literal != nil && literal.Value == `""`:
+	case operator.IsNil(n.Y), literal != nil && literal.Value == `""`:
 		return n.X
 	case ok && literal != nil && literal.Value == "0" && operator.CalleeName(call) == "len" && len(call.Args) == 1:
 		return call.Args[0]
@@ -197,19 +178,9 @@ func comparedToUnset(n *ast.BinaryExpr) ast.Expr {
 	return nil
 }
 
-// writes reports whether a statement of a body assigns an expression.
-func writes(body *ast.BlockStmt, e ast.Expr) bool {
-	return contains(body, func(n ast.Node) bool {
-		statement, ok := n.(*ast.AssignStmt)
-		return ok && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool {
-			return types.ExprString(left) == types.ExprString(e)
-		})
-	})
-}
-
 // returnsIfSet reports whether a body returns before a write if what it writes is set.
 func returnsIfSet(body *ast.BlockStmt, target ast.Expr) bool {
-	return contains(body, func(n ast.Node) bool {
+	return operator.Contains(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
 		if !ok || statement.End() > target.Pos() || len(statement.Body.List) == 0 {
 			return false
@@ -222,9 +193,4 @@ func returnsIfSet(body *ast.BlockStmt, target ast.Expr) bool {
 		set := comparedToUnset(condition)
 		return set != nil && types.ExprString(set) == types.ExprString(target)
 	})
-}
-
-func ident(e ast.Expr) *ast.Ident {
-	id, _ := ast.Unparen(e).(*ast.Ident)
-	return id
 }

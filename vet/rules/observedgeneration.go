@@ -11,8 +11,6 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-const metav1 = "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 // ObservedGeneration reports statuses that do not say which generation they are about.
 var ObservedGeneration = rule("observedgeneration", "a status that does not say which generation it is about", func(p *pass) {
 	for _, f := range p.Functions {
@@ -29,8 +27,8 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 	}
 	for _, call := range p.Calls() {
 		kind := p.KindOf(call.Object)
-		if call.Writes() && call.Subresource == "status" && kind != nil && p.isForKind(kind) && hasObservedGeneration(kind) &&
-			!p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
+		if call.Writes() && call.Subresource == "status" && kind != nil && p.IsForKind(kind) && hasObservedGeneration(kind) &&
+			!p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) }) {
 			p.reportf(call, "%s has status.observedGeneration and nothing here sets it: a client cannot tell whether this status is about its spec", kind.Obj().Name())
 			return
 		}
@@ -43,27 +41,27 @@ func (p *pass) setsObservedGeneration() bool {
 	sets := func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
-			return slices.ContainsFunc(n.Lhs, isObservedGeneration)
+			return slices.ContainsFunc(n.Lhs, operator.IsObservedGeneration)
 		case *ast.KeyValueExpr:
-			key := ident(n.Key)
+			key := operator.Ident(n.Key)
 			return key != nil && key.Name == "ObservedGeneration"
 		case *ast.Ident:
 			return n.Name != "ObservedGeneration" && strings.Contains(n.Name, "ObservedGeneration")
 		}
 		return false
 	}
-	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool { return contains(f.Decl.Body, sets) })
+	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool { return operator.Contains(f.Decl.Body, sets) })
 }
 
 // condition reports a call that sets a condition of an object which has no observed generation.
 func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 	object := p.Root(call.Args[0])
-	if object == nil || !isObject(object.Type()) || p.leavesStatusGeneration(operator.Named(object.Type())) {
+	if object == nil || !operator.IsObject(object.Type()) || p.leavesStatusGeneration(operator.Named(object.Type())) {
 		return
 	}
-	literal := literalOf(call.Args[1])
+	literal := operator.LiteralOf(call.Args[1])
 	if v := p.Object(call.Args[1]); literal == nil && v != nil {
-		literal = p.soleLiteral(f, v)
+		literal = p.SoleLiteral(f, v)
 	}
 	if maker, ok := ast.Unparen(call.Args[1]).(*ast.CallExpr); ok && literal == nil && p.makesNoGeneration(maker) {
 		p.reportf(call.Args[1], "the condition that %s returns does not say which generation it is about: give it %s.Generation for its ObservedGeneration",
@@ -75,8 +73,8 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 			v.Name(), object.Name())
 		return
 	}
-	if literal == nil || !operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") ||
-		field(literal, "Type") == nil || field(literal, "ObservedGeneration") != nil {
+	if literal == nil || !operator.IsNamed(p.Info.TypeOf(literal), operator.Meta, "Condition") ||
+		operator.Field(literal, "Type") == nil || operator.Field(literal, "ObservedGeneration") != nil {
 		return
 	}
 	generation := object.Name() + ".Generation"
@@ -99,9 +97,9 @@ func (p *pass) makesNoGeneration(call *ast.CallExpr) bool {
 	if !ok || len(statement.Results) != 1 {
 		return false
 	}
-	literal := literalOf(statement.Results[0])
-	return literal != nil && operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") &&
-		field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil
+	literal := operator.LiteralOf(statement.Results[0])
+	return literal != nil && operator.IsNamed(p.Info.TypeOf(literal), operator.Meta, "Condition") &&
+		operator.Field(literal, "Type") != nil && operator.Field(literal, "ObservedGeneration") == nil
 }
 
 // isPassedNoGeneration reports whether a variable is a parameter of an unexported function that only
@@ -117,7 +115,7 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 			at = i
 		}
 	}
-	if at < 0 || contains(f.Decl.Body, func(n ast.Node) bool {
+	if at < 0 || operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool { return p.Root(left) == v })
@@ -141,9 +139,9 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 			if !ok || p.Declared(call) != f || at >= len(call.Args) {
 				return true
 			}
-			literal := literalOf(call.Args[at])
+			literal := operator.LiteralOf(call.Args[at])
 			maker, isCall := ast.Unparen(call.Args[at]).(*ast.CallExpr)
-			if literal != nil && field(literal, "Type") != nil && field(literal, "ObservedGeneration") == nil ||
+			if literal != nil && operator.Field(literal, "Type") != nil && operator.Field(literal, "ObservedGeneration") == nil ||
 				isCall && p.makesNoGeneration(maker) {
 				without++
 			}
@@ -158,17 +156,17 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 // such as that of a patch helper.
 func (p *pass) leavesStatusGeneration(kind *types.Named) bool {
 	return p.setsStatusGeneration(kind) || hasObservedGeneration(kind) &&
-		p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) })
+		p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) })
 }
 
 // setsStatusGeneration reports whether a statement of the package assigns the observed generation of
 // a status of a kind, which is that of all of its conditions.
 func (p *pass) setsStatusGeneration(kind *types.Named) bool {
 	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
-		return contains(f.Decl.Body, func(n ast.Node) bool {
+		return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			statement, ok := n.(*ast.AssignStmt)
 			return ok && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool {
-				if !isObservedGeneration(left) {
+				if !operator.IsObservedGeneration(left) {
 					return false
 				}
 				status, ok := left.(*ast.SelectorExpr).X.(*ast.SelectorExpr)
@@ -181,67 +179,6 @@ func (p *pass) setsStatusGeneration(kind *types.Named) bool {
 			})
 		})
 	})
-}
-
-// soleLiteral returns the literal that a variable is declared with, if nothing else is done with the
-// variable than to read it.
-func (p *pass) soleLiteral(f *operator.Function, v *types.Var) *ast.CompositeLit {
-	var literal *ast.CompositeLit
-	changed := false
-	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for i, left := range n.Lhs {
-				switch {
-				case p.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
-					literal = literalOf(n.Rhs[i])
-				case p.Object(left) == v, p.Root(left) == v && isObservedGeneration(left):
-					changed = true
-				}
-			}
-		case *ast.UnaryExpr:
-			changed = changed || p.Object(n.X) == v
-		}
-		return true
-	})
-	if changed {
-		return nil
-	}
-	return literal
-}
-
-func isObservedGeneration(e ast.Expr) bool {
-	selector, ok := e.(*ast.SelectorExpr)
-	return ok && selector.Sel.Name == "ObservedGeneration"
-}
-
-// isForKind reports whether the package's builders are for a kind, or it is not known which those
-// are for.
-func (p *pass) isForKind(kind *types.Named) bool {
-	for _, k := range p.For {
-		if k.Obj() == kind.Obj() {
-			return true
-		}
-	}
-	return false
-}
-
-// isObject reports whether a type, or what it points to, is a struct with metadata.
-func isObject(t types.Type) bool {
-	named := operator.Named(t)
-	if named == nil {
-		return false
-	}
-	structure, ok := named.Underlying().(*types.Struct)
-	if !ok {
-		return false
-	}
-	for f := range structure.Fields() {
-		if f.Embedded() && operator.IsNamed(f.Type(), metav1, "ObjectMeta") {
-			return true
-		}
-	}
-	return false
 }
 
 // hasObservedGeneration reports whether the status of a kind has that field.

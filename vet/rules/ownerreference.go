@@ -38,26 +38,12 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 
 // ownerless reports a child of a kind that the package owns.
 func (p *pass) ownerless(create ast.Expr, kind *types.Named) {
-	if isClusterScoped(kind) {
+	if operator.IsClusterScoped(kind) {
 		p.reportf(create, "this %s gets no owner, so Owns does not see it: call SetControllerReference, or if its owner is in a namespace, "+
 			"which cannot own it, replace Owns by Watches and delete it before the finalizer is removed", kind.Obj().Name())
 		return
 	}
 	p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
-}
-
-// isClusterScoped reports whether a kind is one of Kubernetes' own that is in no namespace.
-func isClusterScoped(kind *types.Named) bool {
-	if kind.Obj().Pkg() == nil || !strings.HasPrefix(kind.Obj().Pkg().Path(), "k8s.io/") {
-		return false
-	}
-	switch kind.Obj().Name() {
-	case "APIService", "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CustomResourceDefinition", "IngressClass",
-		"MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy",
-		"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration":
-		return true
-	}
-	return false
 }
 
 // creations returns the objects that a function of a reconcile creates.
@@ -107,7 +93,7 @@ func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 		return false
 	}
 	ownerless := true
-	walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
+	operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
 		id, ok := n.(*ast.Ident)
 		if !ok || p.Object(id) != v || len(within) == 0 {
 			return
@@ -126,7 +112,7 @@ func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 			ownerless = ownerless && !mentionsOwner(outer.Sel)
 		case *ast.CallExpr:
 			ownerless = ownerless &&
-				(p.ClientCall(outer) != nil || p.createsOrUpdates(outer) || p.InLibrary(outer) || isLog(outer))
+				(p.ClientCall(outer) != nil || p.createsOrUpdates(outer) || p.InLibrary(outer) || operator.IsLog(outer))
 		case *ast.AssignStmt:
 			ownerless = ownerless && slices.Contains(outer.Lhs, ast.Expr(id))
 		default:
@@ -139,15 +125,15 @@ func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 // isBuiltBeside reports whether the only literal that a variable is assigned in a function is of an
 // object without owners in the namespace of what is reconciled.
 func (p *pass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
-	literal := p.soleLiteral(f, v)
+	literal := p.SoleLiteral(f, v)
 	if literal == nil {
 		return false
 	}
-	metadata := field(literal, "ObjectMeta")
-	if metadata == nil || literalOf(metadata.Value) == nil || field(literalOf(metadata.Value), "OwnerReferences") != nil {
+	metadata := operator.Field(literal, "ObjectMeta")
+	if metadata == nil || operator.LiteralOf(metadata.Value) == nil || operator.Field(operator.LiteralOf(metadata.Value), "OwnerReferences") != nil {
 		return false
 	}
-	namespace := field(literalOf(metadata.Value), "Namespace")
+	namespace := operator.Field(operator.LiteralOf(metadata.Value), "Namespace")
 	if namespace == nil {
 		return false
 	}
@@ -157,7 +143,7 @@ func (p *pass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
 	}
 	root := p.Object(selector.X)
 	return root != nil && operator.Named(root.Type()) != nil &&
-		(p.isForKind(operator.Named(root.Type())) || operator.IsType(root.Type(), "reconcile", "Request"))
+		(p.IsForKind(operator.Named(root.Type())) || operator.IsType(root.Type(), "reconcile", "Request"))
 }
 
 // mentionsOwnerOf reports whether a call may set an owner, by its name.
@@ -172,11 +158,11 @@ func (p *pass) owns(kind *types.Named) bool {
 
 // isBuilt reports whether the package has a literal of a kind, so that what is set in it is seen.
 func (p *pass) isBuilt(kind *types.Named) bool {
-	if p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) && !p.createsOrUpdates(call) }) {
+	if p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) && !p.createsOrUpdates(call) }) {
 		return false
 	}
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, func(n ast.Node) bool {
+		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			literal, ok := n.(*ast.CompositeLit)
 			return ok && len(literal.Elts) > 0 && operator.Named(p.Info.TypeOf(literal)) != nil &&
 				operator.Named(p.Info.TypeOf(literal)).Obj() == kind.Obj()
@@ -196,20 +182,20 @@ func (p *pass) isNamedAfter(kind *types.Named) bool {
 			return false
 		}
 		named := operator.Named(p.Object(id).Type())
-		return named != nil && p.isForKind(named) && !strings.HasPrefix(named.Obj().Pkg().Path(), "k8s.io/")
+		return named != nil && p.IsForKind(named) && !strings.HasPrefix(named.Obj().Pkg().Path(), "k8s.io/")
 	}
 	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
-		return contains(f.Decl.Body, func(n ast.Node) bool {
+		return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			literal, ok := n.(*ast.CompositeLit)
 			if !ok || operator.Named(p.Info.TypeOf(literal)) == nil || operator.Named(p.Info.TypeOf(literal)).Obj() != kind.Obj() {
 				return false
 			}
-			meta := field(literal, "ObjectMeta")
-			if meta == nil || literalOf(meta.Value) == nil {
+			meta := operator.Field(literal, "ObjectMeta")
+			if meta == nil || operator.LiteralOf(meta.Value) == nil {
 				return false
 			}
-			name := field(literalOf(meta.Value), "Name")
-			return name != nil && contains(name.Value, isPrimary)
+			name := operator.Field(operator.LiteralOf(meta.Value), "Name")
+			return name != nil && operator.Contains(name.Value, isPrimary)
 		})
 	})
 }
@@ -217,7 +203,7 @@ func (p *pass) isNamedAfter(kind *types.Named) bool {
 // setsOwners reports whether the package has anything to do with owner references.
 func (p *pass) setsOwners() bool {
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, mentionsOwner) {
+		if operator.Contains(f.Decl.Body, mentionsOwner) {
 			return true
 		}
 	}
@@ -227,10 +213,10 @@ func (p *pass) setsOwners() bool {
 // setsOwnerOf reports whether the package may set the owner of objects of a kind.
 func (p *pass) setsOwnerOf(kind *types.Named) bool {
 	for _, f := range p.Functions {
-		if contains(f.Decl.Body, func(n ast.Node) bool {
+		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && setsOwner(operator.CalleeName(call)) && len(call.Args) > 1 {
 				found := p.KindOf(call.Args[1])
-				return found == nil || found.Obj() == kind.Obj() || isMetadata(found)
+				return found == nil || found.Obj() == kind.Obj() || operator.IsGeneric(found)
 			}
 			id, ok := n.(*ast.Ident)
 			return ok && strings.Contains(id.Name, "OwnerRef") && !setsOwner(id.Name)
@@ -253,7 +239,7 @@ func mentionsOwner(n ast.Node) bool {
 // deletes reports whether the package deletes anything or has finalizers.
 func (p *pass) deletes() bool {
 	return slices.ContainsFunc(p.Calls(), func(c *operator.Call) bool { return strings.HasPrefix(c.Verb, "Delete") }) ||
-		p.anywhere(func(call *ast.CallExpr) bool {
+		p.Anywhere(func(call *ast.CallExpr) bool {
 			return strings.Contains(operator.CalleeName(call), "Finalizer")
 		})
 }
@@ -261,6 +247,6 @@ func (p *pass) deletes() bool {
 // isWorkload reports whether a kind is one that lives in a namespace and is of no use without its
 // owner.
 func isWorkload(kind *types.Named) bool {
-	return kind.Obj().Pkg() != nil && many[kind.Obj().Pkg().Path()+"."+kind.Obj().Name()] &&
+	return kind.Obj().Pkg() != nil && operator.Numerous[kind.Obj().Pkg().Path()+"."+kind.Obj().Name()] &&
 		kind.Obj().Name() != "Event" && kind.Obj().Name() != "Lease"
 }

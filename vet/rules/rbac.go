@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/tools/go/analysis"
 
+	"flyball.dev/vet/internal/grants"
 	"flyball.dev/vet/internal/operator"
 )
 
@@ -22,14 +20,15 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 	if len(p.Reconcilers) == 0 {
 		return
 	}
-	grants := p.markers()
-	if len(grants) == 0 {
+	granted := p.markers()
+	if len(granted) == 0 {
 		return
 	}
 	folder := filepath.Dir(p.analysis.Fset.Position(p.Files[0].Package).Filename)
-	for other, found := range markers(moduleRoot(folder)) {
+	root, _ := grants.ModuleRoot(folder)
+	for other, found := range grants.InModule(root) {
 		if other != folder {
-			grants = append(grants, found...)
+			granted = append(granted, found...)
 		}
 	}
 	var needed []*need
@@ -37,13 +36,13 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 		if !p.OfReconciler(call) || call.Subresource == "?" {
 			continue
 		}
-		needed = p.addNeed(needed, call.CallExpr, call.Object, call.Subresource, verbsOf(call), grants)
+		needed = p.addNeed(needed, call.CallExpr, call.Object, call.Subresource, verbsOf(call), granted)
 	}
 	for _, f := range p.Functions {
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if ok && len(call.Args) > 0 && p.CallsRuntime(call, "builder", "For", "Owns", "Watches") {
-				needed = p.addNeed(needed, call.Args[0], call.Args[0], "", []string{"watch", "get", "list"}, grants)
+				needed = p.addNeed(needed, call.Args[0], call.Args[0], "", []string{"watch", "get", "list"}, granted)
 			}
 			return true
 		})
@@ -65,7 +64,7 @@ type need struct {
 
 // addNeed adds one of the verbs that a call needs of an object's resource, unless it is granted. A read is of a
 // cache, as a rule, which gets, lists and watches.
-func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource string, verbs []string, grants []grant) []*need {
+func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource string, verbs []string, granted []grants.Grant) []*need {
 	kind := p.KindOf(object)
 	if kind == nil || !isAPIType(kind) {
 		return needed
@@ -75,7 +74,7 @@ func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource
 		resource += "/" + subresource
 	}
 	group, known := groupOf(kind.Obj().Pkg().Path())
-	if slices.ContainsFunc(grants, func(g grant) bool { return g.allows(group, known, resource, verbs) }) {
+	if slices.ContainsFunc(granted, func(g grants.Grant) bool { return g.Allows(group, known, resource, verbs) }) {
 		return needed
 	}
 	wanted := verbs[:1]
@@ -115,14 +114,13 @@ func (p *pass) mutations() []*operator.Call {
 }
 
 // markers returns what the markers of the package grant, and reports groups that are none.
-func (p *pass) markers() []grant {
-	var all []grant
+func (p *pass) markers() []grants.Grant {
+	var all []grants.Grant
 	for _, file := range p.Files {
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
-				if match := marker.FindStringSubmatch(comment.Text); match != nil {
-					granted := parseMarker(strings.TrimSpace(match[1]))
-					for _, group := range granted.groups {
+				if granted, ok := grants.OfMarker(comment.Text); ok {
+					for _, group := range granted.Groups {
 						if name, version, ok := strings.Cut(group, "/"); ok {
 							p.reportf(comment, "the group of a role has no version, so this grants nothing: write %s without /%s", name, version)
 						}
@@ -181,131 +179,6 @@ func verbsOf(call *operator.Call) []string {
 	return []string{strings.ToLower(call.Verb)}
 }
 
-// grant is what one marker allows.
-type grant struct{ groups, resources, verbs []string }
-
-// allows reports whether a grant has one of the verbs. A group that is not known is not compared.
-func (g grant) allows(group string, known bool, resource string, verbs []string) bool {
-	has := func(list []string, wanted string) bool {
-		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || strings.EqualFold(s, wanted) })
-	}
-	base, sub, isSub := strings.Cut(resource, "/")
-	matches := has(g.resources, resource)
-	if !known {
-		// The plural may be another than the usual one.
-		matches = matches || slices.ContainsFunc(g.resources, func(s string) bool {
-			b, bs, _ := strings.Cut(s, "/")
-			return bs == sub && len(b) > 3 && len(base) > 3 && strings.HasPrefix(strings.ToLower(b), base[:len(base)-2])
-		})
-	}
-	matches = matches || isSub && has(g.resources, "*/"+sub)
-	return matches && (!known || has(g.groups, group)) && slices.ContainsFunc(verbs, func(v string) bool { return has(g.verbs, v) })
-}
-
-// markersOf has what the markers and the roles of each module grant, by the module's root and the
-// folder.
-var markersOf sync.Map
-
-var marker = regexp.MustCompile(`(?m)^\s*//\s*\+kubebuilder:rbac:(.*)$`)
-
-// markers returns what the markers in the files of a module grant, by folder, and its roles. The
-// markers may be in any package, so all are read, as the generator does.
-func markers(root string) map[string][]grant {
-	if found, ok := markersOf.Load(root); ok {
-		return found.(map[string][]grant)
-	}
-	all := map[string][]grant{}
-	filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if entry.IsDir() {
-			if path != root && (skipped(entry.Name()) || exists(filepath.Join(path, "go.mod"))) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if extension := filepath.Ext(path); extension == ".yaml" || extension == ".yml" {
-			if relative, err := filepath.Rel(root, path); err == nil && !isSample(relative) {
-				content, _ := os.ReadFile(path)
-				all[path] = rolesIn(string(content))
-			}
-		}
-		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-			content, _ := os.ReadFile(path)
-			for _, match := range marker.FindAllSubmatch(content, -1) {
-				all[filepath.Dir(path)] = append(all[filepath.Dir(path)], parseMarker(strings.TrimSpace(string(match[1]))))
-			}
-		}
-		return nil
-	})
-	markersOf.Store(root, all)
-	return all
-}
-
-func skipped(name string) bool {
-	return name == "vendor" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
-}
-
-// isSample reports whether a file of a module is in a folder of which nothing is deployed with the
-// operator.
-func isSample(path string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(folder string) bool {
-		switch folder {
-		case "doc", "docs", "example", "examples", "sample", "samples", "test", "tests", "e2e", "hack":
-			return true
-		}
-		return false
-	})
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// moduleRoot returns the folder with the go.mod that a folder is below, or the folder itself.
-func moduleRoot(folder string) string {
-	for at := folder; ; at = filepath.Dir(at) {
-		if exists(filepath.Join(at, "go.mod")) {
-			return at
-		}
-		if at == filepath.Dir(at) {
-			return folder
-		}
-	}
-}
-
-var braces = regexp.MustCompile(`\{[^}]*\}`)
-
-// parseMarker parses the arguments of a marker.
-func parseMarker(arguments string) grant {
-	var g grant
-	// A list is either a;b or {a,b}.
-	lists := braces.ReplaceAllStringFunc(arguments, func(list string) string {
-		return strings.ReplaceAll(strings.Trim(list, "{}"), ",", ";")
-	})
-	for argument := range strings.SplitSeq(lists, ",") {
-		name, value, _ := strings.Cut(argument, "=")
-		var values []string
-		for v := range strings.SplitSeq(value, ";") {
-			values = append(values, strings.Trim(strings.TrimSpace(v), "\"`"))
-		}
-		switch strings.TrimSpace(name) {
-		case "groups":
-			g.groups = values
-			if slices.Contains(values, "core") {
-				g.groups = append(g.groups, "")
-			}
-		case "resources":
-			g.resources = values
-		case "verbs":
-			g.verbs = values
-		}
-	}
-	return g
-}
-
 // groupOf returns the API group of the kinds in a package of k8s.io/api.
 func groupOf(path string) (group string, known bool) {
 	rest, ok := strings.CutPrefix(path, "k8s.io/api/")
@@ -342,7 +215,7 @@ func resourceOf(kind string) string {
 
 // isAPIType reports whether a type is one of an object or of a list of objects.
 func isAPIType(kind *types.Named) bool {
-	if kind.Obj().Pkg() == nil || isMetadata(kind) {
+	if kind.Obj().Pkg() == nil || operator.IsGeneric(kind) {
 		return false
 	}
 	structure, ok := kind.Underlying().(*types.Struct)
@@ -351,8 +224,8 @@ func isAPIType(kind *types.Named) bool {
 	}
 	found := 0
 	for f := range structure.Fields() {
-		if f.Embedded() && (operator.IsNamed(f.Type(), metav1, "TypeMeta") || operator.IsNamed(f.Type(), metav1, "ObjectMeta") ||
-			operator.IsNamed(f.Type(), metav1, "ListMeta")) {
+		if f.Embedded() && (operator.IsNamed(f.Type(), operator.Meta, "TypeMeta") || operator.IsNamed(f.Type(), operator.Meta, "ObjectMeta") ||
+			operator.IsNamed(f.Type(), operator.Meta, "ListMeta")) {
 			found++
 		}
 	}

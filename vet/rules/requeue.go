@@ -21,15 +21,15 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 			if !operator.IsType(p.Info.TypeOf(n), "reconcile", "Result") {
 				return
 			}
-			if kv := field(n, "Requeue"); kv != nil && isTrue(p.Info, kv.Value) {
+			if kv := operator.Field(n, "Requeue"); kv != nil && operator.IsTrue(p.Info, kv.Value) {
 				p.requeue(n, kv, within)
-			} else if kv := field(n, "RequeueAfter"); kv != nil && !p.isZero(kv.Value) && p.isBesideError(within) {
+			} else if kv := operator.Field(n, "RequeueAfter"); kv != nil && !p.isZero(kv.Value) && p.isBesideError(within) {
 				p.report(kv, "RequeueAfter has no effect beside an error, after which the rate limiter decides when the next reconcile is: return the one or the other")
 			}
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
-				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !isTrue(p.Info, n.Rhs[i]) ||
+				if !ok || selector.Sel.Name != "Requeue" || len(n.Rhs) != len(n.Lhs) || !operator.IsTrue(p.Info, n.Rhs[i]) ||
 					!operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result") || p.mayRequeue(within) {
 					continue
 				}
@@ -53,7 +53,7 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 		p.report(requeue, "Requeue: true has no effect beside an error", remove(literal, requeue))
 		return
 	}
-	if after := field(literal, "RequeueAfter"); after != nil {
+	if after := operator.Field(literal, "RequeueAfter"); after != nil {
 		p.besideAfter(requeue, after.Value, remove(literal, requeue))
 		return
 	}
@@ -73,7 +73,7 @@ func (p *pass) mayRequeue(within []ast.Node) bool {
 func afterConflict(within []ast.Node) bool {
 	return slices.ContainsFunc(within, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
-		return ok && containsCall(statement.Cond, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "IsConflict" })
+		return ok && operator.ContainsCall(statement.Cond, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "IsConflict" })
 	})
 }
 
@@ -86,10 +86,10 @@ func (p *pass) isInStatus(within []ast.Node) bool {
 			continue
 		}
 		says := func(n ast.Node) bool {
-			return contains(n, func(n ast.Node) bool {
+			return operator.Contains(n, func(n ast.Node) bool {
 				e, _ := n.(ast.Expr)
 				v := p.Object(e)
-				return v != nil && operator.IsError(v.Type()) && p.isKnownBy(around.Cond, v)
+				return v != nil && operator.IsError(v.Type()) && p.IsKnownBy(around.Cond, v)
 			})
 		}
 		for _, s := range around.Body.List {
@@ -108,7 +108,7 @@ func (p *pass) isInStatus(within []ast.Node) bool {
 // is true for.
 func writesStatus(statement ast.Stmt, is func(ast.Node) bool) bool {
 	isStatus := func(e ast.Expr) bool { return strings.Contains(strings.ToLower(types.ExprString(e)), "status") }
-	return contains(statement, func(n ast.Node) bool {
+	return operator.Contains(statement, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			name := strings.ToLower(operator.CalleeName(n))
@@ -125,7 +125,7 @@ func writesStatus(statement ast.Stmt, is func(ast.Node) bool) bool {
 // isBesideError reports whether what is in some nodes is returned together with an error.
 func (p *pass) isBesideError(within []ast.Node) bool {
 	statement, ok := within[len(within)-1].(*ast.ReturnStmt)
-	return ok && len(statement.Results) == 2 && p.isKnownError(statement.Results[1], within)
+	return ok && len(statement.Results) == 2 && p.IsKnownError(statement.Results[1], within)
 }
 
 func (p *pass) isZero(e ast.Expr) bool {
@@ -168,7 +168,7 @@ func (p *pass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
 func (p *pass) passesOnRequeue(within []ast.Node) bool {
 	return slices.ContainsFunc(within, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
-		return ok && contains(statement.Cond, func(n ast.Node) bool {
+		return ok && operator.Contains(statement.Cond, func(n ast.Node) bool {
 			selector, ok := n.(*ast.SelectorExpr)
 			return ok && selector.Sel.Name == "Requeue" && operator.IsType(p.Info.TypeOf(selector.X), "reconcile", "Result")
 		})
@@ -192,9 +192,4 @@ func remove(literal *ast.CompositeLit, element ast.Expr) analysis.SuggestedFix {
 		}
 	}
 	return replace("Remove Requeue: true", from, to, "")
-}
-
-func isTrue(info *types.Info, e ast.Expr) bool {
-	tv := info.Types[e]
-	return tv.Value != nil && tv.Value.String() == "true"
 }

@@ -17,7 +17,7 @@ var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that i
 	for _, f := range p.Functions {
 		versions := p.versionVariables(f.Decl.Body)
 		isVersion := func(e ast.Expr) bool {
-			return isVersion(e) || p.Object(e) != nil && versions[p.Object(e)]
+			return operator.IsResourceVersion(e) || p.Object(e) != nil && versions[p.Object(e)]
 		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -38,24 +38,13 @@ var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that i
 	}
 })
 
-// isVersion reports whether an expression reads metadata.resourceVersion.
-func isVersion(e ast.Expr) bool {
-	switch e := ast.Unparen(e).(type) {
-	case *ast.SelectorExpr:
-		return e.Sel.Name == "ResourceVersion"
-	case *ast.CallExpr:
-		return operator.CalleeName(e) == "GetResourceVersion"
-	}
-	return false
-}
-
 // versionVariables returns the variables that are assigned a resource version.
 func (p *pass) versionVariables(body ast.Node) map[*types.Var]bool {
 	all := map[*types.Var]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
 		if statement, ok := n.(*ast.AssignStmt); ok && len(statement.Lhs) == len(statement.Rhs) {
 			for i, right := range statement.Rhs {
-				if v := p.Object(statement.Lhs[i]); v != nil && isVersion(right) {
+				if v := p.Object(statement.Lhs[i]); v != nil && operator.IsResourceVersion(right) {
 					all[v] = true
 				}
 			}

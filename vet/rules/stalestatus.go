@@ -3,8 +3,6 @@ package rules
 import (
 	"go/ast"
 	"go/types"
-	"slices"
-	"strings"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -81,7 +79,7 @@ func (p *pass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types
 			}
 			return proceed
 		})
-		return proceed && !p.mayRefresh(n, nil, object) && !p.assignsStatus(n, object)
+		return proceed && !p.MayRefresh(n, nil, object) && !p.assignsStatus(n, object)
 	})
 }
 
@@ -92,7 +90,7 @@ func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *typ
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(ast.Stmt)
 		if _, block := n.(*ast.BlockStmt); !ok || block ||
-			!p.assignsStatusItself(statement, object) && !p.assignsStatusInside(statement, object, nil) {
+			!p.AssignsStatus(statement, object) && !p.AssignsStatusInside(statement, object, nil) {
 			return true
 		}
 		flow.After(statement, func(n ast.Node) bool {
@@ -102,89 +100,16 @@ func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *typ
 				}
 				return true
 			})
-			return !p.rewritten(n, object)
+			return !p.Rereads(n, object)
 		})
 		return true
 	})
 	return reached
 }
 
-// rewritten reports whether a statement assigns an object or passes it to a read.
-func (p *pass) rewritten(n ast.Node, object *types.Var) bool {
-	return contains(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for _, left := range n.Lhs {
-				if p.Object(left) == object {
-					return true
-				}
-			}
-		case *ast.CallExpr:
-			switch operator.CalleeName(n) {
-			case "Get", "Update", "Patch":
-				for _, argument := range n.Args {
-					if p.Object(argument) == object {
-						return true
-					}
-				}
-			}
-		}
-		return false
-	})
-}
-
 // assignsStatus reports whether something in a statement assigns to the status of an object.
 func (p *pass) assignsStatus(n ast.Node, object *types.Var) bool {
-	return contains(n, func(n ast.Node) bool { return p.assignsStatusItself(n, object) })
-}
-
-// assignsStatusItself reports whether a statement assigns to the status of an object, or is a call
-// that is given the address of what is in it.
-func (p *pass) assignsStatusItself(n ast.Node, object *types.Var) bool {
-	switch n := n.(type) {
-	case *ast.AssignStmt:
-		for _, left := range n.Lhs {
-			if p.Root(left) == object && strings.Contains(types.ExprString(left), ".Status") {
-				return true
-			}
-		}
-	case *ast.ExprStmt:
-		call, ok := n.X.(*ast.CallExpr)
-		if !ok {
-			return false
-		}
-		for _, argument := range call.Args {
-			unary, ok := argument.(*ast.UnaryExpr)
-			if ok && p.Root(unary) == object && strings.Contains(types.ExprString(unary), ".Status") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// assignsStatusInside reports whether a statement calls a function of the package that is given an
-// object, always assigns to its status and does not write it.
-func (p *pass) assignsStatusInside(statement ast.Stmt, object *types.Var, seen []*operator.Function) bool {
-	switch statement.(type) {
-	case *ast.AssignStmt, *ast.ExprStmt:
-	default:
-		return false
-	}
-	return containsCall(statement, func(call *ast.CallExpr) bool {
-		g := p.Declared(call)
-		i := slices.IndexFunc(call.Args, func(argument ast.Expr) bool { return p.Object(argument) == object })
-		if g == nil || i < 0 || i >= g.Object.Signature().Params().Len() || slices.Contains(seen, g) {
-			return false
-		}
-		inside := g.Object.Signature().Params().At(i)
-		if slices.ContainsFunc(g.Calls, func(c *operator.Call) bool { return c.Writes() && p.Object(c.Object) == inside }) {
-			return false
-		}
-		return slices.ContainsFunc(g.Decl.Body.List, func(s ast.Stmt) bool {
-			return p.assignsStatusItself(s, inside) || p.assignsStatusInside(s, inside, append(seen, g))
-		})
-	})
+	return operator.Contains(n, func(n ast.Node) bool { return p.AssignsStatus(n, object) })
 }
 
 // copies returns the variables of a body that are made by DeepCopy, with what they are copies of.

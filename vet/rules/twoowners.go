@@ -16,7 +16,7 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 	}
 	for _, f := range p.Functions {
 		for _, body := range f.Bodies() {
-			if !containsCall(body, isSet) {
+			if !operator.ContainsCall(body, isSet) {
 				continue
 			}
 			flow, aliases := p.Flow(body), p.aliases(body)
@@ -42,7 +42,7 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 						}
 						return true
 					})
-					return !p.reassigned(n, object) && !p.releases(n, object)
+					return !p.Reassigns(n, object) && !p.releases(n, object)
 				})
 				return true
 			})
@@ -65,12 +65,12 @@ func (p *pass) aliases(body *ast.BlockStmt) map[*types.Var]string {
 
 // releases reports whether a statement removes an owner of an object, or overwrites its owners.
 func (p *pass) releases(n ast.Node, object *types.Var) bool {
-	return contains(n, func(n ast.Node) bool {
+	return operator.Contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool {
 				selector, ok := left.(*ast.SelectorExpr)
-				return p.Root(left) == object && (isDereference(left) || ok && selector.Sel.Name == "OwnerReferences")
+				return p.Root(left) == object && (operator.IsDereference(left) || ok && selector.Sel.Name == "OwnerReferences")
 			})
 		case *ast.CallExpr:
 			name := operator.CalleeName(n)
@@ -78,30 +78,6 @@ func (p *pass) releases(n ast.Node, object *types.Var) bool {
 				strings.HasPrefix(name, "Remove") && slices.ContainsFunc(n.Args, func(argument ast.Expr) bool {
 					return p.Object(argument) == object
 				})
-		}
-		return false
-	})
-}
-
-// reassigned reports whether a statement assigns a variable, or declares it anew in a loop.
-func (p *pass) reassigned(n ast.Node, object *types.Var) bool {
-	if id, ok := n.(*ast.Ident); ok {
-		return p.Object(id) == object // of a range statement
-	}
-	return contains(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for _, left := range n.Lhs {
-				if p.Object(left) == object {
-					return true
-				}
-			}
-		case *ast.ValueSpec:
-			for _, name := range n.Names {
-				if p.Object(name) == object {
-					return true
-				}
-			}
 		}
 		return false
 	})

@@ -21,7 +21,7 @@ var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(
 		}
 	}
 	decisions = slices.DeleteFunc(decisions, p.isIgnored)
-	if p.anywhere(p.asksClock) {
+	if p.Anywhere(p.asksClock) {
 		for _, n := range decisions {
 			p.report(n, "a decision by the wall clock, which only a test in a bubble of testing/synctest can set: ask the clock that this package has")
 		}
@@ -47,19 +47,19 @@ func (p *pass) asksClock(call *ast.CallExpr) bool {
 // decisions returns the comparisons in a body that decide by the present time.
 func (p *pass) decisions(body ast.Node) []ast.Node {
 	present, object := p.timeVariables(body)
-	paces := containsCall(body, p.waits)
+	paces := operator.ContainsCall(body, p.waits)
 	var all []ast.Node
-	walk(body, func(n ast.Node, within []ast.Node) {
+	operator.Walk(body, func(n ast.Node, within []ast.Node) {
 		left, right := p.comparison(n)
 		if left == nil || setsDurations(p, within, n) {
 			return
 		}
 		// What is compared with a time that the body has read itself is how long something took, or a
 		// deadline of the process, unless an object's time has gone into it.
-		measured := p.mentions(n, present)
-		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.mentions(n, object)
+		measured := p.Mentions(n, present)
+		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.Mentions(n, object)
 		// What waits, as a rate limiter does, asks for the time to know how long.
-		if measured && ofObject || !measured && (ofObject || !paces) && (p.readsClock(left) || p.readsClock(right)) {
+		if measured && ofObject || !measured && (ofObject || !paces) && (p.ReadsClock(left) || p.ReadsClock(right)) {
 			all = append(all, n)
 		}
 	})
@@ -110,14 +110,7 @@ func setsDurations(p *pass, within []ast.Node, n ast.Node) bool {
 }
 
 func isTime(t types.Type) bool {
-	return operator.IsNamed(t, "time", "Time") || operator.IsNamed(t, metav1, "Time")
-}
-
-// readsClock reports whether an expression calls for the present time.
-func (p *pass) readsClock(e ast.Expr) bool {
-	return containsCall(e, func(call *ast.CallExpr) bool {
-		return p.CallsFunction(call, "time", "Now", "Since", "Until") || p.CallsFunction(call, metav1, "Now")
-	})
+	return operator.IsNamed(t, "time", "Time") || operator.IsNamed(t, operator.Meta, "Time")
 }
 
 // timeVariables returns the local variables that are computed from the present time, and those that
@@ -134,10 +127,10 @@ func (p *pass) timeVariables(body ast.Node) (present, object map[*types.Var]bool
 			if v == nil || !isTime(v.Type()) && !isNumber(v.Type()) {
 				continue
 			}
-			if p.readsClock(right) || p.mentions(right, present) {
+			if p.ReadsClock(right) || p.Mentions(right, present) {
 				present[v] = true
 			}
-			if p.hasObjectTime(right, present) || p.mentions(right, object) {
+			if p.hasObjectTime(right, present) || p.Mentions(right, object) {
 				object[v] = true
 			}
 		}
@@ -155,15 +148,8 @@ func isNumber(t types.Type) bool {
 // hasObjectTime reports whether an expression reads a time of an API object, which is a field. The
 // variables with the present time are no such fields.
 func (p *pass) hasObjectTime(e ast.Expr, present map[*types.Var]bool) bool {
-	return contains(e, func(n ast.Node) bool {
+	return operator.Contains(e, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
-		return ok && operator.IsNamed(p.Info.TypeOf(selector), metav1, "Time") && !present[p.Root(selector)]
-	})
-}
-
-func (p *pass) mentions(n ast.Node, variables map[*types.Var]bool) bool {
-	return contains(n, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		return ok && p.Object(id) != nil && variables[p.Object(id)]
+		return ok && operator.IsNamed(p.Info.TypeOf(selector), operator.Meta, "Time") && !present[p.Root(selector)]
 	})
 }

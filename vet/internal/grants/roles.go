@@ -1,4 +1,4 @@
-package rules
+package grants
 
 import (
 	"regexp"
@@ -18,22 +18,22 @@ var (
 
 // rolesIn returns what the roles in the manifests of a file grant. The lines of a template between
 // those of a rule are passed over, so that the roles of a chart count as well.
-func rolesIn(content string) []grant {
-	var all []grant
+func rolesIn(content string) []Grant {
+	var all []Grant
 	for document := range strings.SplitSeq(content, "\n---") {
 		if !roleDocument.MatchString(document) || roleOfOthers.MatchString(document) {
 			continue
 		}
 		var values *[]string
-		rule := grant{}
+		rule := Grant{}
 		for line := range strings.SplitSeq(document, "\n") {
 			line = strings.TrimSpace(line)
 			if key := ruleKey.FindStringSubmatch(line); key != nil {
 				if key[1] != "" {
 					all = append(all, rule)
-					rule = grant{}
+					rule = Grant{}
 				}
-				values = map[string]*[]string{"apiGroups": &rule.groups, "resources": &rule.resources, "verbs": &rule.verbs}[key[2]]
+				values = map[string]*[]string{"apiGroups": &rule.Groups, "resources": &rule.Resources, "verbs": &rule.Verbs}[key[2]]
 				for _, value := range betweenValues.Split(key[3], -1) {
 					if value != "" {
 						*values = append(*values, unquote(value))

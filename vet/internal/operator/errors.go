@@ -1,0 +1,142 @@
+package operator
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+func MentionsAlreadyExists(n ast.Node) bool {
+	return Contains(n, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		return ok && (id.Name == "IsAlreadyExists" || id.Name == "IgnoreAlreadyExists")
+	})
+}
+
+// IsKnownError reports whether an error cannot be nil: it is made in place or before, or tested by
+// an if statement or a case around it, or wraps one that was.
+func (p *Package) IsKnownError(e ast.Expr, within []ast.Node) bool {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.CallExpr:
+		return p.makesError(e) || wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
+			return IsError(p.Info.TypeOf(argument)) && p.IsKnownError(argument, within)
+		})
+	case *ast.Ident:
+		v := p.Object(e)
+		for i := len(within) - 1; i >= 0 && v != nil; i-- {
+			if p.isMadeIn(Statements(within[i]), v, e.Pos()) {
+				return true
+			}
+			switch around := within[i].(type) {
+			case *ast.IfStmt:
+				if within[i+1] == around.Body && p.IsKnownBy(around.Cond, v) {
+					return !p.assignedBefore(around.Body, v, e.Pos())
+				}
+			case *ast.CaseClause:
+				if len(around.List) == 1 && p.IsKnownBy(around.List[0], v) {
+					return !p.assignedBefore(around, v, e.Pos())
+				}
+			}
+		}
+	}
+	return false
+}
+
+// makesError reports whether a call is of a function such as fmt.Errorf, errors.New and the
+// constructors of API errors.
+func (p *Package) makesError(call *ast.CallExpr) bool {
+	callee := typeutil.Callee(p.Info, call)
+	if callee == nil || callee.Pkg() == nil {
+		return false
+	}
+	return callee.Name() == "Errorf" && (callee.Pkg().Path() == "fmt" || callee.Pkg().Name() == "errors") ||
+		strings.HasPrefix(callee.Name(), "New") && callee.Pkg().Name() == "errors"
+}
+
+// isMadeIn reports whether the last of some statements that assigns a variable before a position
+// makes an error.
+func (p *Package) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool {
+	made := false
+	for _, statement := range list {
+		if statement.End() > before {
+			break
+		}
+		assignment, ok := statement.(*ast.AssignStmt)
+		if ok && len(assignment.Lhs) == 1 && p.Object(assignment.Lhs[0]) == v {
+			call, ok := assignment.Rhs[0].(*ast.CallExpr)
+			made = ok && p.makesError(call)
+		} else if p.Reassigns(statement, v) {
+			made = false
+		}
+	}
+	return made
+}
+
+// IsKnownBy reports whether a condition is false if an error is nil: it compares the error with nil,
+// or what is left of the error after some are ignored, or asks for its kind, perhaps among other
+// conditions.
+func (p *Package) IsKnownBy(condition ast.Expr, v *types.Var) bool {
+	switch c := ast.Unparen(condition).(type) {
+	case *ast.BinaryExpr:
+		if c.Op == token.LAND {
+			return p.IsKnownBy(c.X, v) || p.IsKnownBy(c.Y, v)
+		}
+		return c.Op == token.NEQ && IsNil(c.Y) && p.Object(p.Unfiltered(c.X)) == v
+	case *ast.CallExpr:
+		return (p.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(CalleeName(c), "Is")) &&
+			len(c.Args) > 0 && p.Object(c.Args[0]) == v && IsError(v.Type())
+	}
+	return false
+}
+
+// Unfiltered returns the error of which a call, such as client.IgnoreNotFound, returns what is left, and
+// other expressions as they are.
+func (p *Package) Unfiltered(e ast.Expr) ast.Expr {
+	e = ast.Unparen(e)
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(p.Info.TypeOf(call)) {
+		return call.Args[len(call.Args)-1]
+	}
+	return e
+}
+
+// wraps reports whether a call that is given an error returns one, by its name, unlike one that ignores
+// some, or that writes the error to a status and returns that of the write.
+func wraps(call *ast.CallExpr) bool {
+	name := strings.ToLower(CalleeName(call))
+	return strings.HasPrefix(name, "new") || slices.ContainsFunc(
+		[]string{"wrap", "errorf", "terminalerror", "join", "withmessage", "withstack", "annotate", "aggregate"},
+		func(part string) bool { return strings.Contains(name, part) })
+}
+
+// assignedBefore reports whether a statement of a block or case that stands before a position assigns a
+// variable something else than an error that wraps its own.
+func (p *Package) assignedBefore(body ast.Node, v *types.Var, before token.Pos) bool {
+	return Contains(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		isIt := func(e ast.Expr) bool { return p.Object(e) == v }
+		if !ok || statement.Pos() >= before || !slices.ContainsFunc(statement.Lhs, isIt) {
+			return false
+		}
+		call, ok := statement.Rhs[0].(*ast.CallExpr)
+		return !ok || len(statement.Lhs) != 1 || !wraps(call) || !slices.ContainsFunc(call.Args, isIt)
+	})
+}
+
+func (p *Package) ErrorArgument(call *ast.CallExpr) bool {
+	for _, argument := range call.Args {
+		if IsError(p.Info.TypeOf(argument)) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsErrorTest reports whether a condition is that there was an error, of whatever kind.
+func (p *Package) IsErrorTest(condition ast.Expr) bool {
+	binary, ok := ast.Unparen(condition).(*ast.BinaryExpr)
+	return ok && binary.Op == token.NEQ && IsNil(binary.Y) && IsError(p.Info.TypeOf(binary.X))
+}
