@@ -11,7 +11,7 @@ import (
 
 // Adoption reports lists without a selector whose items are adopted or deleted, and deletions of
 // all objects of a namespace.
-var Adoption = rule("adoption", "objects that no selector narrows are all adopted or deleted", func(p *pass) {
+var Adoption = rule("adoption", "objects that no selector narrows are all adopted or deleted", func(p adoptionPass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -29,8 +29,11 @@ var Adoption = rule("adoption", "objects that no selector narrows are all adopte
 	}
 })
 
+// adoptionPass is a pass of the rule Adoption.
+type adoptionPass struct{ *pass }
+
 // taken reports a loop over the items of a list that adopts or deletes every one of them.
-func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.Var) {
+func (p adoptionPass) taken(f *operator.Function, list *operator.Call, variable *types.Var) {
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 		loop, ok := n.(*ast.RangeStmt)
 		if !ok || loop.Pos() < list.End() || p.Root(loop.X) != variable || p.isChanged(f, list, variable, loop) {
@@ -52,7 +55,7 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 
 // writesItems reports whether a loop over a list may write its items: it writes something, or
 // passes an item to a function.
-func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
+func (p adoptionPass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 	var item *types.Var
 	if loop.Value != nil {
 		item = p.Object(loop.Value)
@@ -73,7 +76,7 @@ func (p *pass) writesItems(loop *ast.RangeStmt, list *types.Var) bool {
 
 // isUsedAfter reports whether a function uses a list after a loop over it: the owners that the loop
 // sets may be for that use, and never written.
-func (p *pass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *types.Var) bool {
+func (p adoptionPass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *types.Var) bool {
 	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		name, ok := n.(*ast.Ident)
 		return ok && name.Pos() > loop.End() && p.Info.Uses[name] == list
@@ -82,7 +85,7 @@ func (p *pass) isUsedAfter(f *operator.Function, loop *ast.RangeStmt, list *type
 
 // isChanged reports whether something between a list and a loop over it may leave items out: it
 // assigns them, or the list is passed to a function.
-func (p *pass) isChanged(f *operator.Function, list *operator.Call, variable *types.Var, loop *ast.RangeStmt) bool {
+func (p adoptionPass) isChanged(f *operator.Function, list *operator.Call, variable *types.Var, loop *ast.RangeStmt) bool {
 	return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 		if n.Pos() < list.End() || n.End() > loop.Pos() {
 			return false
@@ -99,7 +102,7 @@ func (p *pass) isChanged(f *operator.Function, list *operator.Call, variable *ty
 
 // filters reports whether a statement leaves some of the items out: it takes some of them, or none
 // and may end the iteration.
-func (p *pass) filters(s ast.Stmt) bool {
+func (p adoptionPass) filters(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.IfStmt:
 		return p.takes(s) == "" || (s.Init == nil || p.takes(s.Init) == "") && p.takes(&ast.ExprStmt{X: s.Cond}) == ""
@@ -111,7 +114,7 @@ func (p *pass) filters(s ast.Stmt) bool {
 
 // takes returns what a statement does with an object that makes it its own. To delete is to do that
 // if others have objects there: objects of a usual kind, in no namespace of the operator's own making.
-func (p *pass) takes(s ast.Stmt) string {
+func (p adoptionPass) takes(s ast.Stmt) string {
 	verb := ""
 	ast.Inspect(s, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -131,7 +134,7 @@ func (p *pass) takes(s ast.Stmt) string {
 
 // isShared reports whether a List is of a usual kind in all namespaces, or in one that is read from
 // an object's metadata or a request.
-func (p *pass) isShared(list *operator.Call) bool {
+func (p adoptionPass) isShared(list *operator.Call) bool {
 	kind := p.KindOf(list.Object)
 	if kind == nil || !operator.Numerous[operator.ElementOf(kind)] {
 		return false

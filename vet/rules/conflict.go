@@ -13,7 +13,7 @@ const apierrors = "k8s.io/apimachinery/pkg/api/errors"
 
 // Conflict reports retries that cannot succeed, and conflicts that count as success although no event
 // of the other write will come.
-var Conflict = rule("conflict", "a conflict that is retried with the same stale object, or forgotten", func(p *pass) {
+var Conflict = rule("conflict", "a conflict that is retried with the same stale object, or forgotten", func(p conflictPass) {
 	for _, r := range p.Reconcilers {
 		filter := p.filterOf(r)
 		for _, f := range r.Reachable {
@@ -33,7 +33,7 @@ var Conflict = rule("conflict", "a conflict that is retried with the same stale 
 
 // IgnoredConflict reports conflicts that count as success. It is off by default: the watch delivers
 // the newer object, and its event brings another reconcile.
-var IgnoredConflict = rule("ignoredconflict", "a conflict that counts as success (off by default)", func(p *pass) {
+var IgnoredConflict = rule("ignoredconflict", "a conflict that counts as success (off by default)", func(p conflictPass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -44,9 +44,12 @@ var IgnoredConflict = rule("ignoredconflict", "a conflict that counts as success
 	}
 })
 
+// conflictPass is a pass of the rule Conflict.
+type conflictPass struct{ *pass }
+
 // ignoredConflicts calls a function with each statement that ends a function with success after a
 // conflict, and with the write that conflicted, or nil.
-func (p *pass) ignoredConflicts(f *operator.Function, found func(ast.Stmt, *operator.Call)) {
+func (p conflictPass) ignoredConflicts(f *operator.Function, found func(ast.Stmt, *operator.Call)) {
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
 		if !ok {
@@ -68,7 +71,7 @@ func (p *pass) ignoredConflicts(f *operator.Function, found func(ast.Stmt, *oper
 }
 
 // writeBefore returns the call of the client whose error a variable has at a position, or nil.
-func (p *pass) writeBefore(f *operator.Function, err *types.Var, at token.Pos) *operator.Call {
+func (p conflictPass) writeBefore(f *operator.Function, err *types.Var, at token.Pos) *operator.Call {
 	var write *operator.Call
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 		assign, ok := n.(*ast.AssignStmt)
@@ -95,7 +98,7 @@ const (
 )
 
 // filterOf returns the filter that the methods of a reconciler give to the builder.
-func (p *pass) filterOf(r *operator.Reconciler) filter {
+func (p conflictPass) filterOf(r *operator.Reconciler) filter {
 	is := nothing
 	for _, f := range p.Functions {
 		receiver := f.Object.Signature().Recv()
@@ -120,7 +123,7 @@ func (p *pass) filterOf(r *operator.Reconciler) filter {
 
 // comparesGenerations reports whether an argument of a builder is the predicate that compares
 // generations, with no other beside it.
-func (p *pass) comparesGenerations(argument ast.Expr) bool {
+func (p conflictPass) comparesGenerations(argument ast.Expr) bool {
 	is := func(e ast.Expr) bool {
 		t := p.Info.TypeOf(e)
 		return operator.IsType(t, "predicate", "GenerationChangedPredicate") || operator.IsType(t, "predicate", "TypedGenerationChangedPredicate")
@@ -131,7 +134,7 @@ func (p *pass) comparesGenerations(argument ast.Expr) bool {
 
 // drops reports whether a filter leaves out the event of the write that another one was in conflict
 // with.
-func (p *pass) drops(by filter, write *operator.Call) bool {
+func (p conflictPass) drops(by filter, write *operator.Call) bool {
 	if by != itsKind || write == nil {
 		return by == everything
 	}
@@ -141,7 +144,7 @@ func (p *pass) drops(by filter, write *operator.Call) bool {
 
 // staleRetry reports a write in a function that is retried on conflicts, of an object that nothing
 // in that function reads anew.
-func (p *pass) staleRetry(retry *ast.CallExpr) {
+func (p conflictPass) staleRetry(retry *ast.CallExpr) {
 	literal, ok := ast.Unparen(retry.Args[len(retry.Args)-1]).(*ast.FuncLit)
 	if !ok {
 		return
@@ -163,7 +166,7 @@ func (p *pass) staleRetry(retry *ast.CallExpr) {
 
 // upToFailure returns those of the statements of a function that run when a call in one of them
 // fails: not those behind the return of its error.
-func (p *pass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.Stmt {
+func (p conflictPass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.Stmt {
 	for i, statement := range statements {
 		test, ok := statement.(*ast.IfStmt)
 		if !ok || !p.IsErrorTest(test.Cond) || len(test.Body.List) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // CreateExists reports reconciles that create what may exist already.
-var CreateExists = rule("createexists", "a Create in a reconcile of what may exist already", func(p *pass) {
+var CreateExists = rule("createexists", "a Create in a reconcile of what may exist already", func(p createExistsPass) {
 	p.walk(func(n ast.Node, within []ast.Node) {
 		if block, ok := n.(*ast.BlockStmt); ok {
 			for i, s := range block.List {
@@ -32,8 +32,11 @@ var CreateExists = rule("createexists", "a Create in a reconcile of what may exi
 	}
 })
 
+// createExistsPass is a pass of the rule CreateExists.
+type createExistsPass struct{ *pass }
+
 // createOnAnyError reports a Create in a branch that every error of a Get leads to.
-func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
+func (p createExistsPass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
 	if !ok || condition.Op != token.NEQ || !operator.IsNil(condition.Y) || !operator.IsError(p.Info.TypeOf(condition.X)) {
 		return
@@ -75,7 +78,7 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 
 // createAlways reports a Create whose kind the reconciler never reads, and whose error it does not
 // compare with AlreadyExists: the second reconcile fails.
-func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
+func (p createExistsPass) createAlways(r *operator.Reconciler, create *operator.Call) {
 	kind := p.KindOf(create.Object)
 	if create.Verb != "Create" || create.Subresource != "" || kind == nil || operator.IsReview(kind) || p.IsNewName(create.Function, create) {
 		return
@@ -92,7 +95,7 @@ func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
 }
 
 // isConditional reports whether a function of a reconcile is mentioned under a condition.
-func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool {
+func (p createExistsPass) isConditional(r *operator.Reconciler, f *operator.Function) bool {
 	for _, caller := range r.Reachable {
 		conditional := false
 		ast.Inspect(caller.Decl.Body, func(n ast.Node) bool {
@@ -111,14 +114,14 @@ func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool 
 
 // underCondition reports whether a node of a body is reached only under a condition, other than that
 // there was no error and that the object is not being deleted.
-func (p *pass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
+func (p createExistsPass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
 	return p.IsConditional(body, node, func(ast.Expr) bool { return true })
 }
 
 // looksFor reports whether a function may find out if an object of a kind exists: it reads one or a
 // list, or an object of an unknown kind, or it passes one to another package, or makes names that
 // are new.
-func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
+func (p createExistsPass) looksFor(f *operator.Function, kind *types.Named) bool {
 	for _, call := range f.Calls {
 		if call.Verb != "Get" && call.Verb != "List" {
 			continue

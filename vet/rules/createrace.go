@@ -6,7 +6,7 @@ import (
 
 // CreateRace reports Creates after a Get whose AlreadyExists is an error like any other. It is off
 // by default: to return that error and try again is what most operators want.
-var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is not handled (off by default)", func(p *pass) {
+var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is not handled (off by default)", func(p createRacePass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -20,7 +20,10 @@ var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is n
 	}
 })
 
-func (p *pass) getsBefore(calls []*operator.Call, create *operator.Call) bool {
+// createRacePass is a pass of the rule CreateRace.
+type createRacePass struct{ *pass }
+
+func (p createRacePass) getsBefore(calls []*operator.Call, create *operator.Call) bool {
 	for _, get := range calls {
 		if get.Verb != "Get" {
 			continue

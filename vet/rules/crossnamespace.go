@@ -13,7 +13,7 @@ import (
 )
 
 // CrossNamespace reports owners that are in another namespace than what they own.
-var CrossNamespace = rule("crossnamespace", "an owner in another namespace than what it owns", func(p *pass) {
+var CrossNamespace = rule("crossnamespace", "an owner in another namespace than what it owns", func(p crossNamespacePass) {
 	for _, f := range p.Functions {
 		if operator.Contains(f.Decl.Body, comparesNamespaces) {
 			continue
@@ -53,9 +53,12 @@ func isNamespace(e ast.Expr) bool {
 	return false
 }
 
+// crossNamespacePass is a pass of the rule CrossNamespace.
+type crossNamespacePass struct{ *pass }
+
 // isNamespaced reports whether the package reads the namespace of objects of a variable's kind, and
 // no marker says that there is none.
-func (p *pass) isNamespaced(v *types.Var) bool {
+func (p crossNamespacePass) isNamespaced(v *types.Var) bool {
 	kind := operator.Named(v.Type())
 	if kind == nil || types.IsInterface(kind) || p.isMarkedClusterScoped(kind) {
 		return false
@@ -77,7 +80,7 @@ func (p *pass) isNamespaced(v *types.Var) bool {
 
 // namespaceOf returns the expression for the namespace that a variable has at a position, if it is
 // one of a literal or is assigned or set, or nil.
-func (p *pass) namespaceOf(f *operator.Function, v *types.Var, at token.Pos) ast.Expr {
+func (p crossNamespacePass) namespaceOf(f *operator.Function, v *types.Var, at token.Pos) ast.Expr {
 	var namespace ast.Expr
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -122,7 +125,7 @@ func namespaceIn(literal *ast.CompositeLit) ast.Expr {
 // isOther reports whether an expression for a namespace is a literal, a namespace that each cluster
 // has, or a part of the owner's spec. A constant with a name may be the namespace of the operator,
 // where the owner may be as well, and so may a literal that says so.
-func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
+func (p crossNamespacePass) isOther(namespace ast.Expr, owner *types.Var) bool {
 	if value := p.Info.Types[namespace].Value; value != nil && value.Kind() == constant.String {
 		name := constant.StringVal(value)
 		_, literal := ast.Unparen(namespace).(*ast.BasicLit)
@@ -143,7 +146,7 @@ func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
 }
 
 // isMarkedClusterScoped reports whether the markers of a kind in its source say that it has no namespace.
-func (p *pass) isMarkedClusterScoped(kind *types.Named) bool {
+func (p crossNamespacePass) isMarkedClusterScoped(kind *types.Named) bool {
 	content, err := os.ReadFile(p.analysis.Fset.Position(kind.Obj().Pos()).Filename)
 	if err != nil {
 		return false

@@ -16,7 +16,7 @@ import (
 )
 
 // DroppedError reports writes whose errors nobody reads, or after which the reconcile ends as a success.
-var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
+var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p droppedErrorPass) {
 	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 || isTestSupport(p.analysis) {
 		return // a command, or a test, whose user sees what it has not done
 	}
@@ -68,8 +68,11 @@ func isTestSupport(a *analysis.Pass) bool {
 	})
 }
 
+// droppedErrorPass is a pass of the rule DroppedError.
+type droppedErrorPass struct{ *pass }
+
 // writeVerb returns what a call does if it writes to the API, or "".
-func (p *pass) writeVerb(call *ast.CallExpr) string {
+func (p droppedErrorPass) writeVerb(call *ast.CallExpr) string {
 	if c := p.ClientCall(call); c != nil && c.Writes() {
 		if c.Subresource != "" && c.Subresource != "?" {
 			return c.Verb + " of the " + c.Subresource
@@ -84,7 +87,7 @@ func (p *pass) writeVerb(call *ast.CallExpr) string {
 
 // hiddenErrors reports the errors of writes, whatever they are, that end the reconcile as a success.
 // That one is handled otherwise if it is given to a function, or if something else is written.
-func (p *pass) hiddenErrors(f *operator.Function) {
+func (p droppedErrorPass) hiddenErrors(f *operator.Function) {
 	finalizes := operator.ContainsCall(f.Decl.Body, p.RemovesFinalizer)
 	operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
 		statement, ok := n.(*ast.IfStmt)
@@ -104,7 +107,7 @@ func (p *pass) hiddenErrors(f *operator.Function) {
 
 // testedCall returns the call whose error an if statement tests: its own, or that of the statement
 // before it in a list. It returns nil if there is none.
-func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr {
+func (p droppedErrorPass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr {
 	source := statement.Init
 	if i := slices.Index(list, ast.Stmt(statement)); source == nil && i > 0 {
 		source = list[i-1]
@@ -123,7 +126,7 @@ func (p *pass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr 
 
 // handles reports whether a node deals with an error: it returns one, asks for its kind, or writes to
 // the API.
-func (p *pass) handles(n ast.Node) bool {
+func (p droppedErrorPass) handles(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ReturnStmt:
 		return len(n.Results) == 0 || !operator.IsNil(n.Results[len(n.Results)-1])
@@ -155,7 +158,7 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 
 // isOfEvent reports whether a call is given an event, which is written for people to read and no
 // state of the cluster.
-func (p *pass) isOfEvent(call *ast.CallExpr) bool {
+func (p droppedErrorPass) isOfEvent(call *ast.CallExpr) bool {
 	return slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
 		kind := p.KindOf(argument)
 		return kind != nil && (operator.ElementOf(kind) == "k8s.io/api/core/v1.Event" || operator.ElementOf(kind) == "k8s.io/api/events/v1.Event")
@@ -165,7 +168,7 @@ func (p *pass) isOfEvent(call *ast.CallExpr) bool {
 // retries reports whether the reconcile runs again whatever the write of a statement did: its block
 // ends with a return that says so, or every path from there does where no other error is found. A
 // path on which the same object is written again, and that error is read, counts as well.
-func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
+func (p droppedErrorPass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 	block := operator.Statements(within[len(within)-1])
 	if len(block) > 0 {
 		last, ok := block[len(block)-1].(*ast.ReturnStmt)
@@ -187,7 +190,7 @@ func (p *pass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 }
 
 // rewrites reports whether a statement or condition writes what a call writes and reads the error.
-func (p *pass) rewrites(n ast.Node, call *ast.CallExpr) bool {
+func (p droppedErrorPass) rewrites(n ast.Node, call *ast.CallExpr) bool {
 	dropped, first := droppedCall(n), p.ClientCall(call)
 	return first != nil && operator.ContainsCall(n, func(other *ast.CallExpr) bool {
 		second := p.ClientCall(other)
@@ -199,7 +202,7 @@ func (p *pass) rewrites(n ast.Node, call *ast.CallExpr) bool {
 // isLast reports whether nothing tries again what a dropped Delete has not done: a path from there
 // ends the reconcile as a success, or lets go of the owner. Otherwise the next reconcile looks for
 // the object once more.
-func (p *pass) isLast(n ast.Node, within []ast.Node) bool {
+func (p droppedErrorPass) isLast(n ast.Node, within []ast.Node) bool {
 	last := false
 	p.following(n, within, func(next ast.Node) bool {
 		statement, ok := next.(*ast.ReturnStmt)
@@ -212,7 +215,7 @@ func (p *pass) isLast(n ast.Node, within []ast.Node) bool {
 
 // following visits what may be executed after a statement in its function, where no other error is
 // found.
-func (p *pass) following(n ast.Node, within []ast.Node, visit func(ast.Node) bool) {
+func (p droppedErrorPass) following(n ast.Node, within []ast.Node, visit func(ast.Node) bool) {
 	for _, around := range slices.Backward(within) {
 		switch around := around.(type) {
 		case *ast.FuncLit:
@@ -226,7 +229,7 @@ func (p *pass) following(n ast.Node, within []ast.Node, visit func(ast.Node) boo
 }
 
 // runsAgain reports whether a return asks for another reconcile, by an error or by a result.
-func (p *pass) runsAgain(statement *ast.ReturnStmt, within []ast.Node) bool {
+func (p droppedErrorPass) runsAgain(statement *ast.ReturnStmt, within []ast.Node) bool {
 	if len(statement.Results) == 0 {
 		return false
 	}
@@ -243,7 +246,7 @@ func (p *pass) runsAgain(statement *ast.ReturnStmt, within []ast.Node) bool {
 }
 
 // typedWrite reports whether a call is of a method of a generated clientset that writes.
-func (p *pass) typedWrite(call *ast.CallExpr) bool {
+func (p droppedErrorPass) typedWrite(call *ast.CallExpr) bool {
 	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
 	if !ok || !slices.Contains([]string{"Create", "Update", "UpdateStatus", "Patch", "Apply", "Delete"}, callee.Name()) {
 		return false

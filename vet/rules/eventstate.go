@@ -10,7 +10,7 @@ import (
 )
 
 // EventState reports predicates and event handlers that remember events or act on them.
-var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p *pass) {
+var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p eventStatePass) {
 	check := func(function ast.Node, body *ast.BlockStmt) {
 		if operator.Locks(body) {
 			return
@@ -42,9 +42,12 @@ var EventState = rule("eventstate", "a predicate or an event handler that acts o
 	})
 })
 
+// eventStatePass is a pass of the rule EventState.
+type eventStatePass struct{ *pass }
+
 // writesIn reports a call in a predicate or an event handler that writes, itself or in a function
 // of the package that it reaches.
-func (p *pass) writesIn(call *ast.CallExpr) {
+func (p eventStatePass) writesIn(call *ast.CallExpr) {
 	const why = "events are missed at a restart and delivered again, so write in Reconcile, from what is observed"
 	if write := p.ClientCall(call); write != nil && write.Writes() {
 		p.reportf(call, "a predicate or event handler writes (%s): %s", write.Verb, why)
@@ -71,7 +74,7 @@ func (p *pass) writesIn(call *ast.CallExpr) {
 }
 
 // takesEvent reports whether a function has a parameter that is an event of a watch.
-func (p *pass) takesEvent(signature *ast.FuncType) bool {
+func (p eventStatePass) takesEvent(signature *ast.FuncType) bool {
 	for _, parameter := range signature.Params.List {
 		named := operator.Named(p.Info.TypeOf(parameter.Type))
 		if named == nil || !strings.HasSuffix(named.Obj().Name(), "Event") {
@@ -86,7 +89,7 @@ func (p *pass) takesEvent(signature *ast.FuncType) bool {
 
 // isOwn reports whether a write in a function changes only what is the function's own: a variable
 // that it declares, or a parameter that is no pointer.
-func (p *pass) isOwn(root *types.Var, function ast.Node, target ast.Expr) bool {
+func (p eventStatePass) isOwn(root *types.Var, function ast.Node, target ast.Expr) bool {
 	declaration, isMethod := function.(*ast.FuncDecl)
 	if isMethod && declaration.Recv != nil && declaration.Recv.Pos() <= root.Pos() && root.Pos() < declaration.Recv.End() {
 		_, pointer := types.Unalias(root.Type()).(*types.Pointer)

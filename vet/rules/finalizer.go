@@ -10,7 +10,7 @@ import (
 
 // Finalizer reports finalizers that are never removed, and those that are added without a look at
 // the deletion timestamp.
-var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is added to what is being deleted", func(p *pass) {
+var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is added to what is being deleted", func(p finalizerPass) {
 	removes := p.mentionsName(func(name string) bool {
 		return name == "RemoveFinalizer" || name == "SetFinalizers" || name == "Finalizers" || name == "Finalize" ||
 			strings.Contains(strings.ToLower(name), "removefinalizer") || strings.Contains(strings.ToLower(name), "deletefinalizer")
@@ -44,9 +44,12 @@ var (
 	cleansUp = regexp.MustCompile(`(?i:delet|terminat|clean|teardown|destroy|remove)|[fF]inaliz(e|ation)($|[A-Z])`)
 )
 
+// finalizerPass is a pass of the rule Finalizer.
+type finalizerPass struct{ *pass }
+
 // addedUnseen reports a finalizer that a Reconcile adds before it looks whether the object is being
 // deleted, if it looks later.
-func (p *pass) addedUnseen(r *operator.Reconciler) {
+func (p finalizerPass) addedUnseen(r *operator.Reconciler) {
 	var adds *ast.CallExpr
 	looked := false
 	operator.InspectOwn(r.Reconcile.Decl.Body, func(n ast.Node) bool {
@@ -71,7 +74,7 @@ var cleans = regexp.MustCompile(`(?i)delet|finaliz|clean|teardown|destroy|remove
 
 // isCleanedElsewhere reports whether an object of that kind is passed to a function of another
 // package whose name says that it may clean up.
-func (p *pass) isCleanedElsewhere(object ast.Expr) bool {
+func (p finalizerPass) isCleanedElsewhere(object ast.Expr) bool {
 	kind := p.KindOf(object)
 	return p.Anywhere(func(call *ast.CallExpr) bool {
 		if !cleans.MatchString(operator.CalleeName(call)) {
@@ -85,7 +88,7 @@ func (p *pass) isCleanedElsewhere(object ast.Expr) bool {
 }
 
 // mentionsName reports whether an identifier in a function of the package satisfies a condition.
-func (p *pass) mentionsName(is func(name string) bool) bool {
+func (p finalizerPass) mentionsName(is func(name string) bool) bool {
 	for _, f := range p.Functions {
 		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)

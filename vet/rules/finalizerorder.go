@@ -14,7 +14,7 @@ import (
 )
 
 // FinalizerOrder reports finalizers that are added after what they are to clean up was created.
-var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the external thing is created", func(p *pass) {
+var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the external thing is created", func(p finalizerOrderPass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue
@@ -42,9 +42,12 @@ var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the
 	}
 })
 
+// finalizerOrderPass is a pass of the rule FinalizerOrder.
+type finalizerOrderPass struct{ *pass }
+
 // ensuresFinalizer reports whether a call adds a finalizer to the object that the controller is for,
 // directly or in a function of the package that is named after that.
-func (p *pass) ensuresFinalizer(call *ast.CallExpr) bool {
+func (p finalizerOrderPass) ensuresFinalizer(call *ast.CallExpr) bool {
 	if p.AddsFinalizer(call) {
 		return p.IsPrimary(call.Args[0])
 	}
@@ -55,7 +58,7 @@ func (p *pass) ensuresFinalizer(call *ast.CallExpr) bool {
 
 // touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
 // or in a function of the package. What is done with an object that is being deleted does not count.
-func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
+func (p finalizerOrderPass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
 	touches := func(call *ast.CallExpr) bool {
 		return p.AddsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
 	}
@@ -99,7 +102,7 @@ var inCluster = regexp.MustCompile(`(?i)kube|k8s|cluster|helper|build|cache|scop
 // createsExternally reports whether a call creates something by a client that is a field of the
 // method's receiver or a local variable and not one of Kubernetes, directly or in a method of the
 // package.
-func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function]bool) bool {
+func (p finalizerOrderPass) createsExternally(call *ast.CallExpr, seen map[*operator.Function]bool) bool {
 	if f := p.Declared(call); f != nil {
 		if seen[f] || !p.Reconciles(f) {
 			return false
@@ -129,7 +132,7 @@ func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function
 
 // isClient reports whether an expression is a field of a reconciler, or a local variable that does not
 // look like one for the cluster.
-func (p *pass) isClient(e ast.Expr) bool {
+func (p finalizerOrderPass) isClient(e ast.Expr) bool {
 	root := p.Root(e)
 	if root == nil {
 		return false
@@ -144,14 +147,14 @@ func (p *pass) isClient(e ast.Expr) bool {
 	})
 }
 
-func (p *pass) hasContext(callee *types.Func) bool {
+func (p finalizerOrderPass) hasContext(callee *types.Func) bool {
 	parameters := callee.Signature().Params()
 	return parameters.Len() > 0 && operator.IsNamed(parameters.At(0).Type(), "context", "Context")
 }
 
 // kubernetes reports whether a method is one of a client of Kubernetes: it is declared in such a
 // package.
-func (p *pass) kubernetes(callee *types.Func) bool {
+func (p finalizerOrderPass) kubernetes(callee *types.Func) bool {
 	for _, host := range []string{"k8s.io/", "sigs.k8s.io/", "flyball.dev/ctrl"} {
 		if strings.HasPrefix(callee.Pkg().Path(), host) {
 			return true

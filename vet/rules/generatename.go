@@ -9,7 +9,7 @@ import (
 )
 
 // GenerateName reports reconciles that create an object with a new name each time.
-var GenerateName = rule("generatename", "a reconcile that creates another object each time", func(p *pass) {
+var GenerateName = rule("generatename", "a reconcile that creates another object each time", func(p generateNamePass) {
 	for _, r := range p.Reconcilers {
 		if !r.Queued {
 			continue
@@ -32,9 +32,12 @@ var GenerateName = rule("generatename", "a reconcile that creates another object
 	}
 })
 
+// generateNamePass is a pass of the rule GenerateName.
+type generateNamePass struct{ *pass }
+
 // isChosen reports whether a create, or the call of a function of the reconcile, is under a condition,
 // or after one about the status or the annotations, which may name what there is.
-func (p *pass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
+func (p generateNamePass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
 	recorded := func(condition ast.Expr) bool {
 		return operator.Contains(condition, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
@@ -57,7 +60,7 @@ func (p *pass) isChosen(r *operator.Reconciler, create *operator.Call) bool {
 
 // findsNothing returns the Get before a create that looks for what is to be created by the new name
 // that this has, or nil.
-func (p *pass) findsNothing(f *operator.Function, create *operator.Call) *operator.Call {
+func (p generateNamePass) findsNothing(f *operator.Function, create *operator.Call) *operator.Call {
 	object, kind := p.Object(create.Object), p.KindOf(create.Object)
 	if object == nil || p.assignments(f, object) != 1 {
 		return nil
@@ -72,7 +75,7 @@ func (p *pass) findsNothing(f *operator.Function, create *operator.Call) *operat
 }
 
 // isKeyOf reports whether a key is the name of an object.
-func (p *pass) isKeyOf(key ast.Expr, object *types.Var) bool {
+func (p generateNamePass) isKeyOf(key ast.Expr, object *types.Var) bool {
 	if literal := operator.LiteralOf(key); literal != nil && operator.Field(literal, "Name") != nil {
 		selector, ok := ast.Unparen(operator.Field(literal, "Name").Value).(*ast.SelectorExpr)
 		return ok && selector.Sel.Name == "Name" && p.Root(selector) == object
@@ -82,7 +85,7 @@ func (p *pass) isKeyOf(key ast.Expr, object *types.Var) bool {
 }
 
 // assignments returns how often a function assigns a variable.
-func (p *pass) assignments(f *operator.Function, v *types.Var) int {
+func (p generateNamePass) assignments(f *operator.Function, v *types.Var) int {
 	n := 0
 	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
 		if statement, ok := node.(*ast.AssignStmt); ok {
@@ -98,7 +101,7 @@ func (p *pass) assignments(f *operator.Function, v *types.Var) int {
 }
 
 // reads reports whether a reconciler may read objects of a kind.
-func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
+func (p generateNamePass) reads(r *operator.Reconciler, kind *types.Named) bool {
 	for _, f := range r.Reachable {
 		for _, call := range f.Calls {
 			found := p.KindOf(call.Object)

@@ -13,7 +13,7 @@ import (
 
 // IgnoreNotFound reports reconciles that fail when what they are for has been deleted, and those that
 // end as a success whatever the error is.
-var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted, or hides every other error", func(p *pass) {
+var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted, or hides every other error", func(p ignoreNotFoundPass) {
 	for _, r := range p.Reconcilers {
 		if r.Request == nil {
 			continue
@@ -31,9 +31,12 @@ var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its objec
 	}
 })
 
+// ignoreNotFoundPass is a pass of the rule IgnoreNotFound.
+type ignoreNotFoundPass struct{ *pass }
+
 // primary reports an if statement that returns the error of the Get of the request as it is, or
 // drops it.
-func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
+func (p ignoreNotFoundPass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
 	condition, ok := statement.Cond.(*ast.BinaryExpr)
 	if !ok || condition.Op != token.NEQ || !operator.IsNil(condition.Y) || statement.Else != nil {
 		return
@@ -91,7 +94,7 @@ const (
 
 // succeeds reports whether all returns of a block are of no error, and of a result that asks for
 // nothing.
-func (p *pass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
+func (p ignoreNotFoundPass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
 	return !operator.Contains(block, func(n ast.Node) bool {
 		statement, ok := n.(*ast.ReturnStmt)
 		if !ok {
@@ -113,7 +116,7 @@ func (p *pass) succeeds(r *operator.Reconciler, block *ast.BlockStmt) bool {
 }
 
 // onlyValue returns the literal that is all that a function assigns to a variable or its fields, or nil.
-func (p *pass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
+func (p ignoreNotFoundPass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
 	var literal *ast.CompositeLit
 	n := 0
 	ast.Inspect(f.Decl.Body, func(node ast.Node) bool {
@@ -136,7 +139,7 @@ func (p *pass) onlyValue(f *operator.Function, v *types.Var) *ast.CompositeLit {
 }
 
 // ignoringNotFound returns the fix that replaces a returned value by an error without NotFound.
-func (p *pass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) []analysis.SuggestedFix {
+func (p ignoreNotFoundPass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) []analysis.SuggestedFix {
 	name := p.clientPackage(r)
 	if name == "" {
 		return nil
@@ -147,7 +150,7 @@ func (p *pass) ignoringNotFound(r *operator.Reconciler, returned, err ast.Expr) 
 }
 
 // isRequestKey reports whether the key of a Get is the request's, or is put together from it.
-func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
+func (p ignoreNotFoundPass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
 	name := "NamespacedName"
 	if literal := operator.LiteralOf(key); literal != nil && operator.Field(literal, "Name") != nil {
 		key, name = operator.Field(literal, "Name").Value, "Name"
@@ -158,7 +161,7 @@ func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
 
 // isFor reports whether a Get is of a kind that the package's builders are for, as far as it is
 // known which those are.
-func (p *pass) isFor(get *operator.Call) bool {
+func (p ignoreNotFoundPass) isFor(get *operator.Call) bool {
 	kind := p.KindOf(get.Object)
 	for _, k := range p.For {
 		if kind != nil && k.Obj() == kind.Obj() {
@@ -170,7 +173,7 @@ func (p *pass) isFor(get *operator.Call) bool {
 
 // isFirst reports whether a Get reads an object of the kind that the reconcile first reads by its
 // request. An object of another kind and the same name belongs to that.
-func (p *pass) isFirst(r *operator.Reconciler, get *operator.Call) bool {
+func (p ignoreNotFoundPass) isFirst(r *operator.Reconciler, get *operator.Call) bool {
 	kind := p.KindOf(get.Object)
 	for _, call := range r.Reconcile.Calls {
 		if call.Key == nil || !p.isRequestKey(r, call.Key) {
@@ -183,7 +186,7 @@ func (p *pass) isFirst(r *operator.Reconciler, get *operator.Call) bool {
 }
 
 // clientPackage returns the name by which the file of a reconciler imports the client package, or "".
-func (p *pass) clientPackage(r *operator.Reconciler) string {
+func (p ignoreNotFoundPass) clientPackage(r *operator.Reconciler) string {
 	for _, file := range p.Files {
 		if file.FileStart > r.Reconcile.Decl.Pos() || r.Reconcile.Decl.Pos() >= file.FileEnd {
 			continue

@@ -10,7 +10,7 @@ import (
 )
 
 // LateSnapshot reports copies of a status that decide what is written, and are taken when the status has been changed.
-var LateSnapshot = rule("latesnapshot", "a status that is compared with a copy which has some of its changes", func(p *pass) {
+var LateSnapshot = rule("latesnapshot", "a status that is compared with a copy which has some of its changes", func(p lateSnapshotPass) {
 	for _, f := range p.Functions {
 		for _, body := range f.Bodies() {
 			for _, s := range p.snapshots(body) {
@@ -39,8 +39,11 @@ type snapshot struct {
 	patch     bool
 }
 
+// lateSnapshotPass is a pass of the rule LateSnapshot.
+type lateSnapshotPass struct{ *pass }
+
 // snapshots returns those in a body.
-func (p *pass) snapshots(body *ast.BlockStmt) (all []snapshot) {
+func (p lateSnapshotPass) snapshots(body *ast.BlockStmt) (all []snapshot) {
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
 		if !ok || len(statement.Lhs) != 1 || len(statement.Rhs) != 1 || p.Object(statement.Lhs[0]) == nil {
@@ -61,7 +64,7 @@ func (p *pass) snapshots(body *ast.BlockStmt) (all []snapshot) {
 }
 
 // copiedObject returns the object that an expression copies, or the status of which it copies, or nil.
-func (p *pass) copiedObject(e ast.Expr) *types.Var {
+func (p lateSnapshotPass) copiedObject(e ast.Expr) *types.Var {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.StarExpr:
 		return p.copiedObject(e.X)
@@ -82,7 +85,7 @@ func (p *pass) copiedObject(e ast.Expr) *types.Var {
 }
 
 // isPatched reports whether the status of an object is patched by its difference from a copy.
-func (p *pass) isPatched(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
+func (p lateSnapshotPass) isPatched(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
 	operator.InspectOwn(body, func(n ast.Node) bool { // patches that are made of the copy
 		if s, ok := n.(*ast.AssignStmt); ok && len(s.Lhs) == 1 && len(s.Rhs) == 1 && p.Object(s.Lhs[0]) != nil {
 			if call, ok := ast.Unparen(s.Rhs[0]).(*ast.CallExpr); ok && strings.HasPrefix(operator.CalleeName(call), "MergeFrom") && p.Mentions(call, before) {
@@ -98,7 +101,7 @@ func (p *pass) isPatched(body *ast.BlockStmt, object *types.Var, before map[*typ
 }
 
 // isCompared reports whether the status of an object is compared with a copy.
-func (p *pass) isCompared(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
+func (p lateSnapshotPass) isCompared(body *ast.BlockStmt, object *types.Var, before map[*types.Var]bool) bool {
 	return p.hasCall(body, func(call *ast.CallExpr) bool {
 		return strings.Contains(operator.CalleeName(call), "Equal") && p.Mentions(call, before) &&
 			slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
@@ -107,17 +110,17 @@ func (p *pass) isCompared(body *ast.BlockStmt, object *types.Var, before map[*ty
 	})
 }
 
-func (p *pass) writesStatusOf(body *ast.BlockStmt, object *types.Var) bool {
+func (p lateSnapshotPass) writesStatusOf(body *ast.BlockStmt, object *types.Var) bool {
 	return p.hasCall(body, func(call *ast.CallExpr) bool { return p.isStatusWrite(call, object) })
 }
 
-func (p *pass) isStatusWrite(call *ast.CallExpr, object *types.Var) bool {
+func (p lateSnapshotPass) isStatusWrite(call *ast.CallExpr, object *types.Var) bool {
 	c := p.ClientCall(call)
 	return c != nil && c.Writes() && c.Subresource == "status" && p.Object(c.Object) == object
 }
 
 // hasCall reports whether a body itself has a call that satisfies a condition.
-func (p *pass) hasCall(body *ast.BlockStmt, is func(*ast.CallExpr) bool) bool {
+func (p lateSnapshotPass) hasCall(body *ast.BlockStmt, is func(*ast.CallExpr) bool) bool {
 	found := false
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -129,7 +132,7 @@ func (p *pass) hasCall(body *ast.BlockStmt, is func(*ast.CallExpr) bool) bool {
 
 // statusSetBefore returns a statement of a body that sets the status of an object, and that a node may follow while
 // the status has not been written.
-func (p *pass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.Node) (set ast.Stmt) {
+func (p lateSnapshotPass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.Node) (set ast.Stmt) {
 	flow := p.Flow(body)
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(ast.Stmt)
@@ -150,7 +153,7 @@ func (p *pass) statusSetBefore(body *ast.BlockStmt, object *types.Var, node ast.
 }
 
 // setsNothing reports whether a statement only assigns an empty value, as is done to what is nil.
-func (p *pass) setsNothing(statement ast.Stmt) bool {
+func (p lateSnapshotPass) setsNothing(statement ast.Stmt) bool {
 	assignment, ok := statement.(*ast.AssignStmt)
 	return ok && !slices.ContainsFunc(assignment.Rhs, func(right ast.Expr) bool {
 		literal := operator.LiteralOf(right)
@@ -161,7 +164,7 @@ func (p *pass) setsNothing(statement ast.Stmt) bool {
 
 // mayWriteStatus reports whether a node has a call that writes the status of an object, or may, as it is given the object
 // and the package does not say what it does.
-func (p *pass) mayWriteStatus(n ast.Node, object *types.Var) bool {
+func (p lateSnapshotPass) mayWriteStatus(n ast.Node, object *types.Var) bool {
 	return operator.ContainsCall(n, func(call *ast.CallExpr) bool {
 		if p.isStatusWrite(call, object) {
 			return true
@@ -179,7 +182,7 @@ func (p *pass) mayWriteStatus(n ast.Node, object *types.Var) bool {
 }
 
 // anyStatusWrite reports whether a function, or one that it reaches, writes a status.
-func (p *pass) anyStatusWrite(f *operator.Function, seen []*operator.Function) bool {
+func (p lateSnapshotPass) anyStatusWrite(f *operator.Function, seen []*operator.Function) bool {
 	if slices.Contains(seen, f) {
 		return false
 	}
@@ -189,7 +192,7 @@ func (p *pass) anyStatusWrite(f *operator.Function, seen []*operator.Function) b
 
 // statusSetByCallers returns a statement of a caller that sets the status of an object which the caller passes to a
 // function, in the function's own body.
-func (p *pass) statusSetByCallers(f *operator.Function, body *ast.BlockStmt, object *types.Var) (set ast.Stmt) {
+func (p lateSnapshotPass) statusSetByCallers(f *operator.Function, body *ast.BlockStmt, object *types.Var) (set ast.Stmt) {
 	parameters := f.Object.Signature().Params()
 	at := -1
 	for i := range parameters.Len() {

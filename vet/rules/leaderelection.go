@@ -11,7 +11,7 @@ import (
 )
 
 // LeaderElection reports operators whose manager has options that do not mention leader election.
-var LeaderElection = rule("leaderelection", "an operator without leader election", func(p *pass) {
+var LeaderElection = rule("leaderelection", "an operator without leader election", func(p leaderElectionPass) {
 	for _, f := range p.Functions {
 		if !p.setsUpOperator(f) {
 			continue
@@ -36,10 +36,13 @@ var LeaderElection = rule("leaderelection", "an operator without leader election
 // addsControllers matches the names of the functions that add controllers to a manager.
 var addsControllers = regexp.MustCompile(`^SetupWithManager$|^(?i:setup|add|register|create|init)\w*(Controller|Reconciler)s?(WithManager)?$`)
 
+// leaderElectionPass is a pass of the rule LeaderElection.
+type leaderElectionPass struct{ *pass }
+
 // setsUpOperator reports whether a function of a program, or one that returns a manager, adds
 // controllers to it. Servers that watch what they serve run in every replica: those start the manager
 // beside something else.
-func (p *pass) setsUpOperator(f *operator.Function) bool {
+func (p leaderElectionPass) setsUpOperator(f *operator.Function) bool {
 	returns := false
 	for result := range f.Object.Signature().Results().Variables() {
 		returns = returns || operator.IsType(result.Type(), "manager", "Manager")
@@ -61,7 +64,7 @@ func (p *pass) setsUpOperator(f *operator.Function) bool {
 
 // serves reports whether a call starts a server, or adds something other than metrics to the one that
 // has no handler. Profiles and metrics are what operators serve too.
-func (p *pass) serves(call *ast.CallExpr) bool {
+func (p leaderElectionPass) serves(call *ast.CallExpr) bool {
 	if p.CallsFunction(call, "net/http", "Handle", "HandleFunc") && len(call.Args) == 2 {
 		pattern := p.Info.Types[call.Args[0]].Value
 		return pattern == nil || constant.StringVal(pattern) != "/metrics"
@@ -108,7 +111,7 @@ func elects(n ast.Node) bool {
 
 // options returns the literal that a variable is declared with, or nil if leader election may be set
 // elsewhere: the variable is assigned, or its field is, or its address is taken.
-func (p *pass) options(f *operator.Function, v *types.Var) *ast.CompositeLit {
+func (p leaderElectionPass) options(f *operator.Function, v *types.Var) *ast.CompositeLit {
 	var literal *ast.CompositeLit
 	elsewhere := false
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {

@@ -19,7 +19,7 @@ var ListScope = listScope()
 
 func listScope() *analysis.Analyzer {
 	all := false
-	a := rule("listscope", "a List of all objects of the cluster for each event, to find some of them", func(p *pass) {
+	a := rule("listscope", "a List of all objects of the cluster for each event, to find some of them", func(p listScopePass) {
 		for _, f := range p.Functions {
 			if !p.Hot(f) {
 				continue
@@ -37,8 +37,11 @@ func listScope() *analysis.Analyzer {
 	return a
 }
 
+// listScopePass is a pass of the rule ListScope.
+type listScopePass struct{ *pass }
+
 // searches reports whether a loop over a list that follows it picks objects by their metadata.
-func (p *pass) searches(f *operator.Function, list *operator.Call) bool {
+func (p listScopePass) searches(f *operator.Function, list *operator.Call) bool {
 	variable := p.Object(list.Object)
 	if variable == nil || p.isAlternative(f, list, variable) {
 		return false
@@ -51,7 +54,7 @@ func (p *pass) searches(f *operator.Function, list *operator.Call) bool {
 
 // isAlternative reports whether a function lists into the same variable with a scope as well: then
 // the list of all is chosen, or what is left if the other fails.
-func (p *pass) isAlternative(f *operator.Function, list *operator.Call, variable *types.Var) bool {
+func (p listScopePass) isAlternative(f *operator.Function, list *operator.Call, variable *types.Var) bool {
 	return slices.ContainsFunc(f.Calls, func(other *operator.Call) bool {
 		return other != list && other.Verb == "List" && p.Object(other.Object) == variable && p.Scope(other) != (operator.Scope{})
 	})
@@ -59,7 +62,7 @@ func (p *pass) isAlternative(f *operator.Function, list *operator.Call, variable
 
 // picks reports whether a loop does something only for objects whose metadata equals a value. A
 // constant may be what a few of them are treated by, unless the loop leaves the others out.
-func (p *pass) picks(loop *ast.RangeStmt, list *types.Var) bool {
+func (p listScopePass) picks(loop *ast.RangeStmt, list *types.Var) bool {
 	elements := p.elements(loop, list)
 	found := false
 	operator.Walk(loop.Body, func(n ast.Node, within []ast.Node) {
@@ -87,7 +90,7 @@ func (p *pass) picks(loop *ast.RangeStmt, list *types.Var) bool {
 }
 
 // elements returns the variables for the objects of a list in a loop.
-func (p *pass) elements(loop *ast.RangeStmt, list *types.Var) []*types.Var {
+func (p listScopePass) elements(loop *ast.RangeStmt, list *types.Var) []*types.Var {
 	elements := []*types.Var{list}
 	if loop.Value != nil {
 		elements = append(elements, p.Object(loop.Value))
@@ -122,7 +125,7 @@ func isContinue(s ast.Stmt) bool {
 
 // isMetadataOf reports whether a node is the name, the namespace, a label or the node of one of the
 // objects.
-func (p *pass) isMetadataOf(n ast.Node, objects []*types.Var) bool {
+func (p listScopePass) isMetadataOf(n ast.Node, objects []*types.Var) bool {
 	selector, ok := n.(*ast.SelectorExpr)
 	return ok && isMetadataField(selector) && slices.Contains(objects, p.Root(selector.X))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // MemoryState reports writes of a reconciler's fields and of package variables in a reconcile.
-var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p *pass) {
+var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p memoryStatePass) {
 	transient := p.commented(transience)
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) || operator.Locks(f.Decl.Body) || p.isCalledLocked(f) {
@@ -42,8 +42,11 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 // transience matches a comment on a variable that says that its content may be lost.
 var transience = regexp.MustCompile(`(?i)\b(in[- ]memory|(lost|gone|empty|rebuilt|starts over) (after|by|on|when|with) (a|the|every|each)? ?(re)?start)`)
 
+// memoryStatePass is a pass of the rule MemoryState.
+type memoryStatePass struct{ *pass }
+
 // declaration returns the field or the variable that an expression names, behind indexes, or nil.
-func (p *pass) declaration(e ast.Expr) types.Object {
+func (p memoryStatePass) declaration(e ast.Expr) types.Object {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.SelectorExpr:
 		return p.Info.Uses[e.Sel]
@@ -56,7 +59,7 @@ func (p *pass) declaration(e ast.Expr) types.Object {
 }
 
 // isCalledLocked reports whether a function has callers in the package and all of them synchronize.
-func (p *pass) isCalledLocked(f *operator.Function) bool {
+func (p memoryStatePass) isCalledLocked(f *operator.Function) bool {
 	called := false
 	for _, caller := range p.Functions {
 		if caller == f || !slices.Contains(caller.References, f) {
@@ -72,7 +75,7 @@ func (p *pass) isCalledLocked(f *operator.Function) bool {
 
 // isReconciler reports whether a variable is the receiver of a method of a reconciler, by pointer,
 // that lives longer than one reconcile.
-func (p *pass) isReconciler(f *operator.Function, v *types.Var) bool {
+func (p memoryStatePass) isReconciler(f *operator.Function, v *types.Var) bool {
 	if v != f.Receiver() {
 		return false
 	}
@@ -88,7 +91,7 @@ func (p *pass) isReconciler(f *operator.Function, v *types.Var) bool {
 }
 
 // readInto returns what a call of the client reads an object into, if that is a field.
-func (p *pass) readInto(n ast.Node) []ast.Expr {
+func (p memoryStatePass) readInto(n ast.Node) []ast.Expr {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || p.ClientCall(call) == nil || p.ClientCall(call).Writes() {
 		return nil
@@ -105,7 +108,7 @@ func (p *pass) readInto(n ast.Node) []ast.Expr {
 
 // mutated returns what a method is called on that writes its receiver without a lock, if it is a
 // method of the package.
-func (p *pass) mutated(n ast.Node) []ast.Expr {
+func (p memoryStatePass) mutated(n ast.Node) []ast.Expr {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
 		return nil
@@ -118,7 +121,7 @@ func (p *pass) mutated(n ast.Node) []ast.Expr {
 }
 
 // mutates reports whether a method writes fields of its receiver, other than once, without a lock.
-func (p *pass) mutates(f *operator.Function) bool {
+func (p memoryStatePass) mutates(f *operator.Function) bool {
 	receiver := f.Receiver()
 	if receiver == nil || operator.Locks(f.Decl.Body) || p.isCalledLocked(f) {
 		return false
@@ -138,7 +141,7 @@ func (p *pass) mutates(f *operator.Function) bool {
 
 // initializes reports whether a write is of something that an if statement around it has found to
 // be unset, or that it writes together with what it has found to be so.
-func (p *pass) initializes(target ast.Expr, within []ast.Node) bool {
+func (p memoryStatePass) initializes(target ast.Expr, within []ast.Node) bool {
 	for _, n := range within {
 		statement, ok := n.(*ast.IfStmt)
 		if !ok {

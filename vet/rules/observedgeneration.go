@@ -12,7 +12,7 @@ import (
 )
 
 // ObservedGeneration reports statuses that do not say which generation they are about.
-var ObservedGeneration = rule("observedgeneration", "a status that does not say which generation it is about", func(p *pass) {
+var ObservedGeneration = rule("observedgeneration", "a status that does not say which generation it is about", func(p observedGenerationPass) {
 	for _, f := range p.Functions {
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 &&
@@ -35,9 +35,12 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 	}
 })
 
+// observedGenerationPass is a pass of the rule ObservedGeneration.
+type observedGenerationPass struct{ *pass }
+
 // setsObservedGeneration reports whether a statement of the package writes a field of that name, or
 // mentions something that may.
-func (p *pass) setsObservedGeneration() bool {
+func (p observedGenerationPass) setsObservedGeneration() bool {
 	sets := func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
@@ -54,7 +57,7 @@ func (p *pass) setsObservedGeneration() bool {
 }
 
 // condition reports a call that sets a condition of an object which has no observed generation.
-func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
+func (p observedGenerationPass) condition(f *operator.Function, call *ast.CallExpr) {
 	object := p.Root(call.Args[0])
 	if object == nil || !operator.IsObject(object.Type()) || p.leavesStatusGeneration(operator.Named(object.Type())) {
 		return
@@ -88,7 +91,7 @@ func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
 
 // makesNoGeneration reports whether a call is of a function of the package that only returns a
 // literal of a condition, which has no observed generation.
-func (p *pass) makesNoGeneration(call *ast.CallExpr) bool {
+func (p observedGenerationPass) makesNoGeneration(call *ast.CallExpr) bool {
 	maker := p.Declared(call)
 	if maker == nil || len(maker.Decl.Body.List) != 1 {
 		return false
@@ -104,7 +107,7 @@ func (p *pass) makesNoGeneration(call *ast.CallExpr) bool {
 
 // isPassedNoGeneration reports whether a variable is a parameter of an unexported function that only
 // reads it, and all calls of the function pass it a condition that has no observed generation.
-func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
+func (p observedGenerationPass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 	if f.Object.Exported() {
 		return false
 	}
@@ -154,14 +157,14 @@ func (p *pass) isPassedNoGeneration(f *operator.Function, v *types.Var) bool {
 // leavesStatusGeneration reports whether the observed generation of a status of a kind is set for
 // all of its conditions: by the package, or perhaps by another one that it passes its objects to,
 // such as that of a patch helper.
-func (p *pass) leavesStatusGeneration(kind *types.Named) bool {
+func (p observedGenerationPass) leavesStatusGeneration(kind *types.Named) bool {
 	return p.setsStatusGeneration(kind) || hasObservedGeneration(kind) &&
 		p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) })
 }
 
 // setsStatusGeneration reports whether a statement of the package assigns the observed generation of
 // a status of a kind, which is that of all of its conditions.
-func (p *pass) setsStatusGeneration(kind *types.Named) bool {
+func (p observedGenerationPass) setsStatusGeneration(kind *types.Named) bool {
 	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
 		return operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			statement, ok := n.(*ast.AssignStmt)

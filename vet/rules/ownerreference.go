@@ -12,7 +12,7 @@ import (
 )
 
 // OwnerReference reports children that are created without an owner.
-var OwnerReference = rule("ownerreference", "a child that is created without an owner", func(p *pass) {
+var OwnerReference = rule("ownerreference", "a child that is created without an owner", func(p ownerReferencePass) {
 	setsOwners := p.setsOwners()
 	for _, f := range p.Functions {
 		for _, create := range p.creations(f) {
@@ -36,8 +36,11 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 	}
 })
 
+// ownerReferencePass is a pass of the rule OwnerReference.
+type ownerReferencePass struct{ *pass }
+
 // ownerless reports a child of a kind that the package owns.
-func (p *pass) ownerless(create ast.Expr, kind *types.Named) {
+func (p ownerReferencePass) ownerless(create ast.Expr, kind *types.Named) {
 	if operator.IsClusterScoped(kind) {
 		p.reportf(create, "this %s gets no owner, so Owns does not see it: call SetControllerReference, or if its owner is in a namespace, "+
 			"which cannot own it, replace Owns by Watches and delete it before the finalizer is removed", kind.Obj().Name())
@@ -47,7 +50,7 @@ func (p *pass) ownerless(create ast.Expr, kind *types.Named) {
 }
 
 // creations returns the objects that a function of a reconcile creates.
-func (p *pass) creations(f *operator.Function) []ast.Expr {
+func (p ownerReferencePass) creations(f *operator.Function) []ast.Expr {
 	if !p.Reconciles(f) {
 		return nil
 	}
@@ -68,7 +71,7 @@ func (p *pass) creations(f *operator.Function) []ast.Expr {
 
 // createsOrUpdates reports whether a call is of the runtime's CreateOrUpdate, or of a function of
 // another package with its name and its parameters, which knows no owner.
-func (p *pass) createsOrUpdates(call *ast.CallExpr) bool {
+func (p ownerReferencePass) createsOrUpdates(call *ast.CallExpr) bool {
 	if p.CallsRuntime(call, "controller/controllerutil", "CreateOrUpdate", "CreateOrPatch") {
 		return len(call.Args) > 2
 	}
@@ -87,7 +90,7 @@ func (p *pass) createsOrUpdates(call *ast.CallExpr) bool {
 
 // isOwnerless reports whether a function builds an object in the namespace of what is reconciled and
 // creates it, and all that it does besides cannot set an owner.
-func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
+func (p ownerReferencePass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 	v := p.Object(create)
 	if v == nil || !p.isBuiltBeside(f, v) {
 		return false
@@ -124,7 +127,7 @@ func (p *pass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 
 // isBuiltBeside reports whether the only literal that a variable is assigned in a function is of an
 // object without owners in the namespace of what is reconciled.
-func (p *pass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
+func (p ownerReferencePass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
 	literal := p.SoleLiteral(f, v)
 	if literal == nil {
 		return false
@@ -152,12 +155,12 @@ func mentionsOwnerOf(call *ast.CallExpr) bool {
 	return strings.Contains(name, "Owner") || strings.Contains(name, "Controller")
 }
 
-func (p *pass) owns(kind *types.Named) bool {
+func (p ownerReferencePass) owns(kind *types.Named) bool {
 	return slices.ContainsFunc(p.Owned, func(owned *types.Named) bool { return owned.Obj() == kind.Obj() })
 }
 
 // isBuilt reports whether the package has a literal of a kind, so that what is set in it is seen.
-func (p *pass) isBuilt(kind *types.Named) bool {
+func (p ownerReferencePass) isBuilt(kind *types.Named) bool {
 	if p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) && !p.createsOrUpdates(call) }) {
 		return false
 	}
@@ -175,7 +178,7 @@ func (p *pass) isBuilt(kind *types.Named) bool {
 
 // isNamedAfter reports whether a literal of a kind has a name that follows from an object of a kind
 // that the package's builders are for and that is not one of Kubernetes' own.
-func (p *pass) isNamedAfter(kind *types.Named) bool {
+func (p ownerReferencePass) isNamedAfter(kind *types.Named) bool {
 	isPrimary := func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
 		if !ok || p.Object(id) == nil {
@@ -201,7 +204,7 @@ func (p *pass) isNamedAfter(kind *types.Named) bool {
 }
 
 // setsOwners reports whether the package has anything to do with owner references.
-func (p *pass) setsOwners() bool {
+func (p ownerReferencePass) setsOwners() bool {
 	for _, f := range p.Functions {
 		if operator.Contains(f.Decl.Body, mentionsOwner) {
 			return true
@@ -211,7 +214,7 @@ func (p *pass) setsOwners() bool {
 }
 
 // setsOwnerOf reports whether the package may set the owner of objects of a kind.
-func (p *pass) setsOwnerOf(kind *types.Named) bool {
+func (p ownerReferencePass) setsOwnerOf(kind *types.Named) bool {
 	for _, f := range p.Functions {
 		if operator.Contains(f.Decl.Body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && setsOwner(operator.CalleeName(call)) && len(call.Args) > 1 {
@@ -237,7 +240,7 @@ func mentionsOwner(n ast.Node) bool {
 }
 
 // deletes reports whether the package deletes anything or has finalizers.
-func (p *pass) deletes() bool {
+func (p ownerReferencePass) deletes() bool {
 	return slices.ContainsFunc(p.Calls(), func(c *operator.Call) bool { return strings.HasPrefix(c.Verb, "Delete") }) ||
 		p.Anywhere(func(call *ast.CallExpr) bool {
 			return strings.Contains(operator.CalleeName(call), "Finalizer")

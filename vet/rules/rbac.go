@@ -16,7 +16,7 @@ import (
 
 // RBAC reports calls of the client that no marker of the module grants, nor a role that is written
 // by hand. A package without markers has its roles from elsewhere and is left alone.
-var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p *pass) {
+var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p rbacPass) {
 	if len(p.Reconcilers) == 0 {
 		return
 	}
@@ -62,9 +62,12 @@ type need struct {
 	verbs    []string
 }
 
+// rbacPass is a pass of the rule RBAC.
+type rbacPass struct{ *pass }
+
 // addNeed adds one of the verbs that a call needs of an object's resource, unless it is granted. A read is of a
 // cache, as a rule, which gets, lists and watches.
-func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource string, verbs []string, granted []grants.Grant) []*need {
+func (p rbacPass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource string, verbs []string, granted []grants.Grant) []*need {
 	kind := p.KindOf(object)
 	if kind == nil || !isAPIType(kind) {
 		return needed
@@ -94,7 +97,7 @@ func (p *pass) addNeed(needed []*need, at ast.Node, object ast.Expr, subresource
 }
 
 // mutations returns the calls of a client that CreateOrUpdate and CreateOrPatch make.
-func (p *pass) mutations() []*operator.Call {
+func (p rbacPass) mutations() []*operator.Call {
 	var all []*operator.Call
 	for _, f := range p.Functions {
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
@@ -114,7 +117,7 @@ func (p *pass) mutations() []*operator.Call {
 }
 
 // markers returns what the markers of the package grant, and reports groups that are none.
-func (p *pass) markers() []grants.Grant {
+func (p rbacPass) markers() []grants.Grant {
 	var all []grants.Grant
 	for _, file := range p.Files {
 		for _, group := range file.Comments {
@@ -140,7 +143,7 @@ var allVerbs = []string{"get", "list", "watch", "create", "update", "patch", "de
 var readVerbs = allVerbs[:3]
 
 // missing reports what no marker grants, with one marker for all of it.
-func (p *pass) missing(n *need) {
+func (p rbacPass) missing(n *need) {
 	verbs := slices.DeleteFunc(slices.Clone(allVerbs), func(verb string) bool { return !slices.Contains(n.verbs, verb) })
 	list := strings.Join(verbs, ", ")
 	if !n.known {

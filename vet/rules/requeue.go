@@ -14,7 +14,7 @@ import (
 
 // Requeue reports results with Requeue: true, which make hot loops, and those that an error
 // overrides.
-var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops, or one that an error overrides", func(p *pass) {
+var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated and makes hot loops, or one that an error overrides", func(p requeuePass) {
 	p.walk(func(n ast.Node, within []ast.Node) {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
@@ -46,9 +46,12 @@ var Requeue = rule("requeue", "a Result with Requeue: true, which is deprecated 
 const requeueMessage = "Requeue: true is deprecated, and leaves the time of the next reconcile to the rate limiter, milliseconds at first and minutes in the end: " +
 	"return the error that there is, or set RequeueAfter to the time of the next look, or wait for the event of what has to change"
 
+// requeuePass is a pass of the rule Requeue.
+type requeuePass struct{ *pass }
+
 // requeue reports a literal with Requeue: true. It is without effect beside RequeueAfter and beside
 // an error, so there it can be removed.
-func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, within []ast.Node) {
+func (p requeuePass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, within []ast.Node) {
 	if p.isBesideError(within) {
 		p.report(requeue, "Requeue: true has no effect beside an error", remove(literal, requeue))
 		return
@@ -64,7 +67,7 @@ func (p *pass) requeue(literal *ast.CompositeLit, requeue *ast.KeyValueExpr, wit
 
 // mayRequeue reports whether Requeue: true is right in some nodes: for another reconciler, or where an
 // error would only be logged, and the rate limiter is to choose the time as after that error.
-func (p *pass) mayRequeue(within []ast.Node) bool {
+func (p requeuePass) mayRequeue(within []ast.Node) bool {
 	return p.passesOnRequeue(within) || afterConflict(within) || p.isInStatus(within)
 }
 
@@ -79,7 +82,7 @@ func afterConflict(within []ast.Node) bool {
 
 // isInStatus reports whether a node is in an if statement about an error that has been written to a
 // condition or a status, so that the object says what has failed.
-func (p *pass) isInStatus(within []ast.Node) bool {
+func (p requeuePass) isInStatus(within []ast.Node) bool {
 	for i, n := range within[:len(within)-2] {
 		around, ok := n.(*ast.IfStmt)
 		if !ok || within[i+1] != around.Body {
@@ -123,19 +126,19 @@ func writesStatus(statement ast.Stmt, is func(ast.Node) bool) bool {
 }
 
 // isBesideError reports whether what is in some nodes is returned together with an error.
-func (p *pass) isBesideError(within []ast.Node) bool {
+func (p requeuePass) isBesideError(within []ast.Node) bool {
 	statement, ok := within[len(within)-1].(*ast.ReturnStmt)
 	return ok && len(statement.Results) == 2 && p.IsKnownError(statement.Results[1], within)
 }
 
-func (p *pass) isZero(e ast.Expr) bool {
+func (p requeuePass) isZero(e ast.Expr) bool {
 	value := p.Info.Types[e].Value
 	return value != nil && constant.Sign(value) == 0
 }
 
 // besideAfter reports a Requeue: true beside RequeueAfter. If that may be 0, which is no time, then
 // Requeue has an effect there, and nothing can be removed.
-func (p *pass) besideAfter(at ast.Node, after ast.Expr, fixes ...analysis.SuggestedFix) {
+func (p requeuePass) besideAfter(at ast.Node, after ast.Expr, fixes ...analysis.SuggestedFix) {
 	if value := p.Info.Types[after].Value; value != nil && constant.Sign(value) > 0 {
 		p.report(at, "Requeue: true has no effect beside RequeueAfter", fixes...)
 		return
@@ -145,7 +148,7 @@ func (p *pass) besideAfter(at ast.Node, after ast.Expr, fixes ...analysis.Sugges
 }
 
 // requeueAfter returns what the RequeueAfter of a result is assigned in the innermost block, or nil.
-func (p *pass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
+func (p requeuePass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
 	block, ok := within[len(within)-1].(*ast.BlockStmt)
 	if !ok || result == nil {
 		return nil
@@ -165,7 +168,7 @@ func (p *pass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr {
 
 // passesOnRequeue reports whether an if statement around a node asks for the Requeue of a result, to
 // pass on that of another reconciler.
-func (p *pass) passesOnRequeue(within []ast.Node) bool {
+func (p requeuePass) passesOnRequeue(within []ast.Node) bool {
 	return slices.ContainsFunc(within, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)
 		return ok && operator.Contains(statement.Cond, func(n ast.Node) bool {

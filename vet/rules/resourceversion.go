@@ -10,7 +10,7 @@ import (
 
 // ResourceVersion reports resource versions that the package of a reconciler reads as numbers. Others
 // may be those of a server, to which they are numbers.
-var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that is read as a number", func(p *pass) {
+var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that is read as a number", func(p resourceVersionPass) {
 	if len(p.Reconcilers) == 0 {
 		return
 	}
@@ -38,8 +38,11 @@ var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that i
 	}
 })
 
+// resourceVersionPass is a pass of the rule ResourceVersion.
+type resourceVersionPass struct{ *pass }
+
 // versionVariables returns the variables that are assigned a resource version.
-func (p *pass) versionVariables(body ast.Node) map[*types.Var]bool {
+func (p resourceVersionPass) versionVariables(body ast.Node) map[*types.Var]bool {
 	all := map[*types.Var]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
 		if statement, ok := n.(*ast.AssignStmt); ok && len(statement.Lhs) == len(statement.Rhs) {

@@ -1,5 +1,7 @@
-// Package rules has the rules of flyball vet, one in a file. Each reports one mistake that operators
-// make, where the source shows it.
+// Package rules has the rules of flyball vet, each in its file. A rule reports one mistake that operators
+// make, where the source shows it. A rule uses nothing of another one: questions that several rules ask are
+// in package operator. A new rule is a file here, a line in vet.go, a page docs/vet/NAME.md with examples,
+// and test data in vet/testdata/src/NAME.
 package rules
 
 import (
@@ -28,9 +30,9 @@ type line struct {
 	number int
 }
 
-// rule returns the analyzer of a rule. The summary is one line, and the page docs/vet/NAME.md says
-// the rest.
-func rule(name, summary string, run func(*pass)) *analysis.Analyzer {
+// rule returns the analyzer of a rule, with methods of its own on its kind of pass. The summary is one
+// line, and the page docs/vet/NAME.md says the rest.
+func rule[P ~struct{ *pass }](name, summary string, run func(P)) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     name,
 		Doc:      fmt.Sprintf("%s\n\nThe page docs/vet/%s.md has examples.", summary, name),
@@ -47,7 +49,7 @@ func rule(name, summary string, run func(*pass)) *analysis.Analyzer {
 					p.ignored[d.at] = true
 				}
 			}
-			run(p)
+			run(P{p})
 			return nil, nil
 		},
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // StaleStatus reports updates of the status from a copy that an earlier write has made stale.
-var StaleStatus = rule("stalestatus", "a status that is written from a stale object, or overwritten before it is written", func(p *pass) {
+var StaleStatus = rule("stalestatus", "a status that is written from a stale object, or overwritten before it is written", func(p staleStatusPass) {
 	for _, f := range p.Functions {
 		writes := map[*ast.CallExpr]*operator.Call{}
 		for _, call := range f.Calls {
@@ -25,8 +25,11 @@ var StaleStatus = rule("stalestatus", "a status that is written from a stale obj
 	}
 })
 
+// staleStatusPass is a pass of the rule StaleStatus.
+type staleStatusPass struct{ *pass }
+
 // staleStatus follows each write of an object in a body to the write of its status.
-func (p *pass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operator.Call) {
+func (p staleStatusPass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operator.Call) {
 	flow := p.Flow(body)
 	copies := p.copies(body)
 	reached := map[*types.Var]map[*ast.CallExpr]bool{}
@@ -65,7 +68,7 @@ func (p *pass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operat
 
 // afterWrite calls found with each write of the status of an object that may follow a write, while
 // nothing else may have changed the object.
-func (p *pass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types.Var, found func(*operator.Call),
+func (p staleStatusPass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types.Var, found func(*operator.Call),
 	writes map[*ast.CallExpr]*operator.Call) {
 	flow.After(from, func(n ast.Node) bool {
 		proceed := true
@@ -84,7 +87,7 @@ func (p *pass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types
 }
 
 // afterStatus returns the writes of an object that may follow an assignment to its status.
-func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *types.Var,
+func (p staleStatusPass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *types.Var,
 	writes map[*ast.CallExpr]*operator.Call) map[*ast.CallExpr]bool {
 	reached := map[*ast.CallExpr]bool{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
@@ -108,12 +111,12 @@ func (p *pass) afterStatus(body *ast.BlockStmt, flow *operator.Flow, object *typ
 }
 
 // assignsStatus reports whether something in a statement assigns to the status of an object.
-func (p *pass) assignsStatus(n ast.Node, object *types.Var) bool {
+func (p staleStatusPass) assignsStatus(n ast.Node, object *types.Var) bool {
 	return operator.Contains(n, func(n ast.Node) bool { return p.AssignsStatus(n, object) })
 }
 
 // copies returns the variables of a body that are made by DeepCopy, with what they are copies of.
-func (p *pass) copies(body *ast.BlockStmt) map[*types.Var]*types.Var {
+func (p staleStatusPass) copies(body *ast.BlockStmt) map[*types.Var]*types.Var {
 	all := map[*types.Var]*types.Var{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)

@@ -9,7 +9,7 @@ import (
 
 // StuckFinalizer reports cleanups whose errors end the reconcile as a success, so that nothing tries
 // again to remove the finalizer.
-var StuckFinalizer = rule("stuckfinalizer", "an error of a cleanup after which nothing removes the finalizer", func(p *pass) {
+var StuckFinalizer = rule("stuckfinalizer", "an error of a cleanup after which nothing removes the finalizer", func(p stuckFinalizerPass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) || !operator.ContainsCall(f.Decl.Body, p.RemovesFinalizer) {
 			continue
@@ -29,8 +29,11 @@ var StuckFinalizer = rule("stuckfinalizer", "an error of a cleanup after which n
 	}
 })
 
+// stuckFinalizerPass is a pass of the rule StuckFinalizer.
+type stuckFinalizerPass struct{ *pass }
+
 // beforeRemoval reports whether a statement stands before a removal of a finalizer in a function.
-func (p *pass) beforeRemoval(f *operator.Function, statement ast.Stmt) bool {
+func (p stuckFinalizerPass) beforeRemoval(f *operator.Function, statement ast.Stmt) bool {
 	return operator.ContainsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
 		return p.RemovesFinalizer(call) && call.Pos() > statement.End()
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // TwoOwners reports objects that are given two controllers.
-var TwoOwners = rule("twoowners", "an object that is given two controllers", func(p *pass) {
+var TwoOwners = rule("twoowners", "an object that is given two controllers", func(p twoOwnersPass) {
 	isSet := func(call *ast.CallExpr) bool {
 		return len(call.Args) >= 3 && p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference")
 	}
@@ -50,8 +50,11 @@ var TwoOwners = rule("twoowners", "an object that is given two controllers", fun
 	}
 })
 
+// twoOwnersPass is a pass of the rule TwoOwners.
+type twoOwnersPass struct{ *pass }
+
 // aliases returns the variables of a body that are assigned another one, with its text.
-func (p *pass) aliases(body *ast.BlockStmt) map[*types.Var]string {
+func (p twoOwnersPass) aliases(body *ast.BlockStmt) map[*types.Var]string {
 	all := map[*types.Var]string{}
 	operator.InspectOwn(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
@@ -64,7 +67,7 @@ func (p *pass) aliases(body *ast.BlockStmt) map[*types.Var]string {
 }
 
 // releases reports whether a statement removes an owner of an object, or overwrites its owners.
-func (p *pass) releases(n ast.Node, object *types.Var) bool {
+func (p twoOwnersPass) releases(n ast.Node, object *types.Var) bool {
 	return operator.Contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:

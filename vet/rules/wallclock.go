@@ -13,7 +13,7 @@ import (
 
 // WallClock reports decisions of a reconcile that read the time of the process, which a test outside a bubble
 // of testing/synctest cannot set. A package that has no clock gets one finding, because one clock mends all of its decisions.
-var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(p *pass) {
+var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(p wallClockPass) {
 	var decisions []ast.Node
 	for _, f := range p.Functions {
 		if p.Reconciles(f) {
@@ -38,14 +38,17 @@ var WallClock = rule("wallclock", "a decision of a reconcile by time.Now", func(
 		": read the time of a clock that the reconciler is given, such as k8s.io/utils/clock")
 })
 
+// wallClockPass is a pass of the rule WallClock.
+type wallClockPass struct{ *pass }
+
 // asksClock reports whether a call asks for the time of a clock that is not the process's own.
-func (p *pass) asksClock(call *ast.CallExpr) bool {
+func (p wallClockPass) asksClock(call *ast.CallExpr) bool {
 	return strings.EqualFold(operator.CalleeName(call), "now") && len(call.Args) == 0 &&
 		operator.IsNamed(p.Info.TypeOf(call), "time", "Time") && !p.CallsFunction(call, "time", "Now")
 }
 
 // decisions returns the comparisons in a body that decide by the present time.
-func (p *pass) decisions(body ast.Node) []ast.Node {
+func (p wallClockPass) decisions(body ast.Node) []ast.Node {
 	present, object := p.timeVariables(body)
 	paces := operator.ContainsCall(body, p.waits)
 	var all []ast.Node
@@ -67,13 +70,13 @@ func (p *pass) decisions(body ast.Node) []ast.Node {
 }
 
 // waits reports whether a call waits, or makes what is waited for.
-func (p *pass) waits(call *ast.CallExpr) bool {
+func (p wallClockPass) waits(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && p.Info.Selections[selector] == nil && p.CallsFunction(call, "time", "Sleep", "After", "NewTimer")
 }
 
 // comparison returns the operands if a node compares by order.
-func (p *pass) comparison(n ast.Node) (left, right ast.Expr) {
+func (p wallClockPass) comparison(n ast.Node) (left, right ast.Expr) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		switch n.Op {
@@ -92,7 +95,7 @@ func (p *pass) comparison(n ast.Node) (left, right ast.Expr) {
 
 // setsDurations reports whether a node is in the condition of an if statement that does nothing else
 // than to compute durations, such as when to reconcile again.
-func setsDurations(p *pass, within []ast.Node, n ast.Node) bool {
+func setsDurations(p wallClockPass, within []ast.Node, n ast.Node) bool {
 	for _, outer := range slices.Backward(within) {
 		statement, ok := outer.(*ast.IfStmt)
 		if !ok {
@@ -115,7 +118,7 @@ func isTime(t types.Type) bool {
 
 // timeVariables returns the local variables that are computed from the present time, and those that
 // are computed from a time in an object.
-func (p *pass) timeVariables(body ast.Node) (present, object map[*types.Var]bool) {
+func (p wallClockPass) timeVariables(body ast.Node) (present, object map[*types.Var]bool) {
 	present, object = map[*types.Var]bool{}, map[*types.Var]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
@@ -147,7 +150,7 @@ func isNumber(t types.Type) bool {
 
 // hasObjectTime reports whether an expression reads a time of an API object, which is a field. The
 // variables with the present time are no such fields.
-func (p *pass) hasObjectTime(e ast.Expr, present map[*types.Var]bool) bool {
+func (p wallClockPass) hasObjectTime(e ast.Expr, present map[*types.Var]bool) bool {
 	return operator.Contains(e, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
 		return ok && operator.IsNamed(p.Info.TypeOf(selector), operator.Meta, "Time") && !present[p.Root(selector)]

@@ -123,10 +123,10 @@ func (p *Package) IsNoResult(e ast.Expr) bool {
 	return literal != nil && len(literal.Elts) == 0 && IsType(p.Info.TypeOf(literal), "reconcile", "Result")
 }
 
-// scope is what the options of a List narrow it by.
+// Scope says how the options of a List narrow it.
 type Scope struct{ Namespace, Selector bool }
 
-// Scope returns by what a List is narrowed. What is not known narrows.
+// Scope returns how the options of a List narrow it. An option that the rules do not know narrows by a selector.
 func (p *Package) Scope(call *Call) Scope {
 	var s Scope
 	if call.Spread() {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
+// MentionsAlreadyExists reports whether a node mentions a function for AlreadyExists errors.
 func MentionsAlreadyExists(n ast.Node) bool {
 	return Contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
@@ -126,6 +127,7 @@ func (p *Package) assignedBefore(body ast.Node, v *types.Var, before token.Pos) 
 	})
 }
 
+// ErrorArgument reports whether an argument of a call is an error.
 func (p *Package) ErrorArgument(call *ast.CallExpr) bool {
 	for _, argument := range call.Args {
 		if IsError(p.Info.TypeOf(argument)) {

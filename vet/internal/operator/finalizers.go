@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
+// AddsFinalizer reports whether a call adds a finalizer.
 func (p *Package) AddsFinalizer(call *ast.CallExpr) bool {
 	return p.CallsRuntime(call, "controller/controllerutil", "AddFinalizer")
 }
 
+// RemovesFinalizer reports whether a call removes a finalizer.
 func (p *Package) RemovesFinalizer(call *ast.CallExpr) bool {
 	return p.CallsRuntime(call, "controller/controllerutil", "RemoveFinalizer")
 }

@@ -83,6 +83,7 @@ func ElementOf(list *types.Named) string {
 // Meta is the path of the package of ObjectMeta.
 const Meta = "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// IsObservedGeneration reports whether an expression selects a field ObservedGeneration.
 func IsObservedGeneration(e ast.Expr) bool {
 	selector, ok := e.(*ast.SelectorExpr)
 	return ok && selector.Sel.Name == "ObservedGeneration"

@@ -1,6 +1,7 @@
 // Package operator recognises the parts of an operator in type-checked source: its reconcilers,
-// the functions that they call, and the calls of the client. It knows two runtimes by the types
-// that they declare: this module's ctrl and controller-runtime.
+// the functions that they call, and the calls of the client. It answers the questions that several
+// rules ask about them: about syntax, objects, calls, names, errors and finalizers, each in its
+// file. The package knows two runtimes by their types: this module's ctrl and controller-runtime.
 package operator
 
 import (
@@ -23,7 +24,7 @@ var Analyzer = &analysis.Analyzer{
 	ResultType: reflect.TypeFor[*Package](),
 }
 
-// Package is what an operator's package declares. Generated files, test files and files that import
+// Package has the declarations of an operator's package. Generated files, test files and files that import
 // a package for tests are left out.
 type Package struct {
 	Types       *types.Package
@@ -111,7 +112,7 @@ func run(pass *analysis.Pass) (any, error) {
 	return p, nil
 }
 
-// supportsTests reports whether a file is for tests, as that is which imports what only tests use.
+// supportsTests reports whether a file imports a package that only tests use.
 func supportsTests(file *ast.File) bool {
 	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool {
 		path := strings.Trim(spec.Path.Value, "\"`")

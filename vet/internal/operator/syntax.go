@@ -7,6 +7,7 @@ import (
 	"slices"
 )
 
+// IsDereference reports whether an expression dereferences a pointer.
 func IsDereference(e ast.Expr) bool {
 	_, ok := ast.Unparen(e).(*ast.StarExpr)
 	return ok
@@ -52,6 +53,7 @@ func Assigns(body *ast.BlockStmt, e ast.Expr) bool {
 	})
 }
 
+// Ident returns the identifier in an expression, or nil if the expression is another one.
 func Ident(e ast.Expr) *ast.Ident {
 	id, _ := ast.Unparen(e).(*ast.Ident)
 	return id
@@ -84,6 +86,7 @@ func (p *Package) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
 	return literal
 }
 
+// IsTrue reports whether an expression is the constant true.
 func IsTrue(info *types.Info, e ast.Expr) bool {
 	tv := info.Types[e]
 	return tv.Value != nil && tv.Value.String() == "true"
@@ -155,6 +158,7 @@ func Statements(n ast.Node) []ast.Stmt {
 	return nil
 }
 
+// IsNil reports whether an expression is nil.
 func IsNil(e ast.Expr) bool {
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	return ok && id.Name == "nil"
@@ -206,6 +210,7 @@ func (p *Package) Reassigns(n ast.Node, object *types.Var) bool {
 	})
 }
 
+// Mentions reports whether a node mentions one of the variables.
 func (p *Package) Mentions(n ast.Node, variables map[*types.Var]bool) bool {
 	return Contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
