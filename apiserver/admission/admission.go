@@ -44,6 +44,9 @@ type Environment struct {
 
 // plugins are all plugins of kube-apiserver in their order. Those without a constructor are not
 // implemented.
+//
+//upstream:pkg/kubeapiserver/options.AllOrderedPlugins
+//upstream:pkg/kubeapiserver/options.DefaultOffAdmissionPlugins
 var plugins = []struct {
 	name string
 	new  func(Environment) admission.Interface
@@ -101,19 +104,27 @@ var plugins = []struct {
 
 // NamespaceLifecycle is the name of the plugin that refuses new objects in a namespace that does not
 // exist or is terminating.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.PluginName
 const NamespaceLifecycle = "NamespaceLifecycle"
 
 // ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
 // in a namespace without the account "default", so something must create that account in every
 // namespace.
+//
+//upstream:plugin/pkg/admission/serviceaccount.PluginName
 const ServiceAccount = "ServiceAccount"
 
 // StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes,
 // claims and VolumeAttributesClasses. Something must remove them, or these are never deleted.
+//
+//upstream:plugin/pkg/admission/storage/storageobjectinuseprotection.PluginName
 const StorageObjectInUseProtection = "StorageObjectInUseProtection"
 
 // TaintNodesByCondition is the name of the plugin that gives new nodes a taint. Something must
 // remove it when a node is ready.
+//
+//upstream:plugin/pkg/admission/nodetaint.PluginName
 const TaintNodesByCondition = "TaintNodesByCondition"
 
 // Names returns the names of all plugins, also of those that are not implemented.
@@ -128,6 +139,8 @@ func Names() []string {
 // New returns the chain of the chosen plugins. It fails for an unknown name and an invalid
 // configuration. It logs a warning for a plugin that is enabled by its name and not implemented, and
 // for the configuration of one that has none.
+//
+//upstream:k8s.io/apiserver/pkg/admission.Plugins.NewFromPlugins
 func New(o Options, e Environment) (admission.Interface, error) {
 	for _, name := range slices.Concat(o.Enable, o.Disable) {
 		if !slices.Contains(Names(), name) {
@@ -176,6 +189,8 @@ type chain interface {
 type reinvoking struct{ chain }
 
 // Admit implements [admission.MutationInterface].
+//
+//upstream:k8s.io/apiserver/pkg/admission.reinvoker.Admit
 func (r reinvoking) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := r.chain.Admit(ctx, a, o); err != nil {
 		return err

@@ -9,9 +9,13 @@ import (
 
 // newNothing returns a plugin that does nothing: AlwaysAdmit, and those that act only with an alpha
 // feature, of which this server has none.
+//
+//upstream:plugin/pkg/admission/admit.alwaysAdmit
 func newNothing(Environment) admission.Interface { return admission.NewHandler() }
 
 // alwaysDeny refuses every write.
+//
+//upstream:plugin/pkg/admission/deny.alwaysDeny
 type alwaysDeny struct{ *admission.Handler }
 
 func newAlwaysDeny(Environment) admission.Interface {

@@ -12,6 +12,8 @@ import (
 
 // alwaysPullImages makes the nodes pull all images of a pod, which proves that its namespace has
 // the credentials. An update without new images stays as it is.
+//
+//upstream:plugin/pkg/admission/alwayspullimages.AlwaysPullImages
 type alwaysPullImages struct{ *admission.Handler }
 
 var (
@@ -49,6 +51,8 @@ func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ ad
 }
 
 // hasNewImage reports whether a container has an image that none had before.
+//
+//upstream:plugin/pkg/admission/alwayspullimages.isUpdateWithNoNewImages
 func hasNewImage(a admission.Attributes, pod *corev1.Pod) bool {
 	old, ok := a.GetOldObject().(*corev1.Pod)
 	if a.GetOperation() != admission.Update || !ok {

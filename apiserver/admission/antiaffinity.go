@@ -10,6 +10,8 @@ import (
 )
 
 // limitAntiAffinity refuses pods that must not be near others, other than on one node.
+//
+//upstream:plugin/pkg/admission/antiaffinity.Plugin
 type limitAntiAffinity struct{ *admission.Handler }
 
 var _ admission.ValidationInterface = limitAntiAffinity{}

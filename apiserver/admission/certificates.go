@@ -44,6 +44,8 @@ func requestsPlugin(subresource string, operation admission.Operation,
 
 // newCertificateApproval returns the plugin that lets only those approve a request who may approve
 // for its signer.
+//
+//upstream:plugin/pkg/admission/certificates/approval.Plugin
 func newCertificateApproval(e Environment) admission.Interface {
 	return requestsPlugin("approval", admission.Update, func(ctx context.Context, a admission.Attributes, _, old *certificatesv1.CertificateSigningRequest) error {
 		if e.mayUseSigner(ctx, a.GetUserInfo(), "approve", old.Spec.SignerName) {
@@ -55,6 +57,8 @@ func newCertificateApproval(e Environment) admission.Interface {
 
 // newCertificateSigning returns the plugin that lets only those issue a certificate, or say that it
 // failed, who may sign for the signer of the request.
+//
+//upstream:plugin/pkg/admission/certificates/signing.Plugin
 func newCertificateSigning(e Environment) admission.Interface {
 	return requestsPlugin("status", admission.Update, func(ctx context.Context, a admission.Attributes, r, old *certificatesv1.CertificateSigningRequest) error {
 		if bytes.Equal(r.Status.Certificate, old.Status.Certificate) && equality.Semantic.DeepEqual(r.Status.Conditions, old.Status.Conditions) {
@@ -69,6 +73,8 @@ func newCertificateSigning(e Environment) admission.Interface {
 
 // newCertificateSubjectRestriction returns the plugin that refuses requests for a client certificate
 // of system:masters.
+//
+//upstream:plugin/pkg/admission/certificates/subjectrestriction.Plugin
 func newCertificateSubjectRestriction(Environment) admission.Interface {
 	return requestsPlugin("", admission.Create, func(_ context.Context, a admission.Attributes, r, _ *certificatesv1.CertificateSigningRequest) error {
 		if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
@@ -92,6 +98,8 @@ func newCertificateSubjectRestriction(Environment) admission.Interface {
 
 // newClusterTrustBundleAttest returns the plugin that lets only those write the trust bundle of a
 // signer who may attest for it.
+//
+//upstream:plugin/pkg/admission/certificates/ctbattest.Plugin
 func newClusterTrustBundleAttest(e Environment) admission.Interface {
 	return signing[*certificatesv1.ClusterTrustBundle]{admission.NewHandler(admission.Create, admission.Update),
 		"clustertrustbundles", "", func(ctx context.Context, a admission.Attributes, bundle, _ *certificatesv1.ClusterTrustBundle) error {
@@ -103,6 +111,8 @@ func newClusterTrustBundleAttest(e Environment) admission.Interface {
 }
 
 // mayUseSigner reports whether a verb on a signer, or on all signers of its domain, is permitted.
+//
+//upstream:pkg/certauthorization.IsAuthorizedForSignerName
 func (e Environment) mayUseSigner(ctx context.Context, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {

@@ -16,6 +16,8 @@ import (
 // readConfigurations reads a file with an AdmissionConfiguration, and returns the configurations of
 // plugins by their names. They are in the file, or in others whose paths are relative to it. There
 // are none for an empty name.
+//
+//upstream:k8s.io/apiserver/pkg/admission.ReadAdmissionConfiguration
 func readConfigurations(file string) (map[string][]byte, error) {
 	if file == "" {
 		return nil, nil

@@ -30,6 +30,7 @@ type defaultClass[T class] struct {
 	field func(admission.Attributes) **string
 }
 
+//upstream:plugin/pkg/admission/storage/storageclass/setdefault.claimDefaulterPlugin
 func newDefaultStorageClass(e Environment) admission.Interface {
 	return &defaultClass[*storagev1.StorageClass]{
 		Handler:     admission.NewHandler(admission.Create),
@@ -48,6 +49,7 @@ func newDefaultStorageClass(e Environment) admission.Interface {
 	}
 }
 
+//upstream:plugin/pkg/admission/network/defaultingressclass.classDefaulterPlugin
 func newDefaultIngressClass(e Environment) admission.Interface {
 	return &defaultClass[*networkingv1.IngressClass]{
 		Handler:     admission.NewHandler(admission.Create),
@@ -101,6 +103,9 @@ func (d *defaultClass[T]) isDefault(c T) bool {
 }
 
 // newer orders classes by the time of their creation, those of the same second by their names.
+//
+//upstream:pkg/volume/util.GetDefaultClass
+//upstream:plugin/pkg/admission/network/defaultingressclass.getDefaultClass
 func newer(a, b class) bool {
 	return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName())) < 0
 }

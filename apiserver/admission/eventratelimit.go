@@ -16,6 +16,9 @@ import (
 )
 
 // eventKeys returns, for each type of limit, what the events have in common that share one.
+//
+//upstream:plugin/pkg/admission/eventratelimit.newLimitEnforcer
+//upstream:plugin/pkg/admission/eventratelimit.getSourceAndObjectKey
 var eventKeys = map[string]func(admission.Attributes) string{
 	"Server":    func(admission.Attributes) string { return "" },
 	"Namespace": admission.Attributes.GetNamespace,
@@ -54,6 +57,8 @@ type eventLimit struct {
 }
 
 // validate returns what is invalid.
+//
+//upstream:plugin/pkg/admission/eventratelimit/apis/eventratelimit/validation.ValidateConfiguration
 func (c *eventLimitConfiguration) validate() field.ErrorList {
 	limits := field.NewPath("limits")
 	if len(c.Limits) == 0 {
@@ -79,6 +84,8 @@ func (c *eventLimitConfiguration) validate() field.ErrorList {
 }
 
 // eventRateLimit refuses events above a rate.
+//
+//upstream:plugin/pkg/admission/eventratelimit.Plugin
 type eventRateLimit struct {
 	*admission.Handler
 	limits []*eventLimiter
@@ -126,6 +133,8 @@ func (p eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ ad
 }
 
 // eventLimiter has a rate limiter for each key.
+//
+//upstream:plugin/pkg/admission/eventratelimit.limitEnforcer
 type eventLimiter struct {
 	limit eventLimit
 	key   func(admission.Attributes) string

@@ -14,6 +14,8 @@ import (
 
 // extendedResourceToleration adds a toleration for each extended resource that a pod requests, by
 // its name, so that only such pods run on nodes with the taint of that name.
+//
+//upstream:plugin/pkg/admission/extendedresourcetoleration.plugin
 type extendedResourceToleration struct{ *admission.Handler }
 
 var _ admission.MutationInterface = extendedResourceToleration{}
@@ -43,6 +45,8 @@ func (extendedResourceToleration) Admit(_ context.Context, a admission.Attribute
 }
 
 // setToleration adds a toleration, or replaces those that match it.
+//
+//upstream:pkg/apis/core/helper.AddOrUpdateTolerationInPod
 func setToleration(pod *corev1.Pod, t corev1.Toleration) {
 	replaced := false
 	for i := range pod.Spec.Tolerations {

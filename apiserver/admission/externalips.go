@@ -10,6 +10,8 @@ import (
 )
 
 // denyExternalIPs refuses external addresses of Services that these did not have before.
+//
+//upstream:plugin/pkg/admission/network/denyserviceexternalips.externalIPsDenierPlugin
 type denyExternalIPs struct{ *admission.Handler }
 
 var _ admission.ValidationInterface = denyExternalIPs{}

@@ -18,6 +18,8 @@ import (
 
 // limitRanger gives the containers of new pods the default requests and limits of the LimitRanges
 // of their namespace, and refuses pods and claims that are not within them.
+//
+//upstream:plugin/pkg/admission/limitranger.LimitRanger
 type limitRanger struct {
 	*admission.Handler
 	ranges *informer[*corev1.LimitRange]
@@ -37,6 +39,8 @@ func newLimitRanger(e Environment) admission.Interface {
 
 // limitedAttributes reports whether a request is one that can violate a limit. The containers of a
 // pod do not change on update, except by the subresource resize.
+//
+//upstream:plugin/pkg/admission/limitranger.DefaultLimitRangerActions.SupportsAttributes
 func limitedAttributes(a admission.Attributes) bool {
 	if pod, _ := a.GetOldObject().(*corev1.Pod); pod != nil && pod.DeletionTimestamp != nil {
 		return false
@@ -108,6 +112,10 @@ func (l *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ ad
 
 // defaultResources gives each container the default requests and limits that it does not have, and
 // records in an annotation which these are.
+//
+//upstream:plugin/pkg/admission/limitranger.PodMutateLimitFunc
+//upstream:plugin/pkg/admission/limitranger.mergePodResourceRequirements
+//upstream:plugin/pkg/admission/limitranger.defaultContainerResourceRequirements
 func defaultResources(pod *corev1.Pod, r *corev1.LimitRange) {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, item := range r.Spec.Limits {
@@ -143,6 +151,8 @@ func defaultResources(pod *corev1.Pod, r *corev1.LimitRange) {
 }
 
 // setMissing sets the defaults that a list lacks, and returns their names.
+//
+//upstream:plugin/pkg/admission/limitranger.mergeContainerResources
 func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
 	var names []string
 	for name, quantity := range defaults {
@@ -163,6 +173,8 @@ func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList) []strin
 const maxLimitErrors = 1000
 
 // podLimits returns what of a pod is not within a LimitRange.
+//
+//upstream:plugin/pkg/admission/limitranger.PodValidateLimitFunc
 func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
 	var errs []error
 	for _, item := range r.Spec.Limits {
@@ -183,6 +195,11 @@ func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
 }
 
 // checkLimits checks requests and limits against one item of a LimitRange.
+//
+//upstream:plugin/pkg/admission/limitranger.minConstraint
+//upstream:plugin/pkg/admission/limitranger.maxConstraint
+//upstream:plugin/pkg/admission/limitranger.maxRequestConstraint
+//upstream:plugin/pkg/admission/limitranger.limitRequestRatioConstraint
 func checkLimits(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) []error {
 	var errs []error
 	each(item.Min, func(name corev1.ResourceName, least resource.Quantity) {
@@ -234,6 +251,8 @@ func checkMin(kind corev1.LimitType, name corev1.ResourceName, least resource.Qu
 }
 
 // claimLimits returns what of a claim is not within a LimitRange.
+//
+//upstream:plugin/pkg/admission/limitranger.PersistentVolumeClaimValidateLimitFunc
 func claimLimits(claim *corev1.PersistentVolumeClaim, r *corev1.LimitRange) []error {
 	var errs []error
 	requests := claim.Spec.Resources.Requests

@@ -13,13 +13,19 @@ import (
 )
 
 // immortalNamespaces cannot be deleted.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Register
 var immortalNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
 // accessReviews are permitted in every namespace: a refusal would tell whether the namespace exists.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.accessReviewResources
 var accessReviews = authorizationv1.Resource("localsubjectaccessreviews")
 
 // namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the
 // deletion of system namespaces.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Lifecycle
 type namespaceLifecycle struct {
 	*admission.Handler
 	get func(ctx context.Context, name string) (*corev1.Namespace, error)

@@ -11,6 +11,8 @@ import (
 )
 
 // namespaceExists refuses writes in a namespace that does not exist.
+//
+//upstream:plugin/pkg/admission/namespace/exists.Exists
 type namespaceExists struct {
 	*admission.Handler
 	namespaces namespaces
@@ -41,6 +43,8 @@ func inNamespace(a admission.Attributes) bool {
 }
 
 // namespaceAutoProvision creates the namespace of a new object if it does not exist.
+//
+//upstream:plugin/pkg/admission/namespace/autoprovision.Provision
 type namespaceAutoProvision struct {
 	*admission.Handler
 	namespaces namespaces

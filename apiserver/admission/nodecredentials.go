@@ -19,6 +19,8 @@ import (
 
 // checkToken checks that a requested token is bound to a pod of the node, and that the pod has a volume
 // for its audience or the node may request the audience.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitServiceAccount
 func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes, node string) error {
 	request, ok := a.GetObject().(*authenticationv1.TokenRequest)
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "token" || !ok {
@@ -44,6 +46,8 @@ func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes,
 }
 
 // checkAudience checks the audiences of a token for a pod. Without one the token is for the API server.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.validateNodeServiceAccountAudience
 func (n nodeRestriction) checkAudience(ctx context.Context, a admission.Attributes, audiences []string, pod *corev1.Pod) error {
 	if len(audiences) > 1 {
 		return errors.New("node may only request 0 or 1 audiences")
@@ -78,6 +82,9 @@ func (n nodeRestriction) mayRequest(ctx context.Context, a admission.Attributes,
 // usesAudience reports whether a volume of a pod has tokens for an audience: a projected one, or that
 // of a CSI driver, whose tokens kubelet requests. An error of one volume counts only if no other has
 // the audience.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.podReferencesAudience
+//upstream:plugin/pkg/admission/noderestriction.Plugin.csiDriverHasAudience
 func (n nodeRestriction) usesAudience(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -119,6 +126,8 @@ func (n nodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev
 }
 
 // driverOfClaim returns the name of the CSI driver of a claim's volume, or "" if it has none.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.getCSIFromPVC
 func (n nodeRestriction) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
 	claim, err := n.claims.get(ctx, namespace, name)
 	if err != nil {
@@ -140,6 +149,8 @@ func (n nodeRestriction) driverOfClaim(ctx context.Context, namespace, name stri
 type inTree struct{ aws, gce, cinder, azureDisk, azureFile, vsphere, portworx bool }
 
 // migratedDriver returns the name of the CSI driver that has replaced a type of volumes, or "".
+//
+//upstream:k8s.io/csi-translation-lib.CSITranslator.GetInTreePluginNameFromSpec
 func migratedDriver(is inTree) string {
 	switch {
 	case is.aws:
@@ -163,6 +174,9 @@ func migratedDriver(is inTree) string {
 // checkPodCertificate checks that a node requests a certificate for a pod that runs on it, with the
 // pod's service account, and that the pod has a volume for the signer or the node may request it. As in
 // upstream's admitPodCertificateRequest, a reference to what does not exist, or no longer, is no refusal.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodCertificateRequest
+//upstream:plugin/pkg/admission/noderestriction.Plugin.validateNodePodCertificateSigner
 func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.Attributes, node string) error {
 	request, ok := a.GetObject().(*certificatesv1.PodCertificateRequest)
 	switch {
@@ -221,6 +235,8 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 }
 
 // mountsCertificateOf reports whether a pod has a projected volume with a certificate of a signer.
+//
+//upstream:plugin/pkg/admission/noderestriction.podHasPodCertificateVolumeForSigner
 func mountsCertificateOf(pod *corev1.Pod, signer string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
@@ -230,6 +246,8 @@ func mountsCertificateOf(pod *corev1.Pod, signer string) bool {
 }
 
 // checkSigningRequest checks that a node requests certificates for itself only.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitCSR
 func checkSigningRequest(a admission.Attributes, node string) error {
 	request, ok := a.GetObject().(*certificatesv1.CertificateSigningRequest)
 	if a.GetOperation() != admission.Create || !ok || request.Spec.SignerName != certificatesv1.KubeletServingSignerName &&

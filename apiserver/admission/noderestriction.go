@@ -30,6 +30,8 @@ const nodeUserPrefix = "system:node:"
 const NodeRestriction = "NodeRestriction"
 
 // nodeRestriction lets a kubelet write only its own node and the objects bound to the node.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin
 type nodeRestriction struct {
 	*admission.Handler
 	authorizer authorizer.UnconditionalAuthorizer
@@ -57,6 +59,8 @@ func newNodeRestriction(e Environment) admission.Interface {
 }
 
 // Admit implements [admission.MutationInterface].
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.Admit
 func (n nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	u := a.GetUserInfo()
 	if u == nil || !strings.HasPrefix(u.GetName(), nodeUserPrefix) || !slices.Contains(u.GetGroups(), user.NodesGroup) {
@@ -124,6 +128,9 @@ func requestedName(a admission.Attributes) string {
 }
 
 // checkPod checks a request for a pod or one of its subresources.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPod
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodEviction
 func (n nodeRestriction) checkPod(ctx context.Context, a admission.Attributes, node string) error {
 	operation := a.GetOperation()
 	switch a.GetSubresource() {
@@ -167,6 +174,8 @@ func (n nodeRestriction) checkBound(ctx context.Context, a admission.Attributes,
 }
 
 // checkMirror checks that a new pod is the mirror of a static pod of the node.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodCreate
 func (n nodeRestriction) checkMirror(ctx context.Context, a admission.Attributes, node string) error {
 	pod, ok := a.GetObject().(*corev1.Pod)
 	switch {
@@ -204,6 +213,8 @@ func (n nodeRestriction) checkMirror(ctx context.Context, a admission.Attributes
 }
 
 // checkPodStatus checks the change of a pod's status.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodStatus
 func checkPodStatus(a admission.Attributes, node string) error {
 	pod, ok := a.GetObject().(*corev1.Pod)
 	old, had := a.GetOldObject().(*corev1.Pod)
@@ -225,6 +236,8 @@ func checkPodStatus(a admission.Attributes, node string) error {
 }
 
 // checkOwnNode checks the creation or the change of a node.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitNode
 func checkOwnNode(a admission.Attributes, name string) error {
 	if a.GetName() != name {
 		return fmt.Errorf("node %q is not allowed to modify node %q", name, a.GetName())
@@ -273,6 +286,9 @@ var (
 )
 
 // forbiddenLabels returns the labels that have changed and that a kubelet may not change, sorted.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.getForbiddenLabels
+//upstream:plugin/pkg/admission/noderestriction.getModifiedLabels
 func forbiddenLabels(now, before map[string]string) (forbidden []string) {
 	all := maps.Clone(before)
 	if all == nil {
@@ -300,6 +316,8 @@ func forbiddenLabels(now, before map[string]string) (forbidden []string) {
 }
 
 // checkClaimStatus checks that only the fields of a claim's status change that belong to kubelets.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPVCStatus
 func checkClaimStatus(a admission.Attributes, node string) error {
 	if a.GetSubresource() != "status" {
 		return errors.New("may only update PVC status")
@@ -322,6 +340,7 @@ func checkClaimStatus(a admission.Attributes, node string) error {
 	return nil
 }
 
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitResourceSlice
 func checkSlice(a admission.Attributes, node string) error {
 	obj, verb := a.GetObject(), "create"
 	switch a.GetOperation() {

@@ -11,6 +11,8 @@ import (
 
 // taintNodes gives new nodes the taint that keeps pods away until the node is ready. The controller
 // node-lifecycle removes it.
+//
+//upstream:plugin/pkg/admission/nodetaint.Plugin
 type taintNodes struct{ *admission.Handler }
 
 var _ admission.MutationInterface = taintNodes{}
@@ -34,6 +36,8 @@ func (taintNodes) Admit(_ context.Context, a admission.Attributes, _ admission.O
 
 // podTopologyLabels copies the zone and the region of a pod's node to the labels of the pod, when
 // it is created with a node or bound to one.
+//
+//upstream:plugin/pkg/admission/podtopologylabels.Plugin
 type podTopologyLabels struct {
 	*admission.Handler
 	nodes *stored[*corev1.Node]

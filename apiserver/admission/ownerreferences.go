@@ -16,6 +16,8 @@ import (
 
 // ownerReferences lets only those change the owner references of an object who may delete it, and
 // only those block the deletion of an owner who may set its finalizers.
+//
+//upstream:plugin/pkg/admission/gc.gcPermissionsEnforcement
 type ownerReferences struct {
 	*admission.Handler
 	environment Environment
@@ -90,6 +92,8 @@ func ownersOf(obj runtime.Object) []metav1.OwnerReference {
 }
 
 // newlyBlocking returns the owners that block deletion and did not before.
+//
+//upstream:plugin/pkg/admission/gc.newBlockingOwnerDeletionRefs
 func newlyBlocking(owners, old []metav1.OwnerReference) (added []metav1.OwnerReference) {
 	blocked := map[any]bool{}
 	for _, o := range old {

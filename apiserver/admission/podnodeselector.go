@@ -14,6 +14,8 @@ const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
 // podNodeSelector adds the node selector of its namespace to a new pod. There is no configuration
 // with defaults or allowed selectors.
+//
+//upstream:plugin/pkg/admission/podnodeselector.Plugin
 type podNodeSelector struct {
 	*admission.Handler
 	namespaces namespaces

@@ -8,6 +8,8 @@ import (
 
 // referencedBy returns what objects of the API a pod refers to, in the words of kube-apiserver, or
 // "" for none.
+//
+//upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodCreate
 func referencedBy(pod *corev1.Pod) string {
 	switch {
 	case pod.Spec.ServiceAccountName != "":

@@ -16,6 +16,8 @@ import (
 
 // podResizeValidator refuses to resize a pod to more than its node has, or on a node that does not
 // run Linux.
+//
+//upstream:plugin/pkg/admission/podresize.Plugin
 type podResizeValidator struct {
 	*admission.Handler
 	nodes *stored[*corev1.Node]
@@ -52,6 +54,8 @@ func (p podResizeValidator) Validate(ctx context.Context, a admission.Attributes
 }
 
 // fits returns an error if a pod requests more than is allocatable.
+//
+//upstream:plugin/pkg/admission/podresize.validateRequestsWithinAllocatable
 func fits(pod *corev1.Pod, allocatable corev1.ResourceList) error {
 	requests, _ := quota.Requirements(pod)
 	cpu, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]

@@ -21,6 +21,8 @@ import (
 )
 
 // podSecurity enforces the Pod Security Standards that the labels of a namespace choose.
+//
+//upstream:plugin/pkg/admission/security/podsecurity.Plugin
 type podSecurity struct {
 	*admission.Handler
 	extractor  podsecurity.DefaultPodSpecExtractor

@@ -20,6 +20,8 @@ const (
 
 // podTolerations gives new pods the tolerations of their namespace, or else of the configuration, and
 // allows no tolerations but those that the namespace, or else the configuration, has.
+//
+//upstream:plugin/pkg/admission/podtolerationrestriction.Plugin
 type podTolerations struct {
 	*admission.Handler
 	namespaces    namespaces
@@ -108,6 +110,8 @@ func (p *podTolerations) annotated(ctx context.Context, name, annotation string)
 }
 
 // mergeTolerations returns the tolerations of both lists without those that another one includes.
+//
+//upstream:pkg/util/tolerations.MergeTolerations
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := slices.Concat(first, second)
 	var merged []corev1.Toleration
@@ -122,6 +126,8 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 }
 
 // includes reports whether a toleration tolerates all that another one does.
+//
+//upstream:pkg/util/tolerations.isSuperset
 func includes(by, t corev1.Toleration) bool {
 	switch {
 	case equality.Semantic.DeepEqual(by, t):

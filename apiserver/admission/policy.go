@@ -29,6 +29,8 @@ var policyKinds = []schema.GroupResource{
 // policies evaluates the policies of one kind by upstream's dispatcher. P are the policies, B their
 // bindings, and E what a policy is compiled to. Upstream's source of policies has goroutines and is
 // up to a second late; with this one, a change takes effect with the next request.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/generic.policySource
 type policies[P, B class, E any] struct {
 	*admission.Handler
 	environment Environment
@@ -135,6 +137,8 @@ func (p *policies[P, B, E]) setParams(hook *generic.PolicyHook[P, B, E], kind *a
 }
 
 // validatingPolicies is the plugin ValidatingAdmissionPolicy.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/validating.Plugin
 type validatingPolicies struct {
 	policies[*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding, validating.Validator]
 }
@@ -154,6 +158,8 @@ func (v *validatingPolicies) Validate(ctx context.Context, a admission.Attribute
 }
 
 // mutatingPolicies is the plugin MutatingAdmissionPolicy.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/mutating.Plugin
 type mutatingPolicies struct {
 	policies[*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding, mutating.PolicyEvaluator]
 }

@@ -43,6 +43,8 @@ func policyMatcher(compiler *cel.CompositedCompiler, conditions []admissionv1.Ma
 }
 
 // compileValidating compiles a policy. An error is reported when the policy is evaluated.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/validating.compilePolicy
 func compileValidating(policy *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
 	spec := &policy.Spec
 	options := cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil, HasAuthorizer: true}
@@ -75,6 +77,8 @@ func compileValidating(policy *admissionv1.ValidatingAdmissionPolicy) validating
 }
 
 // compileMutating compiles a policy. An error is reported when the policy is evaluated.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/mutating.compilePolicy
 func compileMutating(policy *admissionv1.MutatingAdmissionPolicy) mutating.PolicyEvaluator {
 	spec := &policy.Spec
 	options := cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil, HasAuthorizer: true}

@@ -13,6 +13,8 @@ import (
 
 // priority sets a pod's priority to that of its class, or of the default class, and allows at most
 // one default class.
+//
+//upstream:plugin/pkg/admission/priority.Plugin
 type priority struct {
 	*admission.Handler
 	classes *stored[*schedulingv1.PriorityClass]

@@ -26,6 +26,8 @@ const maxCharges = 10
 // resourceQuota refuses what would exceed a quota of its namespace, and charges the quotas for what
 // it allows. Whether a request fits is decided by upstream's plugin, whose queue and goroutines are
 // not needed: the requests of a namespace that has quotas are charged one after the other.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission
 type resourceQuota struct {
 	*admission.Handler
 	environment Environment
@@ -82,6 +84,8 @@ func (q *resourceQuota) in(ctx context.Context, namespace string) ([]corev1.Reso
 
 // charge checks a request against the quotas and writes their new usage. A quota that was written
 // meanwhile is checked again; those that have been charged are not.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/resourcequota.CheckRequest
 func (q *resourceQuota) charge(ctx context.Context, a admission.Attributes, evaluator upstream.Evaluator) error {
 	charged := map[string]bool{}
 	var conflict error

@@ -14,6 +14,8 @@ import (
 
 // runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of
 // its RuntimeClass.
+//
+//upstream:plugin/pkg/admission/runtimeclass.RuntimeClass
 type runtimeClass struct {
 	*admission.Handler
 	classes *stored[*nodev1.RuntimeClass]

@@ -26,6 +26,8 @@ const (
 
 // serviceAccount sets the service account of each new pod, which must exist, and mounts a volume
 // with the account's token in every container.
+//
+//upstream:plugin/pkg/admission/serviceaccount.Plugin
 type serviceAccount struct {
 	*admission.Handler
 	accounts *stored[*corev1.ServiceAccount]

@@ -19,6 +19,8 @@ const (
 
 // storageProtection adds a finalizer to new volumes, claims and VolumeAttributesClasses, with which
 // they are not deleted while they are in use. A controller removes it.
+//
+//upstream:plugin/pkg/admission/storage/storageobjectinuseprotection.storageProtectionPlugin
 type storageProtection struct{ *admission.Handler }
 
 var _ admission.MutationInterface = storageProtection{}
@@ -52,6 +54,8 @@ func withFinalizer(list []string, name string) []string {
 
 // claimResize refuses to enlarge a claim that is not bound, or whose storage class does not allow
 // it.
+//
+//upstream:plugin/pkg/admission/storage/persistentvolume/resize.persistentVolumeClaimResize
 type claimResize struct {
 	*admission.Handler
 	classes *stored[*storagev1.StorageClass]

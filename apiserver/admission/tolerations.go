@@ -12,6 +12,8 @@ const tolerationSeconds int64 = 300
 
 // defaultTolerationSeconds adds tolerations, limited in time, of nodes that are not ready or
 // unreachable.
+//
+//upstream:plugin/pkg/admission/defaulttolerationseconds.Plugin
 type defaultTolerationSeconds struct{ *admission.Handler }
 
 var _ admission.MutationInterface = defaultTolerationSeconds{}

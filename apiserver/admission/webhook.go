@@ -51,6 +51,8 @@ func (w *webhooks[T, P]) enabled(ctx context.Context) (plugin P, ok bool, err er
 }
 
 // mutatingWebhooks is the plugin MutatingAdmissionWebhook.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.Plugin
 type mutatingWebhooks struct {
 	webhooks[*admissionv1.MutatingWebhookConfiguration, *mutating.Plugin]
 }
@@ -79,6 +81,8 @@ func (m *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 }
 
 // validatingWebhooks is the plugin ValidatingAdmissionWebhook.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/webhook/validating.Plugin
 type validatingWebhooks struct {
 	webhooks[*admissionv1.ValidatingWebhookConfiguration, *validating.Plugin]
 }

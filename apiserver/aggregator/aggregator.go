@@ -86,6 +86,8 @@ func groupVersionOf(path string) (gv schema.GroupVersion) {
 }
 
 // proxy sends a request to the Service, with the user in its headers.
+//
+//upstream:k8s.io/kube-aggregator/pkg/apiserver.proxyHandler.ServeHTTP
 func (a *Aggregator) proxy(to *remote, w http.ResponseWriter, r *http.Request) {
 	if !to.available() {
 		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
@@ -114,6 +116,8 @@ func (a *Aggregator) proxy(to *remote, w http.ResponseWriter, r *http.Request) {
 }
 
 // responder answers a request whose Service does not.
+//
+//upstream:k8s.io/kube-aggregator/pkg/apiserver.responder
 type responder struct{ http.ResponseWriter }
 
 func (r responder) Error(_ http.ResponseWriter, _ *http.Request, err error) {
@@ -212,6 +216,8 @@ func (a *Aggregator) concerns(key string) bool {
 }
 
 // sync brings the remotes up to date with the APIServices, and checks all of them at once.
+//
+//upstream:k8s.io/kube-aggregator/pkg/apiserver.APIServiceRegistrationController.sync
 func (a *Aggregator) sync(ctx context.Context) error {
 	services, err := a.config.List(ctx)
 	if err != nil {

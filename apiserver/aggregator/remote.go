@@ -40,6 +40,8 @@ const (
 )
 
 // remote is the group version of an extension API server.
+//
+//upstream:k8s.io/kube-aggregator/pkg/apiserver.proxyHandlingInfo
 type remote struct {
 	name      string
 	gv        schema.GroupVersion
@@ -83,6 +85,8 @@ func (r *remote) same(s *apiregistrationv1.APIService) bool {
 func (r *remote) available() bool { return r.passed.Load() }
 
 // check checks whether a remote is available, and updates its condition and what the catalog has.
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
 func (a *Aggregator) check(ctx context.Context, r *remote) {
 	condition := apiregistrationv1.APIServiceCondition{Type: apiregistrationv1.Available,
 		Status: apiregistrationv1.ConditionFalse, LastTransitionTime: metav1.Now()}
@@ -109,6 +113,9 @@ func (a *Aggregator) check(ctx context.Context, r *remote) {
 }
 
 // setCondition sets the condition Available of an APIService.
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.updateAPIServiceStatus
+//upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper.SetAPIServiceCondition
 func (a *Aggregator) setCondition(ctx context.Context, name string, condition apiregistrationv1.APIServiceCondition) {
 	if err := a.config.UpdateStatus(ctx, name, func(s *apiregistrationv1.APIService) {
 		helper.SetAPIServiceCondition(s, condition)
@@ -118,6 +125,8 @@ func (a *Aggregator) setCondition(ctx context.Context, name string, condition ap
 }
 
 // checkService returns why a Service cannot be reached, as a reason and a message, or nothing.
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
 func (a *Aggregator) checkService(r *remote) (reason, message string) {
 	namespace, name, port := r.service.Namespace, r.service.Name, *r.service.Port
 	service, err := a.config.Services.Get(namespace, name)
@@ -148,6 +157,8 @@ func (a *Aggregator) checkService(r *remote) (reason, message string) {
 }
 
 // hasReady reports whether there is a ready endpoint with the port of a name.
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.hasAvailableEndpoint
 func hasReady(endpoints []discoveryv1.EndpointSlice, port string) bool {
 	for _, s := range endpoints {
 		named := slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return p.Name != nil && *p.Name == port })

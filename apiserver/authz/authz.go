@@ -24,6 +24,8 @@ const (
 
 // ParseModes returns the authorization modes of a list that is separated by commas, by default
 // [ModeRBAC]. It fails for a mode that is unknown or repeated.
+//
+//upstream:pkg/kubeapiserver/options.BuiltInAuthorizationOptions.Validate
 func ParseModes(list string) ([]string, error) {
 	if list == "" {
 		return []string{ModeRBAC}, nil
@@ -52,6 +54,8 @@ func New(more ...Authorizer) Authorizer {
 }
 
 // AlwaysAllow allows every request.
+//
+//upstream:k8s.io/apiserver/pkg/authorization/authorizerfactory.alwaysAllowAuthorizer
 type AlwaysAllow struct{}
 
 // Authorize implements [Authorizer].
@@ -70,6 +74,9 @@ func (AlwaysAllow) RulesFor(context.Context, user.Info, string) ([]authorizer.Re
 
 // chain allows a request that one of its members allows. Otherwise it joins their reasons and
 // errors.
+//
+//upstream:k8s.io/apiserver/pkg/authorization/union.unionAuthzHandler
+//upstream:k8s.io/apiserver/pkg/authorization/union.unionAuthzRulesHandler
 type chain []Authorizer
 
 func (c chain) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -106,6 +113,8 @@ func (c chain) RulesFor(ctx context.Context, u user.Info, namespace string) (res
 }
 
 // administrators allows all requests of members of system:masters.
+//
+//upstream:k8s.io/apiserver/pkg/authorization/authorizerfactory.privilegedGroupAuthorizer
 func administrators(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() != nil && slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil

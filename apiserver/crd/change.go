@@ -30,6 +30,8 @@ func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, e
 }
 
 // apply is prepare for a definition whose status is up to date.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
 	own := *crd // of which commit sets the resource version
 	c := &change{kinds: k, name: crd.Name, next: &definition{crd: &own}, before: k.served(crd.Name)}
@@ -107,6 +109,8 @@ func (k *Kinds) publish(name string, s *serving) {
 }
 
 // taken returns the names that are in use in a group.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.getAcceptedNamesForGroup
 func (k *Kinds) taken(group string) names {
 	n := noNames()
 	for _, d := range k.definitions {
@@ -134,6 +138,8 @@ func (k *Kinds) taken(group string) names {
 
 // acceptFreedNames gives names that a write has freed to the definitions that want them. The lock
 // is held.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.requeueAllOtherGroupCRDs
 func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
 	ctx = context.WithoutCancel(ctx)
 	for _, name := range slices.Sorted(maps.Keys(k.definitions)) {

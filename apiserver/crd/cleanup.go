@@ -62,6 +62,7 @@ func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 	}
 }
 
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.sync
 func (k *Kinds) tryCleanUp(ctx context.Context, name string, uid types.UID) error {
 	resources := k.resourcesOf(name, uid)
 	if resources == nil {
@@ -147,6 +148,8 @@ var errWatchEnded = errors.New("watch ended")
 
 // deleteAll deletes all resources and returns when they are removed, for which their finalizers may
 // have to be removed first.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances
 func deleteAll(ctx context.Context, resources *customresource.REST) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -32,6 +32,8 @@ import (
 
 // definitionsResource makes the customresourcedefinitions resource, and with it the definition
 // store.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.NewREST
 func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 	r, err := customresourcedefinition.NewREST(scheme(), definitionOptions{k})
 	if err != nil {
@@ -132,6 +134,8 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 }
 
 // storedAs returns the options of custom resources that are stored with one codec.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdConversionRESTOptionsGetter
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	return store.RESTOptions(store.Options{
 		Storage:       k.options.Storage,

@@ -32,6 +32,10 @@ func (n names) add(accepted apiextensions.CustomResourceDefinitionNames) {
 // updateStatus accepts the names in a definition's spec that it has already or that are not taken,
 // and sets its conditions. A definition is established when all its names are accepted and its
 // conversion webhook can be called, and stays so.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.strategy.PrepareForCreate
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.sync
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/establish.EstablishingController.sync
 func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
 	crd.Status.AcceptedNames = accepted
@@ -69,6 +73,8 @@ type conflict struct{ reason, message string }
 
 // accept returns the names that are accepted of those wanted, in place of those held so far, and
 // the last conflict if there is any.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions
 func accept(want, held apiextensions.CustomResourceDefinitionNames,
 	taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
 	var last *conflict
@@ -100,9 +106,12 @@ func accept(want, held apiextensions.CustomResourceDefinitionNames,
 	return held, last
 }
 
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.equalToAcceptedOrFresh
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
 // approve sets the condition whether a definition in one of Kubernetes' own groups has an approval.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/apiapproval.calculateCondition
 func approve(crd *apiextensions.CustomResourceDefinition) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return
@@ -121,6 +130,8 @@ func approve(crd *apiextensions.CustomResourceDefinition) {
 }
 
 // setCondition sets a condition, whose time changes only with its status.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apihelpers.SetCRDCondition
 func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextensions.CustomResourceDefinitionConditionType,
 	status apiextensions.ConditionStatus, reason, message string) {
 	c := apiextensions.FindCRDCondition(crd, kind)

@@ -9,6 +9,9 @@ import (
 )
 
 // openAPI builds the documents of one version. It implements [resource.OpenAPI].
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.BuildOpenAPIV2
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.BuildOpenAPIV3
 type openAPI struct {
 	crd     *apiextensions.CustomResourceDefinition
 	version string

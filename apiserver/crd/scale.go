@@ -25,6 +25,8 @@ func (scaleResources) Destroy() {}
 
 // scaleScope returns the scope of the scale subresource of resources with the given scope. Unlike
 // these, a Scale has a Go type and one version.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func scaleScope(scope handlers.RequestScope) (*handlers.RequestScope, error) {
 	scope.Subresource = "scale"
 	scope.Kind = scaleKind

@@ -154,6 +154,8 @@ func compileStrategies(t terms, props *apiextensions.JSONSchemaProps, schema *st
 }
 
 // validators check a whole object, and its status alone, against a schema.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func validators(props *apiextensions.JSONSchemaProps) (whole, status schemaValidator, err error) {
 	if whole, err = newSchemaValidator(props); err != nil || props == nil {
 		return whole, status, err

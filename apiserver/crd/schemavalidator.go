@@ -13,6 +13,8 @@ import (
 
 // schemaValidator validates as upstream's validator does, which it asks only about values that may
 // be invalid. Upstream's builds its validators for each value, and a result for each of them.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver/validation.basicSchemaValidator
 type schemaValidator struct {
 	validation.SchemaValidator
 	compiled *compiledSchema

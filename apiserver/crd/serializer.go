@@ -17,6 +17,8 @@ import (
 )
 
 // negotiated decodes and encodes the custom resources of one kind in requests and responses.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredNegotiatedSerializer
 type negotiated struct {
 	shape     *shape
 	convertor runtime.ObjectConvertor
@@ -102,6 +104,8 @@ func withoutProtobuf(types []runtime.SerializerInfo) []runtime.SerializerInfo {
 }
 
 // creator creates empty custom resources.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredCreator
 type creator struct{}
 
 func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
@@ -112,6 +116,8 @@ func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 
 // typer gets the kind of a custom resource from the resource, and that of other objects from the
 // scheme.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.UnstructuredObjectTyper
 type typer struct{}
 
 func (typer) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {

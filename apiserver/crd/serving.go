@@ -124,6 +124,8 @@ func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 }
 
 // build makes the resources of all served versions.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (c *customKind) build(s *serving) error {
 	var versions []*customVersion
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{} // by the status subresource, in any version
@@ -158,6 +160,8 @@ func (c *customKind) build(s *serving) error {
 }
 
 // warning returns the warning for a deprecated version, empty for others.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.defaultDeprecationWarning
 func (c *customKind) warning(v *v1.CustomResourceDefinitionVersion) string {
 	switch {
 	case !v.Deprecated:

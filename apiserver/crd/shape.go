@@ -14,6 +14,8 @@ import (
 
 // shape are the structural schemas of a custom kind by version. It does to unstructured objects
 // what decoding into a struct does to others: pruning, coercion of metadata, defaulting.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer
 type shape struct {
 	kind    schema.GroupKind
 	schemas map[string]*structural.Structural
@@ -153,6 +155,8 @@ func embeds(s *structural.Structural) bool {
 }
 
 // Default fills in the defaults of the object's version. It implements [runtime.ObjectDefaulter].
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredDefaulter.Default
 func (s *shape) Default(in runtime.Object) {
 	if u, ok := in.(runtime.Unstructured); ok {
 		if gvk := u.GetObjectKind().GroupVersionKind(); gvk.GroupKind() == s.kind {
@@ -166,6 +170,8 @@ func (s *shape) Default(in runtime.Object) {
 }
 
 // shapingDecoder applies a shape to the objects that it decodes.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.schemaCoercingDecoder
 type shapingDecoder struct {
 	runtime.Decoder
 	shape   *shape

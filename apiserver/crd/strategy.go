@@ -30,6 +30,8 @@ type lazyStrategy struct {
 
 // PrepareForUpdate does what upstream's does, which compares whole objects by reflection, and so
 // only those that differ.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceStrategy.PrepareForUpdate
 func (s lazyStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	next, isCustom := obj.(*unstructured.Unstructured)
 	before, isCustomToo := old.(*unstructured.Unstructured)
@@ -68,6 +70,8 @@ type lazyStatusStrategy struct{ lazyStrategy }
 
 // PrepareForUpdate does what upstream's does, which copies the old object, and decodes the managed
 // fields to encode them again. What is not the status is shared with the old object.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.statusStrategy.PrepareForUpdate
 func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	next, isCustom := obj.(*unstructured.Unstructured)
 	before, isCustomToo := old.(*unstructured.Unstructured)

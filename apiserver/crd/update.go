@@ -32,6 +32,8 @@ type validatingStrategy interface {
 
 // beforeUpdate does by itself what upstream's functions do to metadata that is plain, for which these
 // decode the managed fields four times.
+//
+//upstream:k8s.io/apiserver/pkg/registry/rest.BeforeUpdate
 func beforeUpdate(ctx context.Context, strategy validatingStrategy, obj, old runtime.Object) bool {
 	next, isCustom := obj.(*unstructured.Unstructured)
 	before, isCustomToo := old.(*unstructured.Unstructured)

@@ -60,6 +60,8 @@ func has(s *structural.Structural, property func(*structural.Structural) bool) b
 }
 
 // creates reports whether the creation of an object is valid.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceStrategy.Validate
 func (v *validity) creates(ctx context.Context, obj runtime.Object) bool {
 	if v == nil {
 		return false
@@ -70,6 +72,8 @@ func (v *validity) creates(ctx context.Context, obj runtime.Object) bool {
 }
 
 // updates reports whether an update is valid.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceStrategy.ValidateUpdate
 func (v *validity) updates(ctx context.Context, obj, old runtime.Object) bool {
 	u, before, ok := v.pair(obj, old)
 	return ok && v.acceptsMetadata(ctx, u, before) && v.whole.accepts(u.Object) && v.acceptsScale(u, true) &&
@@ -77,6 +81,8 @@ func (v *validity) updates(ctx context.Context, obj, old runtime.Object) bool {
 }
 
 // updatesStatus reports whether an update of the status is valid.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.statusStrategy.ValidateUpdate
 func (v *validity) updatesStatus(ctx context.Context, obj, old runtime.Object) bool {
 	u, before, ok := v.pair(obj, old)
 	if !ok || !v.acceptsMetadata(ctx, u, before) || !v.acceptsScale(u, false) || !v.acceptsLists(u) {
@@ -98,12 +104,16 @@ func (v *validity) pair(obj, old runtime.Object) (u, before *unstructured.Unstru
 	return u, before, ok
 }
 
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.ValidateTypeMeta
 func (v *validity) isKind(u *unstructured.Unstructured) bool {
 	return u.Object["kind"] == v.kind.Kind && u.Object["apiVersion"] == v.kind.Group+"/"+v.kind.Version
 }
 
 // acceptsMetadata validates the metadata of a creation, or of an update if old is not nil, by
 // upstream's functions. For an update it also does what is validated for all kinds.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.validateObjectMetaDeclaratively
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.validateObjectMetaUpdateDeclaratively
 func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Unstructured) bool {
 	metadata, ok := decodePlainMetadata(u.Object["metadata"])
 	if !ok {
@@ -125,6 +135,8 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 }
 
 // validatePathSegment validates a name, or its beginning, as a segment of a path.
+//
+//upstream:k8s.io/apiserver/pkg/registry/rest.validatePathSegment
 func validatePathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -133,6 +145,9 @@ func validatePathSegment(name string, prefix bool) []string {
 }
 
 // acceptsScale validates what the scale subresource reads, with or without the spec's part.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.ValidateScaleSpec
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.ValidateScaleStatus
 func (v *validity) acceptsScale(u *unstructured.Unstructured, spec bool) bool {
 	if v.scale == nil {
 		return true

@@ -33,6 +33,8 @@ type customVersion struct {
 }
 
 // version makes the storage of one version.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (c *customKind) version(v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
 	plural, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
@@ -72,6 +74,8 @@ func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
 
 // columns returns the columns of the version's tables after the name.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor.New
 func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDefinition {
 	if len(v.AdditionalPrinterColumns) > 0 {
 		return v.AdditionalPrinterColumns
@@ -173,6 +177,8 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 }
 
 // withFieldManager returns a copy of a scope with a field manager.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.scopeWithFieldManager
 func (v *customVersion) withFieldManager(scope handlers.RequestScope,
 	reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	var err error

@@ -23,6 +23,8 @@ func (*bufferedBody) Close() error { return nil }
 
 // readBody reads the body of a request, of at most limit bytes unless that is zero, and replaces it
 // by a [bufferedBody]. Memory for it grows with what arrives, whatever Content-Length announces.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.limitedReadBody
 func readBody(r *http.Request, limit int64) error {
 	if r.Body == nil {
 		r.Body = http.NoBody

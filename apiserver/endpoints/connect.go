@@ -13,6 +13,8 @@ import (
 const connect = "connect"
 
 // isConnection reports whether requests for a resource are connections. The resource reads their bodies.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func isConnection(r *resource.Resource) bool {
 	_, ok := r.Storage.(rest.Connecter)
 	return ok

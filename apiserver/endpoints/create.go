@@ -18,6 +18,8 @@ type createFunc func(context.Context, runtime.Object, rest.ValidateObjectFunc, *
 
 // create creates an object, or something through a subresource, such as a binding. The fast path supports
 // neither managed fields nor several owners.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.createHandler
 func (w *write) create(ctx context.Context, store createFunc) (runtime.Object, error) {
 	obj, err := w.decode()
 	switch {

@@ -115,6 +115,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // methodNotAllowed returns the error for a method that a path does not have. Only that of custom
 // resources names the resource, as in kube-apiserver.
+//
+//upstream:k8s.io/apimachinery/pkg/api/errors.NewMethodNotSupported
 func methodNotAllowed(r *resource.Resource, gr schema.GroupResource, verb string) error {
 	if r.OpenAPI != nil {
 		return errors.NewMethodNotSupported(gr, verb)

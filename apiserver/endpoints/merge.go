@@ -15,6 +15,8 @@ import (
 // mergeJSON returns a JSON object with a merge patch (RFC 7386) applied. It shares with the object what
 // the patch does not change, and nothing with the patch. The metadata are its own, so that their fields
 // can be set.
+//
+//upstream:gopkg.in/evanphx/json-patch.v4.mergeDocs
 func mergeJSON(object, patch map[string]any) map[string]any {
 	merged := mergeMembers(object, patch)
 	if metadata, ok := merged["metadata"].(map[string]any); ok && patch["metadata"] == nil {

@@ -10,6 +10,8 @@ import (
 )
 
 // monitored serves a request, and counts it in the metrics of upstream's handlers.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/metrics.MonitorRequest
 func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, serve func(http.ResponseWriter)) {
 	start, ok := request.ReceivedTimestampFrom(r.Context())
 	if !ok {
@@ -23,6 +25,9 @@ func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo
 
 // monitoredVerb returns the verb of a request in the metrics, in which logs and all connections have the
 // same.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/metrics.CanonicalVerb
+//upstream:k8s.io/apiserver/pkg/endpoints/metrics.CleanVerb
 func monitoredVerb(info *request.RequestInfo) string {
 	switch info.Subresource {
 	case "attach", "exec", "log", "portforward", "proxy":
@@ -33,6 +38,8 @@ func monitoredVerb(info *request.RequestInfo) string {
 
 // scopeOf returns whether a request is for one object, for those of a namespace, or for all, in the
 // words of the metrics.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/metrics.CleanScope
 func scopeOf(info *request.RequestInfo) string {
 	switch {
 	case info.Verb == "create" || pathName(info) != "":
@@ -45,6 +52,8 @@ func scopeOf(info *request.RequestInfo) string {
 }
 
 // monitoredResponse is a response writer that records the status and counts the bytes.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/metrics.ResponseWriterDelegator
 type monitoredResponse struct {
 	http.ResponseWriter
 	status, size int

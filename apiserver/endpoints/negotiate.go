@@ -20,6 +20,8 @@ const anyType = "*/*"
 // built-in resource, or whose answer can have none. kube-apiserver's router refuses those before its
 // handlers negotiate, except for storage with media types of its own. Custom resources and their
 // subresources do not pass that router.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers/negotiation.NegotiateOutputMediaType
 func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, verb string) error {
 	if isConnection(served) {
 		return nil

@@ -21,6 +21,9 @@ import (
 )
 
 // patch changes an object that exists by a merge patch, a strategic merge patch, or an apply.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.PatchResource
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.patcher.patchResource
 func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
 	contentType, _, _ := strings.Cut(w.request.Header.Get("Content-Type"), ";")
 	if !slices.Contains(w.resource.PatchTypes, contentType) {
@@ -50,6 +53,9 @@ func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object
 }
 
 // mergePatch returns the change by a merge patch or a strategic merge patch.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.jsonPatcher
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.smpPatcher
 func (w *write) mergePatch(strategic bool) (func(old object) (object, error), error) {
 	patch, err := w.parsePatch()
 	if err != nil {
@@ -70,6 +76,8 @@ func (w *write) mergePatch(strategic bool) (func(old object) (object, error), er
 
 // apply returns the change by an apply. The fast path supports neither YAML that is not JSON, nor numbers
 // about which JSON decoders disagree, nor kubectl, which keeps a copy of the configuration.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.applyPatcher
 func (w *write) apply(ctx context.Context) (func(old object) (object, error), error) {
 	var config map[string]any
 	if w.parameters.fieldManager == "" || w.parameters.fieldManager == "kubectl" || bytes.ContainsAny(w.body, "\t\\") {
@@ -107,6 +115,8 @@ func (w *write) apply(ctx context.Context) (func(old object) (object, error), er
 
 // parsePatch returns the patch in the body. The fast path does not support a patch that has a field twice,
 // or has a kind or managed fields.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.validateAndTranscodePatch
 func (w *write) parsePatch() (map[string]any, error) {
 	var patch map[string]any
 	strict, err := kjson.UnmarshalStrict(w.body, &patch)
@@ -148,6 +158,8 @@ func (w *write) shaped(obj object) (object, error) {
 }
 
 // strategicMerge returns an object with a strategic merge patch applied.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.applyPatchToObject
 func (w *write) strategicMerge(old object, patch map[string]any) (object, error) {
 	patch = runtime.DeepCopyJSON(patch) // it is changed
 	scope := w.resource.Scope

@@ -60,6 +60,8 @@ func storeOf(s rest.Updater) (stored, bool) {
 
 // store updates an object as [registry.Store.Update] does, but copies neither the object for
 // validating admission, which does not change it, nor the result.
+//
+//upstream:k8s.io/apiserver/pkg/registry/generic/registry.Store.Update
 func (w *write) store(ctx context.Context, s stored, info *replacement,
 	validate rest.ValidateObjectUpdateFunc) (runtime.Object, error) {
 	key, err := s.KeyFunc(ctx, w.name)
@@ -147,6 +149,8 @@ func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, curren
 // keepTimestamps sets the timestamps of an object's managed fields to those of the current object if
 // the objects are equal but for them, as upstream's IgnoreManagedFieldsTimestampsTransformer does:
 // then nothing is written.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager.IgnoreManagedFieldsTimestampsTransformer
 func keepTimestamps(next, current object) {
 	start, outcome := time.Now(), "unequal_objects_fast"
 	defer func() { metrics.RecordTimestampComparisonLatency(outcome, time.Since(start)) }()

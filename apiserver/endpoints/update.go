@@ -13,6 +13,8 @@ import (
 )
 
 // update replaces an object that exists by the one in the body, which has at most one owner.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.UpdateResource
 func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
 	obj, err := w.decode()
 	switch {
@@ -65,6 +67,8 @@ func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID
 }
 
 // replacement is the object that a write stores. It implements [rest.UpdatedObjectInfo].
+//
+//upstream:k8s.io/apiserver/pkg/registry/rest.defaultUpdatedObjectInfo
 type replacement struct {
 	*write
 	uid     types.UID

@@ -59,6 +59,8 @@ func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (obj r
 }
 
 // patchError returns the error of the response for an error of a patch.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.interpretStrategicMergePatchError
 func patchError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
 		return errors.NewBadRequest(err.Error())

@@ -24,6 +24,8 @@ const forcedWatch = "/watch"
 // verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's
 // handlers of writes wrap admission once more with every request they serve, so each request gets a
 // new one.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func verbsFor(r *resource.Resource, admit admission.Interface, fast bool) verbs {
 	v := writingVerbs(r, admit, fast)
 	maps.Copy(v, readingVerbs(r, fast))

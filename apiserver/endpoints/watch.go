@@ -57,6 +57,9 @@ func watchHandler(storage rest.Watcher, scope *handlers.RequestScope, forced boo
 }
 
 // serve is an [http.HandlerFunc].
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.handleWatch
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.ListResource
 func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 	namespace, err := h.scope.Namer.Namespace(r)
 	if err != nil {
@@ -140,6 +143,8 @@ func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *wa
 
 // options returns the options of a watch, or false if they are invalid or the fast path does not support
 // them.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.listOpts
 func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 	if metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), h.scope.MetaGroupVersion, &o) != nil {
@@ -172,6 +177,8 @@ func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, o
 }
 
 // isWatchList reports whether a watch begins with a list, at the end of which is a bookmark.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.isListWatchRequest
 func isWatchList(o *metainternalversion.ListOptions) bool {
 	return o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
 }
@@ -261,6 +268,8 @@ type watchStream struct {
 }
 
 // stream returns the stream of a request.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.WatchServer.HandleHTTP
 func (h *watches) stream(ctx context.Context, w http.ResponseWriter, f *watchFormat, o *metainternalversion.ListOptions) *watchStream {
 	gvr := h.scope.Resource
 	s := &watchStream{
@@ -288,6 +297,8 @@ func (s *watchStream) begin() {
 }
 
 // send writes an event to the response.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.shouldRecordWatchListLatency
 func (s *watchStream) send(e watch.Event) error {
 	if err := s.format.write(e, s); err != nil {
 		utilruntime.HandleErrorWithContext(s.ctx, err, "Failed to encode watch event")

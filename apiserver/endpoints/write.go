@@ -143,6 +143,9 @@ func (w writer) accept(r *http.Request) (*write, error) {
 }
 
 // parametersOf returns the parameters of a request, or false if the fast path does not support them.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.isDryRun
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.fieldValidation
 func parametersOf(r *http.Request) (p parameters, ok bool) {
 	if r.URL.RawQuery == "" {
 		return p, true
@@ -181,6 +184,8 @@ func parametersOf(r *http.Request) (p parameters, ok bool) {
 }
 
 // manager returns the field manager of the request.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.managerOrUserAgent
 func (w *write) manager() string {
 	if w.parameters.fieldManager != "" {
 		return w.parameters.fieldManager
@@ -189,6 +194,8 @@ func (w *write) manager() string {
 }
 
 // decode decodes the body strictly.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.transformDecodeError
 func (w *write) decode() (object, error) {
 	scope := w.resource.Scope
 	in, err := negotiation.NegotiateInputSerializer(w.request, false, scope.Serializer)
@@ -257,6 +264,8 @@ func (w *write) attributes(ctx context.Context, obj, old runtime.Object, operati
 
 // admit runs the mutating admission of an object, and corrects what webhooks have done to its
 // metadata.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.patcher.applyAdmission
 func (w *write) admit(ctx context.Context, obj object, attributes admission.Attributes) error {
 	mutating, ok := w.admission.(admission.MutationInterface)
 	if !ok || !mutating.Handles(attributes.GetOperation()) {
@@ -294,6 +303,8 @@ func repairMetadata(ctx context.Context, obj object, restore func()) {
 }
 
 // removeDuplicateOwners removes owner references that an object has twice after admission.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.dedupOwnerReferencesAndAddWarning
 func removeDuplicateOwners(ctx context.Context, obj object) {
 	var owners []metav1.OwnerReference
 	var duplicates []string
@@ -313,6 +324,8 @@ func removeDuplicateOwners(ctx context.Context, obj object) {
 
 // defaultManager returns the field manager of a request that names none: the client's user agent up
 // to the first slash, without what is not printable, cut to the longest name that is valid.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.prefixFromUserAgent
 func defaultManager(agent string) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	var name strings.Builder

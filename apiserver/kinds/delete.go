@@ -43,6 +43,8 @@ func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.Validat
 
 // terminating is a store with two-phase deletes: an object may be terminating without finalizers in
 // its metadata, until an update completes the deletion.
+//
+//upstream:pkg/registry/core/namespace/storage.REST
 type terminating[T Object] struct {
 	*registry.Store
 	terminate func(obj T) bool
@@ -101,6 +103,8 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 }
 
 // propagate sets the finalizers for the propagation policy, as the registry does for other kinds.
+//
+//upstream:k8s.io/apiserver/pkg/registry/generic/registry.deletionFinalizersForGarbageCollection
 func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
 	var orphan, foreground bool
 	switch {

@@ -10,6 +10,8 @@ import (
 )
 
 // guarded is a store that writes only what a guard permits.
+//
+//upstream:pkg/registry/rbac/clusterrole/policybased.Storage
 type guarded struct {
 	*registry.Store
 	guard func(ctx context.Context, obj, old runtime.Object) error

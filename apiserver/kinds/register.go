@@ -84,6 +84,8 @@ func (k *Of[T]) fields(obj T) fields.Set {
 }
 
 // attributes returns the function that gets the labels and fields of an object for selectors.
+//
+//upstream:k8s.io/apiserver/pkg/registry/generic.ObjectMetaFieldsSet
 func attributes[T Object](k *Of[T]) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		o, ok := obj.(T)

@@ -19,6 +19,8 @@ import (
 var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
 // scaleREST is the scale subresource of a kind.
+//
+//upstream:pkg/registry/apps/deployment/storage.ScaleREST
 type scaleREST[T Object] struct {
 	store    *registry.Store
 	scale    *ScaleOf[T]
@@ -93,6 +95,8 @@ func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
 }
 
 // scaledInfo translates the update of a scale to one of the object.
+//
+//upstream:pkg/registry/apps/deployment/storage.scaleUpdatedObjectInfo
 type scaledInfo[T Object] struct {
 	rest.UpdatedObjectInfo
 	rest *scaleREST[T]

@@ -180,6 +180,8 @@ var _ rest.DeclarativeValidationStrategy = (*strategy[Object])(nil)
 
 // ValidateDeclaratively returns each error once, as kube-apiserver does for what it validates declaratively. The rules of a
 // kind include the declared ones.
+//
+//upstream:k8s.io/apiserver/pkg/registry/rest.ValidateDeclarativelyWithMigrationChecks
 func (s *strategy[T]) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
@@ -218,6 +220,8 @@ func (s *strategy[T]) warnings(obj, old T, was runtime.Object) []string {
 
 // CheckGracefulDelete sets the grace period of a deletion if the kind has one. A period of zero
 // deletes at once.
+//
+//upstream:pkg/registry/core/pod.podStrategy.CheckGracefulDelete
 func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	if s.kind.GracePeriod == nil || options == nil {
 		return false
@@ -266,6 +270,8 @@ func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.
 
 // KeepMetadata is a PrepareStatus. With it, an update of the status does not change the metadata. The kind then
 // has "metadata" in StatusReset.
+//
+//upstream:k8s.io/apimachinery/pkg/apis/meta/v1.ResetObjectMetaForStatus
 func KeepMetadata[T Object](_ context.Context, obj, old T) { metav1.ResetObjectMetaForStatus(obj, old) }
 
 // partStrategy updates a part of the object and leaves everything else as it is stored.

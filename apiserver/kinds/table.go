@@ -15,6 +15,8 @@ import (
 )
 
 // tables converts objects of one kind to tables.
+//
+//upstream:pkg/printers.HumanReadableGenerator
 type tables[T Object] struct{ kind *Of[T] }
 
 func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {

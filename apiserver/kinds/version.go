@@ -177,6 +177,9 @@ func (k *Of[T]) singular(kind string) string {
 }
 
 // deprecated returns the warning for a deprecated kind, empty for others.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/deprecation.IsDeprecated
+//upstream:k8s.io/apiserver/pkg/endpoints/deprecation.WarningMessage
 func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	obj, err := i.Scheme.New(kind)
 	if err != nil {

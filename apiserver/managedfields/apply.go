@@ -20,6 +20,9 @@ import (
 // into it. configured are the fields of the configuration. It returns false if others own some of
 // them with other values, unless force is true; if the manager has left out fields that it applied
 // before; and for all that [Updater.Update] leaves to the field manager.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.Apply
+//upstream:sigs.k8s.io/structured-merge-diff/v6/merge.Updater.Apply
 func (u *updates) apply(ctx context.Context, live, obj metav1.Object, configured *fieldpath.Set, w Write, force bool) bool {
 	list := entriesOf(live)
 	entries := list.entries
@@ -123,6 +126,8 @@ func (u *typedUpdater) Apply(ctx context.Context, live metav1.Object, config map
 
 // appliesTo reports whether a configuration is one of the live object that sets none of the fields
 // that belong to the server.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.structuredMergeManager.Apply
 func appliesTo(live metav1.Object, config map[string]any) bool {
 	metadata, ok := config["metadata"].(map[string]any)
 	if !ok || metadata["name"] != live.GetName() || live.GetName() == "" {
@@ -138,6 +143,8 @@ func appliesTo(live metav1.Object, config map[string]any) bool {
 }
 
 // ownMetadata returns the metadata of a configuration without the fields that have no manager.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.stripMetaManager
 func ownMetadata(metadata any) map[string]any {
 	own := map[string]any{}
 	for name, value := range metadata.(map[string]any) {
@@ -152,6 +159,8 @@ func ownMetadata(metadata any) map[string]any {
 // structured-merge-diff does: nulls, values that are empty or not in the form in which they are
 // encoded again, and list elements that are new beside others or in another order. It returns false
 // as well if ctx ends.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker
 func (m *mergeType) merge(ctx context.Context, x reflect.Value, config any) bool {
 	if m.granularity == atomic {
 		return setExactly(x, config)
@@ -221,6 +230,8 @@ func (m *mergeType) mergeEntries(ctx context.Context, x reflect.Value, config ma
 }
 
 // mergeElements merges the elements of a configuration, which are in the order of the list, in one pass.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker.visitListItems
 func (m *mergeType) mergeElements(ctx context.Context, x reflect.Value, config []any) bool {
 	if len(config) == 0 {
 		return false

@@ -13,6 +13,8 @@ import (
 // comparer finds the fields in which two values of one type differ, as structured-merge-diff does
 // by converting and validating both. It fails where that has rules for values that are hardly ever
 // written: nulls, duplicate elements, and atomic values that have structs in them.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.compareWalker
 type comparer struct {
 	writer // reads the keys of elements
 	path   fieldpath.Path
@@ -167,6 +169,8 @@ func (c *comparer) entries(m *mergeType, old, now reflect.Value) {
 }
 
 // elements compares two lists in the order of their keys.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.compareWalker.visitListItems
 func (c *comparer) elements(m *mergeType, old, now reflect.Value) {
 	before, after := c.ordered(m, old), c.ordered(m, now)
 	for !c.failed && (len(before) > 0 || len(after) > 0) {

@@ -39,6 +39,8 @@ func entriesOf(obj metav1.Object) entryList {
 
 // decodeEntry decodes an entry that is in the form in which entries are encoded. It returns false
 // for others.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.DecodeManagedFields
 func decodeEntry(item any, entry *metav1.ManagedFieldsEntry) bool {
 	m, ok := item.(map[string]any)
 	if !ok {
@@ -149,6 +151,8 @@ func (l entryList) set(obj metav1.Object, entries []metav1.ManagedFieldsEntry) {
 
 // encode returns an entry as JSON, nil if it cannot. It shares what it has in common with the source
 // of the list, which nobody changes in place.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.encodeManagerVersionedSet
 func (l entryList) encode(entry *metav1.ManagedFieldsEntry) any {
 	var fields map[string]any
 	for i := range l.source {

@@ -54,6 +54,8 @@ func copyOf(obj metav1.Object) metav1.Object {
 }
 
 // creates reports whether the write is a creation by an update.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.skipNonAppliedManager
 func (w Write) creates(old metav1.Object) bool {
 	return old == nil && w.Operation == metav1.ManagedFieldsOperationUpdate && w.Manager != ""
 }

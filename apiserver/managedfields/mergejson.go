@@ -10,6 +10,8 @@ import (
 // jsonMerger merges configurations into JSON objects by a schema of structured-merge-diff, as a merge of
 // typed values does, but shares with the live object what the configuration does not have. It leaves
 // lists that merge by their elements, nulls and empty values to that.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker
 type jsonMerger struct{ *smd.Schema }
 
 // mergeObject returns a live object with a configuration merged into it. Its metadata are its own, since
@@ -81,6 +83,8 @@ func fieldType(of *smd.Map, name string) smd.TypeRef {
 // conforms reports whether a live value conforms to the schema, without which nothing can be merged
 // into it. It returns false for some values that do: those with nulls, and long lists of elements that
 // have keys.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/typed.validatingObjectWalker
 func (m jsonMerger) conforms(of smd.TypeRef, value any) bool {
 	atom, ok := m.Resolve(of)
 	if !ok {

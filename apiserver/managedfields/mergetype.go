@@ -50,6 +50,8 @@ type listKey struct {
 var mergeTypes sync.Map // reflect.Type → func() *mergeType
 
 // mergeTypeOf returns the merge type of a kind's Go type, or nil if something in it has no schema.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.typeConverter
 func mergeTypeOf(t reflect.Type) *mergeType {
 	build, ok := mergeTypes.Load(t)
 	if !ok {

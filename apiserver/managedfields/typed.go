@@ -79,6 +79,9 @@ func withoutFields(m *mergeType, names []string) *mergeType {
 
 // Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a
 // list with two elements of the same key, or a key that has to be escaped.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.UpdateNoErrors
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.structuredMergeManager.Update
 func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if old != nil {
 		return u.root() != nil && u.update(old, obj, w)

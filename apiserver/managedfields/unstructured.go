@@ -40,6 +40,8 @@ func ForUnstructured(types upstream.TypeConverter, kind schema.GroupVersionKind,
 	return u
 }
 
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.UpdateNoErrors
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.structuredMergeManager.Update
 func (c *unstructuredUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if old != nil {
 		return c.update(old, obj, w)

@@ -37,6 +37,10 @@ type updates struct {
 }
 
 // update does what [Updater.Update] does for an update of old.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.Update
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.managedFieldsUpdater.Update
+//upstream:sigs.k8s.io/structured-merge-diff/v6/merge.Updater.Update
 func (u *updates) update(old, obj metav1.Object, w Write) bool {
 	if w.Operation != metav1.ManagedFieldsOperationUpdate || w.Manager == "" || old.GetUID() == "" {
 		return false
@@ -68,6 +72,8 @@ func (u *updates) update(old, obj metav1.Object, w Write) bool {
 
 // sets returns the fields of each entry. It returns false for entries that the field manager has to
 // convert, migrate, normalize or merge, and for none, which it does not track.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.DecodeManagedFields
 func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, bool) {
 	updaters := 0
 	sets := make([]*fieldpath.Set, len(entries))
@@ -95,6 +101,8 @@ func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, b
 
 // transfer returns the entries after a write: the manager of the write owns what it has changed or
 // added, others do not any more, and what it has removed has no owner.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/merge.Updater.update
 func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpath.Set, difference *typed.Comparison,
 	w Write) ([]metav1.ManagedFieldsEntry, bool) {
 	written := union(difference.Modified, difference.Added)
@@ -190,11 +198,15 @@ func (u *updates) encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) b
 
 // sameManager reports whether two entries are those of one manager. That of an apply does not
 // depend on the version.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.BuildManagerIdentifier
 func sameManager(a, b *metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource
 }
 
 // compareEntries orders entries as the field manager does, which compares times in seconds.
+//
+//upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.sortEncodedManagedFields
 func compareEntries(a, b metav1.ManagedFieldsEntry) int {
 	return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)),
 		cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Subresource, b.Subresource))

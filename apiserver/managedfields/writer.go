@@ -15,6 +15,8 @@ import (
 // It has two walks. Where the JSON of an empty object has a value, as for every nested struct,
 // changed writes the parts that differ from it. Where it has none, added writes the field and all
 // of its parts.
+//
+//upstream:sigs.k8s.io/structured-merge-diff/v6/fieldpath.Set.ToJSON
 type writer struct {
 	out    []byte
 	failed bool // something cannot be written

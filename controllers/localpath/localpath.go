@@ -5,6 +5,8 @@
 // The volumes have a path, at which there is nothing, since no container runs. They are deleted, if
 // that is their reclaim policy, by the controller of volumes. Claims are handled as by any external
 // provisioner: package persistentvolume asks for volumes by annotations, and binds them.
+//
+//upstream:none The provisioner is no part of Kubernetes.
 package localpath
 
 import (

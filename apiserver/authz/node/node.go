@@ -31,6 +31,8 @@ import (
 const userPrefix = "system:node:"
 
 // Authorizer authorizes kubelets. It is safe for concurrent use.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer
 type Authorizer struct {
 	objects reader
 	// rules apply to all resources that are not authorized by their relation to the node.
@@ -55,6 +57,8 @@ func New(o Objects) *Authorizer {
 }
 
 // nodeOf returns the name of the node whose kubelet a user is, or false for any other user.
+//
+//upstream:pkg/auth/nodeidentifier.defaultNodeIdentifier
 func nodeOf(u user.Info) (name string, ok bool) {
 	if u == nil {
 		return "", false
@@ -103,6 +107,8 @@ func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(forma
 
 // check returns nil if the kubelet of a node may do something, a refusal if it may not, and any other
 // error if the objects cannot be read.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.Authorize
 func (n *Authorizer) check(ctx context.Context, a authorizer.Attributes, node string) error {
 	if a.IsResourceRequest() {
 		switch (schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}) {
@@ -153,6 +159,8 @@ func (n *Authorizer) checkRelated(ctx context.Context, a authorizer.Attributes, 
 }
 
 // checkRead checks a request to read one object, also by a list or a watch of its name.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeReadNamespacedObject
 func (n *Authorizer) checkRead(ctx context.Context, a authorizer.Attributes, node string, related relation) error {
 	switch {
 	case !verbIn(a, "get", "list", "watch"):
@@ -165,6 +173,7 @@ func (n *Authorizer) checkRead(ctx context.Context, a authorizer.Attributes, nod
 	return n.checkRelated(ctx, a, node, related)
 }
 
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeGet
 func (n *Authorizer) checkGet(ctx context.Context, a authorizer.Attributes, node string, related relation) error {
 	switch {
 	case a.GetVerb() != "get":
@@ -175,6 +184,7 @@ func (n *Authorizer) checkGet(ctx context.Context, a authorizer.Attributes, node
 	return n.checkRelated(ctx, a, node, related)
 }
 
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeStatusUpdate
 func (n *Authorizer) checkClaim(ctx context.Context, a authorizer.Attributes, node string) error {
 	if a.GetSubresource() != "status" {
 		return n.checkGet(ctx, a, node, n.objects.claim)
@@ -185,6 +195,7 @@ func (n *Authorizer) checkClaim(ctx context.Context, a authorizer.Attributes, no
 	return n.checkRelated(ctx, a, node, n.objects.claim)
 }
 
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeCreateToken
 func (n *Authorizer) checkServiceAccount(ctx context.Context, a authorizer.Attributes, node string) error {
 	switch {
 	case a.GetVerb() == "get" && a.GetSubresource() == "":
@@ -198,6 +209,8 @@ func (n *Authorizer) checkServiceAccount(ctx context.Context, a authorizer.Attri
 }
 
 // checkLease checks a request for a lease. The name of a new one is only known to admission.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeLease
 func checkLease(a authorizer.Attributes, node string) error {
 	switch {
 	case !verbIn(a, "get", "create", "update", "patch", "delete"):
@@ -210,6 +223,7 @@ func checkLease(a authorizer.Attributes, node string) error {
 	return nil
 }
 
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeCSINode
 func checkCSINode(a authorizer.Attributes, node string) error {
 	switch {
 	case !verbIn(a, "get", "create", "update", "patch", "delete"):
@@ -222,6 +236,7 @@ func checkCSINode(a authorizer.Attributes, node string) error {
 	return nil
 }
 
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeResourceSlice
 func (n *Authorizer) checkSlice(ctx context.Context, a authorizer.Attributes, node string) error {
 	if a.GetSubresource() != "" {
 		return refusal("cannot authorize ResourceSlice subresources")
@@ -242,6 +257,8 @@ func (n *Authorizer) checkSlice(ctx context.Context, a authorizer.Attributes, no
 }
 
 // checkNode checks a request for a node. The kubelet reads its own before it exists.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeNode
 func checkNode(a authorizer.Attributes, node string) error {
 	switch a.GetSubresource() {
 	case "":
@@ -265,6 +282,8 @@ func checkNode(a authorizer.Attributes, node string) error {
 }
 
 // checkPod checks a request for a pod. Which one may be written, admission decides.
+//
+//upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizePod
 func (n *Authorizer) checkPod(ctx context.Context, a authorizer.Attributes, node string) error {
 	allowed := false
 	switch a.GetSubresource() {

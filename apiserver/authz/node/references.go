@@ -4,6 +4,8 @@ import corev1 "k8s.io/api/core/v1"
 
 // volumeSecrets returns the Secrets of a volume that is bound to a claim, without those that only the
 // controller of its driver uses. Older references have no namespace, and are in that of the claim.
+//
+//upstream:pkg/api/v1/persistentvolume.VisitPVSecretNames
 func volumeSecrets(v *corev1.PersistentVolume) []corev1.SecretReference {
 	var refs []*corev1.SecretReference
 	inClaim := true

@@ -32,6 +32,8 @@ type relation func(ctx context.Context, node, namespace, name string) (bool, err
 
 // reader reads stored objects. Nothing is cached, so a decision is never made by stale objects; a
 // request of a kubelet costs a list of the pods in one namespace.
+//
+//upstream:plugin/pkg/auth/authorizer/node.Graph
 type reader struct{ objects Objects }
 
 // scope returns the context of reads of a resource. Neither the namespace nor the name of the request

@@ -41,11 +41,14 @@ type guards struct {
 }
 
 // everything are the permissions of cluster-admin.
+//
+//upstream:pkg/registry/rbac/clusterrole/policybased.fullAuthority
 var everything = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
 }
 
+//upstream:pkg/registry/rbac/role/policybased.Storage
 func (g guards) role(ctx context.Context, obj, old runtime.Object) error {
 	if g.escalationAuthorized(ctx) || onlyForGC(obj, old) {
 		return nil
@@ -54,6 +57,7 @@ func (g guards) role(ctx context.Context, obj, old runtime.Object) error {
 	return forbid("roles", role.Name, g.confirmNoEscalation(ctx, role.Rules))
 }
 
+//upstream:pkg/registry/rbac/clusterrole/policybased.Storage
 func (g guards) clusterRole(ctx context.Context, obj, old runtime.Object) error {
 	if g.escalationAuthorized(ctx) || onlyForGC(obj, old) {
 		return nil
@@ -75,6 +79,7 @@ func aggregates(r *rbacv1.ClusterRole) bool {
 	return r != nil && r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
 }
 
+//upstream:pkg/registry/rbac/rolebinding/policybased.Storage
 func (g guards) roleBinding(ctx context.Context, obj, old runtime.Object) error {
 	binding := obj.(*rbacv1.RoleBinding)
 	namespace, ok := request.NamespaceFrom(ctx)
@@ -84,6 +89,7 @@ func (g guards) roleBinding(ctx context.Context, obj, old runtime.Object) error 
 	return g.binding(ctx, "rolebindings", binding.Name, binding.RoleRef, namespace, obj, old)
 }
 
+//upstream:pkg/registry/rbac/clusterrolebinding/policybased.Storage
 func (g guards) clusterRoleBinding(ctx context.Context, obj, old runtime.Object) error {
 	binding := obj.(*rbacv1.ClusterRoleBinding)
 	return g.binding(ctx, "clusterrolebindings", binding.Name, binding.RoleRef, metav1.NamespaceNone, obj, old)
@@ -121,6 +127,9 @@ func privileged(ctx context.Context) bool {
 }
 
 // escalationAuthorized reports whether the user may give the role of the request any permission.
+//
+//upstream:pkg/registry/rbac.EscalationAllowed
+//upstream:pkg/registry/rbac.RoleEscalationAuthorized
 func (g guards) escalationAuthorized(ctx context.Context) bool {
 	if privileged(ctx) {
 		return true
@@ -136,6 +145,8 @@ func (g guards) escalationAuthorized(ctx context.Context) bool {
 }
 
 // bindAuthorized reports whether the user may bind anybody to a role.
+//
+//upstream:pkg/registry/rbac.BindingAuthorized
 func (g guards) bindAuthorized(ctx context.Context, role rbacv1.RoleRef, namespace string) bool {
 	u, ok := request.UserFrom(ctx)
 	if !ok {
@@ -161,6 +172,8 @@ func (g guards) allowed(ctx context.Context, a authorizer.Attributes) bool {
 
 // confirmNoEscalation returns an error if the user of a request does not have all the permissions
 // of the rules.
+//
+//upstream:pkg/registry/rbac/validation.ConfirmNoEscalation
 func (g guards) confirmNoEscalation(ctx context.Context, rules []rbacv1.PolicyRule) error {
 	u, ok := request.UserFrom(ctx)
 	if !ok {
@@ -207,6 +220,8 @@ func describe(r rbacv1.PolicyRule) string {
 
 // onlyForGC reports whether an update changes nothing but what garbage collection needs to change:
 // owner references, finalizers, and managed fields.
+//
+//upstream:pkg/registry/rbac.IsOnlyMutatingGCFields
 func onlyForGC(obj, old runtime.Object) bool {
 	if old == nil {
 		return false

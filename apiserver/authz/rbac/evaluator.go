@@ -18,6 +18,9 @@ import (
 )
 
 // Evaluator authorizes requests by RBAC. It is safe for concurrent use.
+//
+//upstream:plugin/pkg/auth/authorizer/rbac.RBACAuthorizer
+//upstream:pkg/registry/rbac/validation.DefaultRuleResolver
 type Evaluator struct {
 	roles, clusterRoles               *index[map[types.NamespacedName][]rbacv1.PolicyRule]
 	roleBindings, clusterRoleBindings *index[map[string]subjects]
@@ -107,6 +110,8 @@ func (e *Evaluator) rulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule
 // visit calls yield with each grant to the user, in the cluster and then in the namespace, and the
 // rules of its role, until yield returns false. A grant whose role is missing has an error instead;
 // if the bindings cannot be read, the grant is nil.
+//
+//upstream:pkg/registry/rbac/validation.DefaultRuleResolver.VisitRulesFor
 func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rbacv1.PolicyRule, error) bool) {
 	visit := func(bindings *index[map[string]subjects], namespace string) bool {
 		byNamespace, err := bindings.get()
@@ -137,6 +142,8 @@ func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rb
 }
 
 // roleRules returns the rules of the role that a binding in a namespace refers to.
+//
+//upstream:pkg/registry/rbac/validation.DefaultRuleResolver.GetRoleReferenceRules
 func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	from, key, singular := e.clusterRoles, types.NamespacedName{Name: r.Name}, "clusterrole"
 	switch r.Kind {

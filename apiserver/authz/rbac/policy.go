@@ -13,6 +13,7 @@ import (
 )
 
 //go:embed policy.txt
+//upstream:plugin/pkg/auth/authorizer/rbac/bootstrappolicy/
 var policyText string
 
 const labelPrefix = "rbac.authorization.k8s.io/"
@@ -169,6 +170,9 @@ func parseRule(to Object, line string) error {
 // labels, annotations, rules, selectors of its aggregation, and subjects. It returns whether it has
 // changed the object, and whether that must be replaced, because a binding's role is immutable.
 // Objects whose annotation rbac.authorization.kubernetes.io/autoupdate is "false" stay as they are.
+//
+//upstream:k8s.io/component-helpers/auth/rbac/reconciliation.computeReconciledRole
+//upstream:k8s.io/component-helpers/auth/rbac/reconciliation.computeReconciledRoleBinding
 func Reconcile(obj, expected runtime.Object) (changed, replace bool) {
 	o, want := obj.(Object), expected.(Object)
 	if o.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false" {

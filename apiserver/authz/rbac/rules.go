@@ -9,11 +9,15 @@ import (
 )
 
 // Allow reports whether one of the rules allows a request.
+//
+//upstream:plugin/pkg/auth/authorizer/rbac.RulesAllow
 func Allow(rules []rbacv1.PolicyRule, a authorizer.Attributes) bool {
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return allows(&r, a) })
 }
 
 // allows reports whether a rule allows a request.
+//
+//upstream:plugin/pkg/auth/authorizer/rbac.RuleAllows
 func allows(r *rbacv1.PolicyRule, a authorizer.Attributes) bool {
 	if !hasOrAll(r.Verbs, a.GetVerb()) {
 		return false
@@ -37,6 +41,8 @@ func hasOrAll(list []string, value string) bool {
 
 // coversResource reports whether a list of resources, which may have "*" and "*/SUBRESOURCE", has a
 // resource or "RESOURCE/SUBRESOURCE".
+//
+//upstream:pkg/apis/rbac/v1.ResourceMatches
 func coversResource(list []string, resource string) bool {
 	if hasOrAll(list, resource) {
 		return true
@@ -46,6 +52,8 @@ func coversResource(list []string, resource string) bool {
 }
 
 // coversPath reports whether a path, or a pattern that ends in "*", is within a pattern.
+//
+//upstream:pkg/apis/rbac/v1.NonResourceURLMatches
 func coversPath(pattern, path string) bool {
 	if pattern == "*" || pattern == path {
 		return true
@@ -54,6 +62,8 @@ func coversPath(pattern, path string) bool {
 }
 
 // missing returns the permissions of wanted that held does not cover, one permission a rule.
+//
+//upstream:k8s.io/component-helpers/auth/rbac/validation.Covers
 func missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var uncovered []rbacv1.PolicyRule
 	for i := range wanted {
@@ -80,6 +90,8 @@ func permissions(rules []rbacv1.PolicyRule) (n float64) {
 }
 
 // split returns rules of one permission each, which together are the rule.
+//
+//upstream:k8s.io/component-helpers/auth/rbac/validation.BreakdownRule
 func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var single []rbacv1.PolicyRule
 	for _, group := range r.APIGroups {
@@ -105,6 +117,8 @@ func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 }
 
 // covers reports whether a rule covers a single permission, which may have wildcards itself.
+//
+//upstream:k8s.io/component-helpers/auth/rbac/validation.ruleCovers
 func covers(r, single *rbacv1.PolicyRule) bool {
 	if !hasOrAll(r.Verbs, single.Verbs[0]) {
 		return false
@@ -121,6 +135,8 @@ func covers(r, single *rbacv1.PolicyRule) bool {
 
 // compact merges rules for the same resource of one group, and the same name, into one with all
 // their verbs. Other rules stay as they are.
+//
+//upstream:pkg/registry/rbac/validation.CompactRules
 func compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	type key struct{ group, resource, name string }
 	merged := map[key]int{}

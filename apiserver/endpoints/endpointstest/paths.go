@@ -1,4 +1,6 @@
 // Package endpointstest tells tests which path requests took.
+//
+//upstream:none It counts our two paths.
 package endpointstest
 
 import (

@@ -16,6 +16,9 @@ import (
 // earlier revisions had and this one has not, and keeps what later writes allocate. What a failed
 // write without a rollback has allocated stays allocated until the owner's next write or its
 // deletion; no resource is ever allocated twice. The caller must serialize all calls.
+//
+//upstream:pkg/registry/core/service/ipallocator.Interface
+//upstream:pkg/registry/core/service/portallocator.PortAllocationOperation
 type Allocator[K comparable] struct {
 	allocations map[K]allocation
 	owners      map[types.UID][]K

@@ -35,6 +35,8 @@ func OrNone[S ~string](s S) string {
 }
 
 // ContainerCells are the names and the images of containers.
+//
+//upstream:pkg/printers/internalversion.layoutContainerCells
 func ContainerCells(containers []corev1.Container) (names, images string) {
 	var n, i []string
 	for _, c := range containers {
@@ -68,6 +70,8 @@ var (
 )
 
 // Age returns the time since a timestamp in the format of kubectl.
+//
+//upstream:pkg/printers/internalversion.translateTimestampSince
 func Age(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

@@ -1,4 +1,6 @@
 // Package events has the recorder of events of the controllers.
+//
+//upstream:none The recorder is of the runtime.
 package events
 
 import (

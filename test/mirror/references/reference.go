@@ -3,8 +3,12 @@ package references
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 )
+
+// gopkgVersion is the version at the end of a path such as gopkg.in/yaml.v3.
+var gopkgVersion = regexp.MustCompile(`^v[0-9]+\.`)
 
 // Reference names Kubernetes code.
 type Reference struct {
@@ -38,6 +42,9 @@ func Parse(text string) (Reference, error) {
 		return Reference{Folder: strings.TrimSuffix(folder, "/"), File: last}, nil
 	}
 	element, name, _ := strings.Cut(last, ".")
+	if version := gopkgVersion.FindString(name); version != "" {
+		element, name = element+"."+version[:len(version)-1], name[len(version):]
+	}
 	if name == "" || strings.Count(name, ".") > 1 || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
 		return Reference{}, fmt.Errorf("%s is not PATH.NAME, PATH.TYPE.METHOD, PATH/FILE.go or PATH/", text)
 	}

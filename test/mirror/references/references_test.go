@@ -115,6 +115,7 @@ func TestText(t *testing.T) {
 		{"pkg/apis/core/validation/more_linux.go", "func OnLinux()\t{}\n"},
 		{"k8s.io/apiserver/pkg/registry/", "type Store struct{}\n\nfunc (s *Store) Create()\t{}\n"},
 		{"k8s.io/apiserver/pkg/registry.Store.Create", "func (s *Store) Create()\t{}\n"},
+		{"gopkg.in/yaml.v3.Node.Decode", "func (n *Node) Decode()\t{}\n"},
 		{"k8s.io/klog/v2.Info", "func Info()\t{}\n"},
 	} {
 		ref, err := Parse(c.reference)
