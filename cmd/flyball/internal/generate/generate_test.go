@@ -252,7 +252,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		}
 	}
 	before := testproject.Files(t)
-	updated, created := File{State: Updated, path: "a", old: []byte("old"), new: []byte("new")}, File{State: Created, path: "m/b/c", new: []byte("new")}
+	updated, created := File{State: Updated, path: "a", new: []byte("new")}, File{State: Created, path: "m/b/c", new: []byte("new")}
 	for name, last := range map[string]File{
 		"a folder cannot be made":     {State: Created, path: "z/file/x"},
 		"a file cannot be replaced":   {State: Updated, path: "z"},

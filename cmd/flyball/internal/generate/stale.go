@@ -37,7 +37,7 @@ func (s *staging) stale(generated []File) ([]File, error) {
 		}
 		if err == nil && bytes.Contains(content, []byte(mark)) {
 			current[path] = true
-			stale = append(stale, File{Path: relative(path), State: Stale, path: path, old: content})
+			stale = append(stale, File{Path: relative(path), State: Stale, path: path})
 		}
 		return err
 	}

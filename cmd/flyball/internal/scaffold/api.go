@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"flyball.dev/cmd/flyball/internal/projectfile"
@@ -443,22 +442,15 @@ func renderController(p *plan, d data, force bool) error {
 	if err := p.insertReconciled(r); err != nil {
 		return err
 	}
-	name := "controller"
+	d.Import = "controller"
 	line := fmt.Sprintf("\t%q\n", gopath.Join(d.Repo, folder))
 	if d.MultiGroup && r.Group != "" {
-		name = safe(r.Group) + "controller"
-		line = fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, folder))
+		d.Import = safe(r.Group) + "controller"
+		line = fmt.Sprintf("\t%s %q\n", d.Import, gopath.Join(d.Repo, folder))
 	}
 	return errors.Join(
 		p.insertGo("cmd/main.go", "imports", line),
-		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if err := (&%s.%sReconciler{
-		Client: mgr.GetClient(),
-		Scheme: mgr.GetScheme(),
-	}).SetupWithManager(mgr); err != nil {
-		setupLog.Error(err, "cannot create the controller", "controller", %s)
-		os.Exit(1)
-	}
-`, name, r.Kind, strconv.Quote(r.Kind))),
+		p.insertTemplate("cmd/main.go", "builder", "cmd/main_controller.tmpl", d),
 	)
 }
 
@@ -481,6 +473,15 @@ func (p *plan) insertReconciled(r *projectfile.Resource) error {
 // insertGo inserts code at a marker of a Go file.
 func (p *plan) insertGo(path, marker, code string) error {
 	return p.edit(path, func(content []byte) ([]byte, error) { return insertGo(content, marker, code) })
+}
+
+// insertTemplate inserts the code that a template makes at a marker of a Go file.
+func (p *plan) insertTemplate(path, marker, name string, d data) error {
+	code, err := execute(name, d)
+	if err != nil {
+		return err
+	}
+	return p.insertGo(path, marker, string(code))
 }
 
 // insertItem inserts an item into a list of a YAML file.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"flyball.dev/cmd/flyball/internal/filetx"
 )
 
 // plan is what a command is going to write. Nothing is written before commit.
@@ -24,8 +26,7 @@ type file struct {
 	path    string
 	content []byte
 	before  []byte // nil if it does not exist
-	mode    fs.FileMode
-	kept    bool // by keep: only restored, not written
+	kept    bool   // by keep: only restored, not written
 	removed bool
 }
 
@@ -43,16 +44,11 @@ func (p *plan) load(path string) (*file, error) {
 	if f := p.find(path); f != nil {
 		return f, nil
 	}
-	f := &file{path: path, mode: 0o644}
+	f := &file{path: path}
 	name := filepath.Join(p.folder, filepath.FromSlash(path))
 	content, err := os.ReadFile(name)
 	switch {
 	case err == nil:
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		f.mode = info.Mode().Perm()
 		f.before = append([]byte{}, content...)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -139,72 +135,14 @@ func (p *plan) remove(path string) error {
 // commit writes the files, and then calls the functions. If one of these steps fails, everything is
 // as it was before.
 func (p *plan) commit(then ...func() error) error {
-	var folders []string // that were created, the outermost first
-	err := func() error {
-		for _, f := range p.files {
-			if f.kept || bytes.Equal(f.content, f.before) && f.before != nil {
-				continue
-			}
-			if f.removed {
-				if err := os.Remove(filepath.Join(p.folder, filepath.FromSlash(f.path))); err != nil {
-					return err
-				}
-				continue
-			}
-			created, err := p.write(f)
-			folders = append(folders, created...)
-			if err != nil {
-				return err
-			}
-		}
-		for _, f := range then {
-			if err := f(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}()
-	if err != nil {
-		return errors.Join(err, p.restore(folders))
-	}
-	return nil
-}
-
-// write writes a file, and returns the folders that it created for it.
-func (p *plan) write(f *file) (created []string, err error) {
-	name := filepath.Join(p.folder, filepath.FromSlash(f.path))
-	for folder := filepath.Dir(name); ; folder = filepath.Dir(folder) {
-		if _, err := os.Stat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		created = append(created, folder)
-	}
-	slices.Reverse(created)
-	for _, folder := range created {
-		if err := os.Mkdir(folder, 0o777); err != nil {
-			return created, err
-		}
-	}
-	return created, os.WriteFile(name, f.content, f.mode)
-}
-
-// restore removes what commit wrote. Folders are removed with what programs have put there.
-func (p *plan) restore(folders []string) error {
-	var errs []error
-	for _, folder := range folders {
-		errs = append(errs, os.RemoveAll(folder))
-	}
+	var changes []filetx.Change
 	for _, f := range p.files {
-		name := filepath.Join(p.folder, filepath.FromSlash(f.path))
-		now, err := os.ReadFile(name)
-		switch {
-		case f.before == nil && err == nil:
-			errs = append(errs, os.Remove(name))
-		case f.before != nil && (err != nil || !bytes.Equal(now, f.before)):
-			errs = append(errs, os.WriteFile(name, f.before, f.mode))
+		c := filetx.Change{Path: filepath.Join(p.folder, filepath.FromSlash(f.path)), Content: f.content, Remove: f.removed, Keep: f.kept}
+		if f.kept || f.removed || f.content != nil && (f.before == nil || !bytes.Equal(f.content, f.before)) {
+			changes = append(changes, c)
 		}
 	}
-	return errors.Join(errs...)
+	return filetx.Commit(changes, then...)
 }
 
 // changes returns the paths of the files that the plan creates and changes.

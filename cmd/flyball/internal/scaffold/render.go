@@ -42,6 +42,8 @@ type data struct {
 	Plane bool
 	// Fake says that tests do not have an API server: that of a controller uses the fake client.
 	Fake bool
+	// Import is the name by which main.go imports the package of the controller or the webhook.
+	Import string
 }
 
 // Flyball returns whether the project uses Flyball's runtime.

@@ -8,7 +8,6 @@ import (
 	gopath "path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"flyball.dev/cmd/flyball/internal/projectfile"
@@ -201,19 +200,13 @@ func renderWebhook(p *plan, d data, force bool) error {
 			return err
 		}
 	}
-	name := "webhook" + r.Version // one package has the webhooks of all groups
+	d.Import = "webhook" + r.Version // one package has the webhooks of all groups
 	if d.MultiGroup && r.Group != "" {
-		name = "webhook" + alias(r)
+		d.Import = "webhook" + alias(r)
 	}
 	return errors.Join(
-		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
-		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
-		if err := %s.Setup%sWebhookWithManager(mgr); err != nil {
-			setupLog.Error(err, "cannot create the webhook", "webhook", %s)
-			os.Exit(1)
-		}
-	}
-`, name, r.Kind, strconv.Quote(r.Kind))),
+		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", d.Import, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
+		p.insertTemplate("cmd/main.go", "builder", "cmd/main_webhook.tmpl", d),
 	)
 }
 
