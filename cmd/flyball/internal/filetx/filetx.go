@@ -60,6 +60,7 @@ func Commit(changes []Change, then ...func() error) error {
 	return err
 }
 
+// run carries out the changes and calls the functions, until one fails.
 func (t *transaction) run(changes []Change, then []func() error) error {
 	prepared := make([]string, len(changes))
 	for i, c := range changes {
