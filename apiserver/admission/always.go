@@ -7,8 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// newNothing returns a plugin that does nothing: AlwaysAdmit, and those that act only with an alpha
-// feature, of which this server has none.
+// newNothing returns the plugin AlwaysAdmit, which does nothing.
 //
 //upstream:plugin/pkg/admission/admit.alwaysAdmit
 func newNothing(Environment) admission.Interface { return admission.NewHandler() }

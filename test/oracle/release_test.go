@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/internal/apiserverflags"
 )
@@ -64,20 +65,10 @@ func TestOneRelease(t *testing.T) {
 // TestFlags checks that the stand-in has the flags of kube-apiserver, of the same types and with the same defaults, if
 // kube-apiserver has been built. Its help does not have the hidden ones, so each of these is tried.
 func TestFlags(t *testing.T) {
-	b, err := cached()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !b.exist() {
-		t.Skip("there is no kube-apiserver in the cache: go run . build")
-	}
+	apiserver, help := helpOf(t)
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	apiserverflags.Add(flags)
-	help, err := exec.Command(b.apiserver, "--help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, theirs := usages(flags.FlagUsagesWrapped(0)), usages(string(help))
+	ours, theirs := usages(flags.FlagUsagesWrapped(0)), usages(help)
 	if len(theirs) < 100 {
 		t.Fatalf("the help of kube-apiserver has %d flags", len(theirs))
 	}
@@ -94,12 +85,42 @@ func TestFlags(t *testing.T) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		out, _ := exec.CommandContext(ctx, b.apiserver, "--"+name+"=none of a value").CombinedOutput()
+		out, _ := exec.CommandContext(ctx, apiserver, "--"+name+"=none of a value").CombinedOutput()
 		cancel()
 		if strings.Contains(string(out), "unknown flag") {
 			t.Errorf("kube-apiserver has no flag --%s", name)
 		}
 	}
+}
+
+// TestPlugins checks that the server knows the admission plugins of kube-apiserver, if that has been built.
+func TestPlugins(t *testing.T) {
+	_, help := helpOf(t)
+	found := regexp.MustCompile(`list of admission plugins: ([\w, ]+)\.`).FindStringSubmatch(help)
+	if found == nil {
+		t.Fatal("the help of kube-apiserver has no admission plugins")
+	}
+	theirs, ours := strings.Split(found[1], ", "), slices.Sorted(slices.Values(admission.Names()))
+	if !slices.Equal(ours, theirs) {
+		t.Errorf("got  %s\nwant %s", ours, theirs)
+	}
+}
+
+// helpOf returns kube-apiserver and its help, or skips the test.
+func helpOf(t *testing.T) (apiserver, help string) {
+	t.Helper()
+	b, err := cached()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.exist() {
+		t.Skip("there is no kube-apiserver in the cache: go run . build")
+	}
+	out, err := exec.Command(b.apiserver, "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.apiserver, string(out)
 }
 
 var (
