@@ -11,6 +11,8 @@ import (
 )
 
 // resourceClaims checks the resource claims of a pod.
+//
+//upstream:pkg/apis/core/validation.validatePodResourceClaims
 func resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("resourceClaims")
@@ -63,6 +65,8 @@ func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 const maxListedClaims = 100
 
 // containerClaims checks the claims of a container, of those that its pod has.
+//
+//upstream:pkg/apis/core/validation.validateResourceClaimNames
 func containerClaims(claims []corev1.ResourceClaim, pod []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("claims")

@@ -12,6 +12,8 @@ import (
 )
 
 // containers checks the containers of a pod.
+//
+//upstream:pkg/apis/core/validation.validateContainers
 func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	var regular, ephemeral fieldrules.Seen[string]
@@ -66,6 +68,8 @@ const (
 )
 
 // restartPolicy checks when a container restarts, if it is not as its pod says.
+//
+//upstream:pkg/apis/core/validation.validateContainerRestartPolicy
 func restartPolicy(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.RestartPolicy != nil {
@@ -103,6 +107,8 @@ func Sidecar(c *corev1.Container) bool {
 }
 
 // initContainer checks an init container. others are the names of containers that the pod has beside it.
+//
+//upstream:pkg/apis/core/validation.validateInitContainers
 func initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string],
 	fldPath *fieldrules.Path) field.ErrorList {
 	errs := append(container(c, s, volumes, fldPath), restartPolicy(c, fldPath)...)
@@ -129,6 +135,8 @@ func initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, 
 
 // ephemeralContainer checks an ephemeral container and its target. regular are the names of the containers and init
 // containers, and ephemeral the names of ephemeral containers before it.
+//
+//upstream:pkg/apis/core/validation.validateEphemeralContainers
 func ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
 	regular, ephemeral *fieldrules.Seen[string], fldPath *fieldrules.Path) field.ErrorList {
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
@@ -156,6 +164,8 @@ func ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes
 }
 
 // container checks the fields that containers of all types have.
+//
+//upstream:pkg/apis/core/validation.validateContainerCommon
 func container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(c.Name, fldPath, "name")
 	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
@@ -175,6 +185,8 @@ func container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldP
 }
 
 // resizePolicy checks what happens to a container whose resources change.
+//
+//upstream:pkg/apis/core/validation.validateResizePolicy
 func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	var seen fieldrules.Seen[corev1.ResourceName]
@@ -194,6 +206,8 @@ func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPol
 }
 
 // containerPorts checks the ports of a container.
+//
+//upstream:pkg/apis/core/validation.validateContainerPorts
 func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("ports")
@@ -222,6 +236,8 @@ func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) fiel
 }
 
 // hostPorts checks that no two containers have the same host port.
+//
+//upstream:pkg/apis/core/validation.checkHostPortConflicts
 func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool(nil)
@@ -250,6 +266,8 @@ func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // containerSecurity checks the security context of a container.
+//
+//upstream:pkg/apis/core/validation.ValidateSecurityContext
 func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if c == nil {
 		return nil

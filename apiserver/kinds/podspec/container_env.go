@@ -13,6 +13,9 @@ import (
 )
 
 // environment checks a container's variables and their sources.
+//
+//upstream:pkg/apis/core/validation.ValidateEnv
+//upstream:pkg/apis/core/validation.ValidateEnvFrom
 func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("env")
@@ -66,6 +69,8 @@ func variableName(name string, fldPath *fieldrules.Path, in string) field.ErrorL
 }
 
 // variableSource checks that the value of a variable has exactly one source, and the source.
+//
+//upstream:pkg/apis/core/validation.validateEnvVarValueFrom
 func variableSource(v *corev1.EnvVar, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	from, sources := v.ValueFrom, 0
@@ -131,6 +136,8 @@ var (
 )
 
 // fieldRef checks a reference to a field of the pod itself.
+//
+//upstream:pkg/apis/core/validation.validateObjectFieldSelector
 func fieldRef(r *corev1.ObjectFieldSelector, fldPath *fieldrules.Path, known []string) field.ErrorList {
 	if r.APIVersion == "" {
 		return field.ErrorList{field.Required(fldPath.ChildField("apiVersion"), "")}
@@ -174,6 +181,7 @@ func subscript(path string) (string, string, bool) {
 var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu",
 	"requests.memory", "requests.ephemeral-storage"}
 
+//upstream:pkg/apis/core/validation.validateContainerResourceFieldSelector
 func resourceFieldRef(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path, volume bool) field.ErrorList {
 	switch {
 	case volume && r.ContainerName == "":
@@ -194,6 +202,7 @@ var divisors = map[string][]string{
 	"ephemeral-storage": {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
 }
 
+//upstream:pkg/apis/core/validation.validateContainerResourceDivisor
 func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.ErrorList {
 	_, what, _ := strings.Cut(r.Resource, ".")
 	allowed, ok := divisors[what]

@@ -11,6 +11,8 @@ import (
 )
 
 // mounts checks the mounts and devices of a container, whose volumes must exist.
+//
+//upstream:pkg/apis/core/validation.ValidateVolumeMounts
 func mounts(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	var paths, deviceNames, devicePaths fieldrules.Seen[string]
@@ -49,6 +51,9 @@ func mounts(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) 
 }
 
 // propagation checks how mounts propagate, and whether those below them are read-only.
+//
+//upstream:pkg/apis/core/validation.validateMountPropagation
+//upstream:pkg/apis/core/validation.validateMountRecursiveReadOnly
 func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.OptionalOneOf(m.MountPropagation, list, "mountPropagation",
 		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
@@ -84,6 +89,8 @@ func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Pa
 }
 
 // devices checks the block devices of a container.
+//
+//upstream:pkg/apis/core/validation.ValidateVolumeDevices
 func devices(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	if len(c.VolumeDevices) == 0 {
 		return nil
@@ -127,6 +134,8 @@ func devices(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path)
 }
 
 // localPath checks that a path, which may be empty, is relative and does not contain "..".
+//
+//upstream:pkg/apis/core/validation.validateLocalDescendingPath
 func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if p == "" {
 		return nil
@@ -139,6 +148,8 @@ func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList 
 }
 
 // WithoutBacksteps checks that a path has no element "..".
+//
+//upstream:pkg/apis/core/validation.validatePathNoBacksteps
 func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if !strings.Contains(p, "..") {
 		return nil

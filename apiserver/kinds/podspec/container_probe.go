@@ -46,6 +46,7 @@ func onceSuccessful(p *corev1.Probe, fldPath *fieldrules.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(fldPath.ChildField("successThreshold"), p.SuccessThreshold, "must be 1")}
 }
 
+//upstream:pkg/apis/core/validation.validateProbe
 func probe(p *corev1.Probe, fldPath *fieldrules.Path) field.ErrorList {
 	errs := handler(actions{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, fldPath)
 	errs = append(errs, fieldrules.NonNegative(p.InitialDelaySeconds, fldPath, "initialDelaySeconds")...)
@@ -59,6 +60,7 @@ func probe(p *corev1.Probe, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validateLifecycle
 func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if h == nil {
 		return nil
@@ -85,6 +87,8 @@ type actions struct {
 }
 
 // handler checks that a probe or a hook has exactly one action, and the action.
+//
+//upstream:pkg/apis/core/validation.validateHandler
 func handler(a actions, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	first := ""
@@ -118,6 +122,7 @@ func handler(a actions, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validateHTTPGetAction
 func httpGet(g *corev1.HTTPGetAction, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(g.Path, fldPath, "path")
 	errs = append(errs, fieldrules.PortOrName(g.Port, fldPath, "port")...)

@@ -15,6 +15,8 @@ import (
 )
 
 // template checks the pod template of a controller.
+//
+//upstream:pkg/apis/core/validation.ValidatePodTemplateSpec
 func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.LabelMap(t.Labels, fldPath, "labels")
 	errs = append(errs, fieldrules.Annotations(t.Annotations, fldPath)...)
@@ -28,6 +30,8 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field
 }
 
 // Validate checks a spec of a pod or a pod template.
+//
+//upstream:pkg/apis/core/validation.ValidatePodSpec
 func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	valid, errs := volumes(s, fldPath)
 	if len(valid) < len(s.Volumes) {
@@ -100,6 +104,8 @@ func podResource(name corev1.ResourceName) bool {
 }
 
 // podLevelResources checks that resources are of those that a pod can have as a whole.
+//
+//upstream:pkg/apis/core/validation.validatePodResources
 func podLevelResources(r *corev1.ResourceRequirements, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Claims != nil {
@@ -122,6 +128,8 @@ func podLevelResources(r *corev1.ResourceRequirements, fldPath *fieldrules.Path)
 
 // operatingSystem checks the operating system, and that a pod for Windows asks for nothing that only
 // Linux has.
+//
+//upstream:pkg/apis/core/validation.validateOS
 func operatingSystem(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if s.OS == nil {
 		return nil
@@ -210,6 +218,8 @@ const (
 )
 
 // dnsConfig checks the DNS policy and configuration of a pod.
+//
+//upstream:pkg/apis/core/validation.validatePodDNSConfig
 func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	at := fldPath.Child("dnsConfig")
 	c := s.DNSConfig
@@ -258,6 +268,9 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // podSecurity checks the security context of a pod.
+//
+//upstream:pkg/apis/core/validation.validatePodSpecSecurityContext
+//upstream:pkg/apis/core/validation.validateShareProcessNamespace
 func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
@@ -303,6 +316,7 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validateSeccompProfileField
 func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList {
 	if p == nil {
 		return nil

@@ -12,6 +12,8 @@ import (
 const DefaultGracePeriod = int64(corev1.DefaultTerminationGracePeriodSeconds)
 
 // SetDefaults sets the defaults of pods and pod templates.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_PodSpec
 func SetDefaults(s *corev1.PodSpec) {
 	fieldrules.DefaultValue(&s.DNSPolicy, corev1.DNSClusterFirst)
 	fieldrules.DefaultValue(&s.RestartPolicy, corev1.RestartPolicyAlways)
@@ -42,6 +44,8 @@ func SetDefaults(s *corev1.PodSpec) {
 }
 
 // defaultContainer sets the defaults of a container.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Container
 func defaultContainer(c *corev1.Container) {
 	fieldrules.DefaultValue(&c.ImagePullPolicy, pullPolicyOf(c.Image))
 	fieldrules.DefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
@@ -85,6 +89,7 @@ func pullPolicyOf(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
+//upstream:pkg/apis/core/v1.SetDefaults_Probe
 func defaultProbe(p *corev1.Probe) {
 	if p == nil {
 		return
@@ -99,6 +104,7 @@ func defaultProbe(p *corev1.Probe) {
 	}
 }
 
+//upstream:pkg/apis/core/v1.SetDefaults_HTTPGetAction
 func defaultHTTPGet(g *corev1.HTTPGetAction) {
 	if g == nil {
 		return
@@ -107,6 +113,7 @@ func defaultHTTPGet(g *corev1.HTTPGetAction) {
 	fieldrules.DefaultValue(&g.Scheme, corev1.URISchemeHTTP)
 }
 
+//upstream:pkg/apis/core/v1.SetDefaults_ObjectFieldSelector
 func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 	if f != nil {
 		fieldrules.DefaultValue(&f.APIVersion, "v1")
@@ -114,6 +121,8 @@ func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 }
 
 // RoundUp rounds quantities up to thousandths.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_ResourceList
 func RoundUp(list corev1.ResourceList) {
 	for name, q := range list {
 		if q.RoundUp(resource.Milli) {
@@ -124,6 +133,8 @@ func RoundUp(list corev1.ResourceList) {
 }
 
 // SetPodDefaults sets the defaults that pods have and templates do not.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Pod
 func SetPodDefaults(s *corev1.PodSpec) {
 	fieldrules.DefaultPointer(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {

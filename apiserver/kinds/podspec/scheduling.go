@@ -39,6 +39,8 @@ func scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // Tolerations checks the keys, operators, values and effects of tolerations.
+//
+//upstream:pkg/apis/core/validation.ValidateTolerations
 func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	all := fldPath.Child("tolerations")
@@ -83,6 +85,7 @@ func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList
 		corev1.TaintEffectNoExecute)
 }
 
+//upstream:pkg/apis/core/validation.validateNodeAffinity
 func nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorList {
 	if a == nil {
 		return nil
@@ -111,6 +114,8 @@ func weight(n int32, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // NodeSelector checks a required node selector.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeSelector
 func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorList {
 	list := fldPath.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
@@ -125,6 +130,8 @@ func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorL
 }
 
 // nodeSelectorTerm checks the label and field requirements of a term.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeSelectorTerm
 func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("matchExpressions")
@@ -154,6 +161,7 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) fiel
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.ValidateNodeSelectorRequirement
 func nodeRequirement(r *corev1.NodeSelectorRequirement, fldPath *fieldrules.Path) field.ErrorList {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -177,6 +185,8 @@ func nodeRequirement(r *corev1.NodeSelectorRequirement, fldPath *fieldrules.Path
 	return nil
 }
 
+//upstream:pkg/apis/core/validation.validatePodAffinity
+//upstream:pkg/apis/core/validation.validatePodAntiAffinity
 func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, fldPath *fieldrules.Path,
 	name string) field.ErrorList {
 	var errs field.ErrorList
@@ -196,6 +206,7 @@ func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffin
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validatePodAffinityTerm
 func podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.LabelSelector(t.LabelSelector, fldPath, "labelSelector")
 	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, fldPath, "namespaceSelector")...)
@@ -265,6 +276,8 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 }
 
 // topologySpread checks topology spread constraints, and that they are unique.
+//
+//upstream:pkg/apis/core/validation.validateTopologySpreadConstraints
 func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) == 0 {

@@ -20,6 +20,8 @@ var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z
 const maxLocalProfile = 4095
 
 // appArmor checks an AppArmor profile.
+//
+//upstream:pkg/apis/core/validation.ValidateAppArmorProfileField
 func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorList {
 	if p == nil {
 		return nil

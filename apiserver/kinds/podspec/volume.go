@@ -13,6 +13,8 @@ import (
 
 // volumes checks a pod's volumes, and returns those that are valid: a mount of another one is an error
 // too.
+//
+//upstream:pkg/apis/core/validation.ValidateVolumes
 func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
 	valid := s.Volumes                // shared until one is invalid
@@ -103,6 +105,8 @@ func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules
 
 // volumeSource checks the source of a volume. Only the first one is checked, in kube-apiserver's
 // order.
+//
+//upstream:pkg/apis/core/validation.validateVolumeSource
 func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	s := Sources{W: fldPath}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
@@ -186,6 +190,8 @@ func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorL
 }
 
 // csi checks a csi source of a pod's volume.
+//
+//upstream:pkg/apis/core/validation.validateCSIVolumeSource
 func csi(v *corev1.CSIVolumeSource, at *fieldrules.Path) field.ErrorList {
 	errs := Driver(v.Driver, at)
 	if ref := v.NodePublishSecretRef; ref != nil {
@@ -207,6 +213,8 @@ func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.Er
 }
 
 // HostPath checks a hostPath volume source.
+//
+//upstream:pkg/apis/core/validation.validateHostPathVolumeSource
 func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	if v.Path == "" {
 		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
@@ -219,6 +227,8 @@ func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.Er
 }
 
 // NFS checks an nfs volume source.
+//
+//upstream:pkg/apis/core/validation.validateNFSVolumeSource
 func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(v.Server, fldPath, "server")
 	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
@@ -240,6 +250,10 @@ func Driver(name string, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // files checks the files that are projected from an object's keys.
+//
+//upstream:pkg/apis/core/validation.validateConfigMapVolumeSource
+//upstream:pkg/apis/core/validation.validateSecretVolumeSource
+//upstream:pkg/apis/core/validation.validateKeyToPath
 func files(items []corev1.KeyToPath, defaultMode *int32, fldPath *fieldrules.Path) field.ErrorList {
 	errs := mode(defaultMode, fldPath, "defaultMode")
 	list := fldPath.Child("items")
@@ -271,6 +285,7 @@ func mode(m *int32, fldPath *fieldrules.Path, name string) field.ErrorList {
 		"must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
+//upstream:pkg/apis/core/validation.validateDownwardAPIVolumeFile
 func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := fldPath // kube-apiserver's paths do not have the index
@@ -297,6 +312,9 @@ func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) fi
 }
 
 // projected checks the sources of a projected volume.
+//
+//upstream:pkg/apis/core/validation.validateProjectedVolumeSource
+//upstream:pkg/apis/core/validation.validateProjectionSources
 func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := mode(v.DefaultMode, fldPath, "defaultMode")
 	list := fldPath.Child("sources")

@@ -13,6 +13,8 @@ const fileMode int32 = 0o644
 const tokenExpiration int64 = 3600
 
 // defaultVolume sets the defaults of a volume's source.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Volume
 func defaultVolume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}

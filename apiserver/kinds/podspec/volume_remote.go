@@ -166,6 +166,7 @@ func StorageOS(volume, namespace string, at *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validateFlockerVolumeSource
 func flocker(v *corev1.FlockerVolumeSource, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
@@ -184,6 +185,7 @@ func flocker(v *corev1.FlockerVolumeSource, at *fieldrules.Path) field.ErrorList
 // maxQuobyteTenant is the length of the longest tenant of a Quobyte volume.
 const maxQuobyteTenant = 64
 
+//upstream:pkg/apis/core/validation.validateQuobyteVolumeSource
 func quobyte(v *corev1.QuobyteVolumeSource, at *fieldrules.Path) field.ErrorList {
 	const pairs = "must be a host:port pair or multiple pairs separated by commas"
 	var errs field.ErrorList
@@ -202,6 +204,7 @@ func quobyte(v *corev1.QuobyteVolumeSource, at *fieldrules.Path) field.ErrorList
 	return append(errs, fieldrules.Required(v.Volume, at, "volume")...)
 }
 
+//upstream:pkg/apis/core/validation.validateFCVolumeSource
 func fibreChannel(v *corev1.FCVolumeSource, at *fieldrules.Path) field.ErrorList {
 	if len(v.TargetWWNs) == 0 {
 		if len(v.WWIDs) > 0 {
@@ -220,6 +223,7 @@ func fibreChannel(v *corev1.FCVolumeSource, at *fieldrules.Path) field.ErrorList
 	return append(errs, lun(*v.Lun, v.Lun, at)...)
 }
 
+//upstream:pkg/apis/core/validation.validateAzureDisk
 func azureDisk(v *corev1.AzureDiskVolumeSource, at *fieldrules.Path) field.ErrorList {
 	errs := append(fieldrules.Required(v.DiskName, at, "diskName"), fieldrules.Required(v.DataDiskURI, at, "diskURI")...)
 	errs = append(errs, fieldrules.OptionalOneOf(v.CachingMode, at, "cachingMode", corev1.AzureDataDiskCachingNone,

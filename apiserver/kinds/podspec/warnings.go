@@ -37,6 +37,8 @@ const (
 )
 
 // Warnings returns the warnings for a pod, or for a template at path.
+//
+//upstream:pkg/api/pod.GetWarningsForPodTemplate
 func Warnings(meta *metav1.ObjectMeta, s *corev1.PodSpec, path *field.Path) []string {
 	w := &warner{path: path}
 	w.scheduling(s)

@@ -28,6 +28,8 @@ var (
 )
 
 // windowsOptions checks the options of Windows containers.
+//
+//upstream:pkg/apis/core/validation.validateWindowsSecurityContextOptions
 func windowsOptions(o *corev1.WindowsSecurityContextOptions, fldPath *fieldrules.Path) field.ErrorList {
 	if o == nil {
 		return nil
@@ -90,6 +92,8 @@ func windowsUser(name string) []string {
 }
 
 // hostProcess checks that all containers of a pod are HostProcess containers if one is.
+//
+//upstream:pkg/apis/core/validation.validateWindowsHostProcessPod
 func hostProcess(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	pod := (*bool)(nil)
 	if s.SecurityContext != nil && s.SecurityContext.WindowsOptions != nil {
@@ -145,6 +149,8 @@ func each(s *corev1.PodSpec, fldPath *fieldrules.Path, yield func(c *corev1.Cont
 }
 
 // forWindows checks that a pod for Windows asks for nothing that only Linux has.
+//
+//upstream:pkg/apis/core/validation.validateWindows
 func forWindows(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	forbid := func(set bool, path *fieldrules.Path, name string) {
