@@ -66,7 +66,7 @@ type mistake struct {
 	changes []string // what there is, and what it becomes
 }
 
-// mistakes are changes of an example's source, each of which makes the mistake of one rule.
+// mistakes are changes of an example's source. Each one makes the mistake of one rule.
 var mistakes = []mistake{
 	{"requeue", []string{"	return ctrl.Result{}, r.updateStatus",
 		"	if deployment.Status.ReadyReplicas == 0 {\n		return ctrl.Result{Requeue: true}, nil\n	}\n	return ctrl.Result{}, r.updateStatus"}},

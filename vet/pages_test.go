@@ -57,7 +57,7 @@ func TestPagesCompile(t *testing.T) {
 					t.Errorf("%s: %v in\n%s", page, err, source)
 				}
 			}}
-			_, _ = config.Check("pages", fset, []*ast.File{file}, nil) // Error has reported what is wrong
+			_, _ = config.Check("pages", fset, []*ast.File{file}, nil) // Error has reported the mistakes
 		}
 	}
 }

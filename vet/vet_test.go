@@ -17,9 +17,9 @@ import (
 // right is the folder of programs that are right and look wrong.
 const right = "right"
 
-// TestRules runs each rule on the packages of testdata that are named after it, which say in
-// comments what is found. They are written for controller-runtime and are for this runtime as well,
-// after a change of their imports. All rules are silent on those in the folder right, which look wrong.
+// TestRules runs each rule on the packages of testdata that have its name. Comments in them say what the rule
+// finds. They are written for controller-runtime; with other imports they are programs for this runtime, and tested
+// again. The packages in the folder right look wrong, and all rules are silent on them.
 func TestRules(t *testing.T) {
 	rules := append(vet.Analyzers(), vet.Optional()...)
 	// All packages are loaded at once, and each is given to its own rule.
@@ -63,7 +63,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNames: the names of the rules are those of analyzers, and each has a page with examples.
+// TestNames: the rules have valid names of analyzers, and each has a page with examples.
 func TestNames(t *testing.T) {
 	all := append(vet.Analyzers(), vet.Optional()...)
 	if err := analysis.Validate(all); err != nil {

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// Adoption reports lists without a selector whose items are adopted or deleted, and deletions of
-// all objects of a namespace.
+// Adoption reports lists without a selector if the operator adopts or deletes all their items, and
+// deletions of all objects of a namespace.
 var Adoption = rule("adoption", "objects that no selector narrows are all adopted or deleted", func(p adoptionPass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {

@@ -70,7 +70,7 @@ func (p conflictPass) ignoredConflicts(f *operator.Function, found func(ast.Stmt
 	})
 }
 
-// writeBefore returns the call of the client whose error a variable has at a position, or nil.
+// writeBefore returns the call of the client that has set an error variable before a position, or nil.
 func (p conflictPass) writeBefore(f *operator.Function, err *types.Var, at token.Pos) *operator.Call {
 	var write *operator.Call
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
@@ -87,8 +87,8 @@ func (p conflictPass) writeBefore(f *operator.Function, err *types.Var, at token
 	return write
 }
 
-// filter says of which events a controller gets only those that change the generation, which the
-// writes of a status or of metadata do not.
+// filter says which events a controller gets only if they change the generation. Writes of a status or of
+// metadata do not change it.
 type filter int
 
 const (
@@ -164,8 +164,8 @@ func (p conflictPass) staleRetry(retry *ast.CallExpr) {
 	}
 }
 
-// upToFailure returns those of the statements of a function that run when a call in one of them
-// fails: not those behind the return of its error.
+// upToFailure returns the statements of a function that run when a call in one of them fails: all up to
+// the return of its error.
 func (p conflictPass) upToFailure(statements []ast.Stmt, failing *ast.CallExpr) []ast.Stmt {
 	for i, statement := range statements {
 		test, ok := statement.(*ast.IfStmt)

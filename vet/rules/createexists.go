@@ -62,7 +62,7 @@ func (p createExistsPass) createOnAnyError(before []ast.Stmt, statement *ast.IfS
 	})
 	asks := func(call *ast.CallExpr) bool {
 		if create != nil && call.Pos() > create.Pos() && !operator.MentionsAlreadyExists(call.Fun) {
-			return false // what is asked then is another error
+			return false // the condition asks for another error
 		}
 		for _, argument := range call.Args {
 			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !operator.IsLog(call) {
@@ -76,8 +76,8 @@ func (p createExistsPass) createOnAnyError(before []ast.Stmt, statement *ast.IfS
 	}
 }
 
-// createAlways reports a Create whose kind the reconciler never reads, and whose error it does not
-// compare with AlreadyExists: the second reconcile fails.
+// createAlways reports a Create if the reconciler never reads the kind and does not compare the error with
+// AlreadyExists: the second reconcile fails.
 func (p createExistsPass) createAlways(r *operator.Reconciler, create *operator.Call) {
 	kind := p.KindOf(create.Object)
 	if create.Verb != "Create" || create.Subresource != "" || kind == nil || operator.IsReview(kind) || p.IsNewName(create.Function, create) {
@@ -112,8 +112,8 @@ func (p createExistsPass) isConditional(r *operator.Reconciler, f *operator.Func
 	return false
 }
 
-// underCondition reports whether a node of a body is reached only under a condition, other than that
-// there was no error and that the object is not being deleted.
+// underCondition reports whether a node of a body is reached only under a condition. Two conditions do not
+// count: there was no error, and the object is not being deleted.
 func (p createExistsPass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
 	return p.IsConditional(body, node, func(ast.Expr) bool { return true })
 }

@@ -4,9 +4,9 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// CreateRace reports Creates after a Get whose AlreadyExists is an error like any other. It is off
-// by default: to return that error and try again is what most operators want.
-var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is not handled (off by default)", func(p createRacePass) {
+// CreateRace reports Creates after a Get if AlreadyExists is an error like any other. The rule is off by
+// default: most operators want to return that error and try again.
+var CreateRace = rule("createrace", "a Create after a Get that does not handle AlreadyExists (off by default)", func(p createRacePass) {
 	for _, f := range p.Functions {
 		if !p.Reconciles(f) {
 			continue

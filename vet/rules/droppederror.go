@@ -15,10 +15,10 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// DroppedError reports writes whose errors nobody reads, or after which the reconcile ends as a success.
+// DroppedError reports writes if nobody reads their errors, or the reconcile ends as a success in spite of one.
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p droppedErrorPass) {
 	if p.Types.Name() == "main" && len(p.Reconcilers) == 0 || isTestSupport(p.analysis) {
-		return // a command, or a test, whose user sees what it has not done
+		return // the user of a command or a test sees what failed
 	}
 	deliberate := p.commented(intent)
 	for _, f := range p.Functions {
@@ -105,8 +105,8 @@ func (p droppedErrorPass) hiddenErrors(f *operator.Function) {
 	})
 }
 
-// testedCall returns the call whose error an if statement tests: its own, or that of the statement
-// before it in a list. It returns nil if there is none.
+// testedCall returns the call that returned the error which an if statement tests: a call in its init
+// statement, or in the statement before it in a list. It returns nil if there is none.
 func (p droppedErrorPass) testedCall(statement *ast.IfStmt, list []ast.Stmt) *ast.CallExpr {
 	source := statement.Init
 	if i := slices.Index(list, ast.Stmt(statement)); source == nil && i > 0 {
@@ -136,7 +136,7 @@ func (p droppedErrorPass) handles(n ast.Node) bool {
 	return false
 }
 
-// droppedCall returns the call whose results a statement drops, or nil.
+// droppedCall returns the call in a statement that drops the results, or nil.
 func droppedCall(n ast.Node) *ast.CallExpr {
 	switch n := n.(type) {
 	case *ast.ExprStmt:

@@ -48,7 +48,7 @@ type eventStatePass struct{ *pass }
 // writesIn reports a call in a predicate or an event handler that writes, itself or in a function
 // of the package that it reaches.
 func (p eventStatePass) writesIn(call *ast.CallExpr) {
-	const why = "events are missed at a restart and delivered again, so write in Reconcile, from what is observed"
+	const why = "events are missed at a restart and delivered again, so write in Reconcile, from the observed state"
 	if write := p.ClientCall(call); write != nil && write.Writes() {
 		p.reportf(call, "a predicate or event handler writes (%s): %s", write.Verb, why)
 		return
@@ -87,8 +87,8 @@ func (p eventStatePass) takesEvent(signature *ast.FuncType) bool {
 	return false
 }
 
-// isOwn reports whether a write in a function changes only what is the function's own: a variable
-// that it declares, or a parameter that is no pointer.
+// isOwn reports whether a write in a function changes only a variable of the function: one that it
+// declares, or a parameter that is no pointer.
 func (p eventStatePass) isOwn(root *types.Var, function ast.Node, target ast.Expr) bool {
 	declaration, isMethod := function.(*ast.FuncDecl)
 	if isMethod && declaration.Recv != nil && declaration.Recv.Pos() <= root.Pos() && root.Pos() < declaration.Recv.End() {

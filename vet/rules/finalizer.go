@@ -10,7 +10,7 @@ import (
 
 // Finalizer reports finalizers that are never removed, and those that are added without a look at
 // the deletion timestamp.
-var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is added to what is being deleted", func(p finalizerPass) {
+var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is added to an object that is being deleted", func(p finalizerPass) {
 	removes := p.mentionsName(func(name string) bool {
 		return name == "RemoveFinalizer" || name == "SetFinalizers" || name == "Finalizers" || name == "Finalize" ||
 			strings.Contains(strings.ToLower(name), "removefinalizer") || strings.Contains(strings.ToLower(name), "deletefinalizer")
@@ -72,8 +72,8 @@ func (p finalizerPass) addedUnseen(r *operator.Reconciler) {
 
 var cleans = regexp.MustCompile(`(?i)delet|finaliz|clean|teardown|destroy|remove|uninstall|terminat|reconcile`)
 
-// isCleanedElsewhere reports whether an object of that kind is passed to a function of another
-// package whose name says that it may clean up.
+// isCleanedElsewhere reports whether an object of that kind is passed to a function of another package that
+// may clean up, by its name.
 func (p finalizerPass) isCleanedElsewhere(object ast.Expr) bool {
 	kind := p.KindOf(object)
 	return p.Anywhere(func(call *ast.CallExpr) bool {

@@ -57,7 +57,7 @@ func (p finalizerOrderPass) ensuresFinalizer(call *ast.CallExpr) bool {
 }
 
 // touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
-// or in a function of the package. What is done with an object that is being deleted does not count.
+// or in a function of the package. Code for an object that is being deleted does not count.
 func (p finalizerOrderPass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
 	touches := func(call *ast.CallExpr) bool {
 		return p.AddsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
@@ -92,7 +92,7 @@ func isOfDeleted(n, inner ast.Node) bool {
 
 var (
 	creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert|Insert|Grant)`)
-	// What is created in the process, or in the cluster, needs no finalizer.
+	// A thing in the process or in the cluster needs no finalizer.
 	inProcess = regexp.MustCompile(`Watch|Informer|Cache|Index|Metric|Session|Token|CRD|CustomResource|Namespace|RBAC|Owner`)
 )
 
@@ -124,7 +124,7 @@ func (p finalizerOrderPass) createsExternally(call *ast.CallExpr, seen map[*oper
 	}
 	for v := range callee.Signature().Params().Variables() {
 		if types.NewMethodSet(v.Type()).Lookup(nil, "GetNamespace") != nil {
-			return false // what is created may have this object as its owner
+			return false // the created object may have this one as its owner
 		}
 	}
 	return true

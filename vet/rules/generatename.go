@@ -58,8 +58,8 @@ func (p generateNamePass) isChosen(r *operator.Reconciler, create *operator.Call
 	return false
 }
 
-// findsNothing returns the Get before a create that looks for what is to be created by the new name
-// that this has, or nil.
+// findsNothing returns the Get before a create that looks for the object by the new name, which it cannot
+// find, or nil.
 func (p generateNamePass) findsNothing(f *operator.Function, create *operator.Call) *operator.Call {
 	object, kind := p.Object(create.Object), p.KindOf(create.Object)
 	if object == nil || p.assignments(f, object) != 1 {

@@ -9,7 +9,7 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// LateSnapshot reports copies of a status that decide what is written, and are taken when the status has been changed.
+// LateSnapshot reports copies of a status that are taken after a change of the status, and decide whether it is written.
 var LateSnapshot = rule("latesnapshot", "a status that is compared with a copy which has some of its changes", func(p lateSnapshotPass) {
 	for _, f := range p.Functions {
 		for _, body := range f.Bodies() {
@@ -63,7 +63,7 @@ func (p lateSnapshotPass) snapshots(body *ast.BlockStmt) (all []snapshot) {
 	return all
 }
 
-// copiedObject returns the object that an expression copies, or the status of which it copies, or nil.
+// copiedObject returns the object that an expression copies, whole or its status, or nil.
 func (p lateSnapshotPass) copiedObject(e ast.Expr) *types.Var {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.StarExpr:
@@ -152,7 +152,7 @@ func (p lateSnapshotPass) statusSetBefore(body *ast.BlockStmt, object *types.Var
 	return set
 }
 
-// setsNothing reports whether a statement only assigns an empty value, as is done to what is nil.
+// setsNothing reports whether a statement only assigns an empty value, such as an empty map instead of nil.
 func (p lateSnapshotPass) setsNothing(statement ast.Stmt) bool {
 	assignment, ok := statement.(*ast.AssignStmt)
 	return ok && !slices.ContainsFunc(assignment.Rhs, func(right ast.Expr) bool {

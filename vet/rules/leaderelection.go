@@ -10,7 +10,7 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// LeaderElection reports operators whose manager has options that do not mention leader election.
+// LeaderElection reports operators if the options of their manager do not mention leader election.
 var LeaderElection = rule("leaderelection", "an operator without leader election", func(p leaderElectionPass) {
 	for _, f := range p.Functions {
 		if !p.setsUpOperator(f) {
@@ -88,7 +88,7 @@ func addsToManager(call *ast.CallExpr) bool {
 var aboutControllers = regexp.MustCompile(`(?i)controller|reconciler`)
 
 // namesNode reports whether a node of the syntax is about the node of the cluster that the program
-// runs on: then it is an agent, of which each node has one that reconciles what is its own.
+// runs on. Such a program is an agent: each node has one, which reconciles its share.
 func namesNode(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.BasicLit:

@@ -52,16 +52,16 @@ func (p listScopePass) searches(f *operator.Function, list *operator.Call) bool 
 	})
 }
 
-// isAlternative reports whether a function lists into the same variable with a scope as well: then
-// the list of all is chosen, or what is left if the other fails.
+// isAlternative reports whether a function lists into the same variable with a scope as well. Then the
+// list of all objects is a choice, or the last resort.
 func (p listScopePass) isAlternative(f *operator.Function, list *operator.Call, variable *types.Var) bool {
 	return slices.ContainsFunc(f.Calls, func(other *operator.Call) bool {
 		return other != list && other.Verb == "List" && p.Object(other.Object) == variable && p.Scope(other) != (operator.Scope{})
 	})
 }
 
-// picks reports whether a loop does something only for objects whose metadata equals a value. A
-// constant may be what a few of them are treated by, unless the loop leaves the others out.
+// picks reports whether a loop acts only on objects with some value in their metadata. If the value is a
+// constant, the loop may treat a few objects specially, so it picks only if it leaves the others out.
 func (p listScopePass) picks(loop *ast.RangeStmt, list *types.Var) bool {
 	elements := p.elements(loop, list)
 	found := false
@@ -108,7 +108,7 @@ func (p listScopePass) elements(loop *ast.RangeStmt, list *types.Var) []*types.V
 	return elements
 }
 
-// conditionOf returns the innermost if statement whose condition an expression is in, or nil.
+// conditionOf returns the innermost if statement with an expression in its condition, or nil.
 func conditionOf(e ast.Expr, within []ast.Node) *ast.IfStmt {
 	for _, n := range slices.Backward(within) {
 		if statement, ok := n.(*ast.IfStmt); ok && statement.Cond.Pos() <= e.Pos() && e.End() <= statement.Cond.End() {

@@ -28,10 +28,10 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 				switch root := p.Root(target); {
 				case root == nil || root.Name() == "_":
 				case p.isReconciler(f, root) && ast.Unparen(target) != ast.Expr(operator.Ident(target)):
-					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
+					p.reportf(target, "a reconcile writes %s of its reconciler, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard a cache by a mutex",
 						types.ExprString(target))
 				case root.Parent() == p.Types.Scope():
-					p.reportf(target, "a reconcile writes the package variable %s, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard what is but a cache by a mutex",
+					p.reportf(target, "a reconcile writes the package variable %s, which all workers share and a restart loses: keep it in a local variable, write what the next reconcile has to know to the object, or guard a cache by a mutex",
 						root.Name())
 				}
 			}
@@ -168,8 +168,8 @@ func (p memoryStatePass) initializes(target ast.Expr, within []ast.Node) bool {
 	return false
 }
 
-// comparedToUnset returns what a comparison compares to nil or the empty string, or whose length it
-// compares to 0, or nil.
+// comparedToUnset returns the expression that a comparison compares to nil or the empty string, or the
+// length of it to 0. It returns nil for other comparisons.
 func comparedToUnset(n *ast.BinaryExpr) ast.Expr {
 	literal, _ := ast.Unparen(n.Y).(*ast.BasicLit)
 	switch call, ok := ast.Unparen(n.X).(*ast.CallExpr); {

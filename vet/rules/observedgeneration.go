@@ -154,16 +154,15 @@ func (p observedGenerationPass) isPassedNoGeneration(f *operator.Function, v *ty
 	return calls > 0 && calls == without
 }
 
-// leavesStatusGeneration reports whether the observed generation of a status of a kind is set for
-// all of its conditions: by the package, or perhaps by another one that it passes its objects to,
-// such as that of a patch helper.
+// leavesStatusGeneration reports whether something sets the observed generation of a kind's status, which holds
+// for all its conditions: the package, or perhaps another one that gets its objects, such as a patch helper.
 func (p observedGenerationPass) leavesStatusGeneration(kind *types.Named) bool {
 	return p.setsStatusGeneration(kind) || hasObservedGeneration(kind) &&
 		p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) })
 }
 
-// setsStatusGeneration reports whether a statement of the package assigns the observed generation of
-// a status of a kind, which is that of all of its conditions.
+// setsStatusGeneration reports whether a statement of the package assigns the observed generation of a
+// kind's status, which holds for all its conditions.
 func (p observedGenerationPass) setsStatusGeneration(kind *types.Named) bool {
 	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
 		return operator.Contains(f.Decl.Body, func(n ast.Node) bool {

@@ -28,7 +28,7 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 			case owned:
 				p.ownerless(create, kind)
 			case kind == nil && slices.ContainsFunc(p.Owned, p.isBuilt):
-				p.report(create, "what is created here gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference")
+				p.report(create, "the object gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference")
 			case kind != nil && len(p.Owned) == 0 && p.isBuilt(kind) && isWorkload(kind) && p.isNamedAfter(kind) && !p.deletes():
 				p.reportf(create, "this %s gets no owner, and nothing deletes it: call SetControllerReference", kind.Obj().Name())
 			}
@@ -88,8 +88,8 @@ func (p ownerReferencePass) createsOrUpdates(call *ast.CallExpr) bool {
 	return ok && mutate.Params().Len() == 0
 }
 
-// isOwnerless reports whether a function builds an object in the namespace of what is reconciled and
-// creates it, and all that it does besides cannot set an owner.
+// isOwnerless reports whether a function builds an object in the namespace of the request and creates it,
+// and does nothing else that can set an owner.
 func (p ownerReferencePass) isOwnerless(f *operator.Function, create ast.Expr) bool {
 	v := p.Object(create)
 	if v == nil || !p.isBuiltBeside(f, v) {
@@ -125,8 +125,8 @@ func (p ownerReferencePass) isOwnerless(f *operator.Function, create ast.Expr) b
 	return ownerless
 }
 
-// isBuiltBeside reports whether the only literal that a variable is assigned in a function is of an
-// object without owners in the namespace of what is reconciled.
+// isBuiltBeside reports whether a function assigns a variable one literal only: an object without owners in
+// the namespace of the request.
 func (p ownerReferencePass) isBuiltBeside(f *operator.Function, v *types.Var) bool {
 	literal := p.SoleLiteral(f, v)
 	if literal == nil {
@@ -159,7 +159,7 @@ func (p ownerReferencePass) owns(kind *types.Named) bool {
 	return slices.ContainsFunc(p.Owned, func(owned *types.Named) bool { return owned.Obj() == kind.Obj() })
 }
 
-// isBuilt reports whether the package has a literal of a kind, so that what is set in it is seen.
+// isBuilt reports whether the package has a literal of a kind, so that the rule sees its fields.
 func (p ownerReferencePass) isBuilt(kind *types.Named) bool {
 	if p.Anywhere(func(call *ast.CallExpr) bool { return p.PassesOn(call, kind) && !p.createsOrUpdates(call) }) {
 		return false

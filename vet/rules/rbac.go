@@ -53,7 +53,7 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 	}
 })
 
-// need is what a reconciler does to a resource and no marker grants.
+// need is the access to a resource that a reconciler needs and no marker grants.
 type need struct {
 	at       ast.Node // the first that needs a verb
 	group    string
@@ -164,8 +164,8 @@ func (p rbacPass) missing(n *need) {
 		[]analysis.SuggestedFix{replace("Add the marker", at, at, "// "+marker+"\n\n")}...)
 }
 
-// verbsOf returns the verbs of RBAC one of which a call needs. A read may be one of a cache, which
-// lists and watches.
+// verbsOf returns verbs of RBAC. A call needs one of them. A cache may serve a read, and lists and
+// watches.
 func verbsOf(call *operator.Call) []string {
 	switch call.Verb {
 	case "Get", "List":

@@ -125,7 +125,7 @@ func writesStatus(statement ast.Stmt, is func(ast.Node) bool) bool {
 	})
 }
 
-// isBesideError reports whether what is in some nodes is returned together with an error.
+// isBesideError reports whether some nodes are in a return statement with an error.
 func (p requeuePass) isBesideError(within []ast.Node) bool {
 	statement, ok := within[len(within)-1].(*ast.ReturnStmt)
 	return ok && len(statement.Results) == 2 && p.IsKnownError(statement.Results[1], within)
@@ -167,7 +167,7 @@ func (p requeuePass) requeueAfter(result *types.Var, within []ast.Node) ast.Expr
 }
 
 // passesOnRequeue reports whether an if statement around a node asks for the Requeue of a result, to
-// pass on that of another reconciler.
+// pass on the result of another reconciler.
 func (p requeuePass) passesOnRequeue(within []ast.Node) bool {
 	return slices.ContainsFunc(within, func(n ast.Node) bool {
 		statement, ok := n.(*ast.IfStmt)

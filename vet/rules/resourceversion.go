@@ -8,8 +8,8 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// ResourceVersion reports resource versions that the package of a reconciler reads as numbers. Others
-// may be those of a server, to which they are numbers.
+// ResourceVersion reports resource versions that the package of a reconciler reads as numbers. Other packages
+// may be parts of a server, and a server knows that they are numbers.
 var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that is read as a number", func(p resourceVersionPass) {
 	if len(p.Reconcilers) == 0 {
 		return

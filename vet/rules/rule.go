@@ -100,7 +100,7 @@ func (p *pass) commented(pattern *regexp.Regexp) func(token.Pos) bool {
 	}
 }
 
-// replace returns a fix that replaces what is between two positions.
+// replace returns a fix that replaces the text between two positions.
 func replace(message string, from, to token.Pos, text string) analysis.SuggestedFix {
 	return analysis.SuggestedFix{
 		Message:   message,

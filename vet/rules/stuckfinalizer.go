@@ -7,7 +7,7 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// StuckFinalizer reports cleanups whose errors end the reconcile as a success, so that nothing tries
+// StuckFinalizer reports cleanups if their errors end the reconcile as a success, so that nothing tries
 // again to remove the finalizer.
 var StuckFinalizer = rule("stuckfinalizer", "an error of a cleanup after which nothing removes the finalizer", func(p stuckFinalizerPass) {
 	for _, f := range p.Functions {

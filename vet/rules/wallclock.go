@@ -57,8 +57,8 @@ func (p wallClockPass) decisions(body ast.Node) []ast.Node {
 		if left == nil || setsDurations(p, within, n) {
 			return
 		}
-		// What is compared with a time that the body has read itself is how long something took, or a
-		// deadline of the process, unless an object's time has gone into it.
+		// A comparison with a time that the body has read itself measures a duration, or tests a deadline of
+		// the process, unless an object's time has gone into it.
 		measured := p.Mentions(n, present)
 		ofObject := p.hasObjectTime(left, present) || p.hasObjectTime(right, present) || p.Mentions(n, object)
 		// What waits, as a rate limiter does, asks for the time to know how long.
@@ -69,7 +69,7 @@ func (p wallClockPass) decisions(body ast.Node) []ast.Node {
 	return all
 }
 
-// waits reports whether a call waits, or makes what is waited for.
+// waits reports whether a call waits, or makes a timer or channel to wait for.
 func (p wallClockPass) waits(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && p.Info.Selections[selector] == nil && p.CallsFunction(call, "time", "Sleep", "After", "NewTimer")

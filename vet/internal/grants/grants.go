@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Grant is what one marker, or one rule of a role, allows.
+// Grant is the permission of one marker, or of one rule of a role.
 type Grant struct{ Groups, Resources, Verbs []string }
 
 // Allows reports whether a grant has one of the verbs. A group that is not known is not compared.

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// roleDocument matches a manifest of a role. Those that the generator has written from the markers
-// are named manager-role; those of a scaffold for users of the kinds, not for the operator, end in
-// -editor-role, -viewer-role and -admin-role.
+// roleDocument matches a manifest of a role. roleOfOthers matches the name of a role that does not count: the
+// generator writes manager-role from the markers, and roles that end in -editor-role, -viewer-role or
+// -admin-role are for users of the kinds and not for the operator.
 var (
 	roleDocument  = regexp.MustCompile(`(?m)^kind:.*Role(["' }\r]|$)`)
 	roleOfOthers  = regexp.MustCompile(`(?m)^ +name: *"?(.*-)?(manager|editor|viewer|admin|leader-election|metrics-auth|metrics-reader)-?role"? *$`)
@@ -16,8 +16,8 @@ var (
 	betweenValues = regexp.MustCompile(`[\[\],\s]+`)
 )
 
-// rolesIn returns what the roles in the manifests of a file grant. The lines of a template between
-// those of a rule are passed over, so that the roles of a chart count as well.
+// rolesIn returns the grants of the roles in a file of manifests. It passes over the lines of a template,
+// so the roles of a chart count as well.
 func rolesIn(content string) []Grant {
 	var all []Grant
 	for document := range strings.SplitSeq(content, "\n---") {

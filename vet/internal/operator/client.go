@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Call is a call of a client, or of a function that wraps one: a function with the name of a
-// client's method whose last parameters are that method's options.
+// Call is a call of a client, or of a function that wraps one: the function has the name of a
+// client's method, and the method's options are its last parameters.
 type Call struct {
 	*ast.CallExpr
 	Function *Function
 	// Verb is Get, List, Create, Update, Patch, Apply, Delete or DeleteAllOf.
 	Verb string
-	// Subresource is that which is read or written, such as status, or ? if it is not known.
+	// Subresource is the subresource that the call reads or writes, such as status, or ? if it is not known.
 	Subresource string
-	// Client is what the method is selected from.
+	// Client is the expression that the method is selected from.
 	Client ast.Expr
 	// Key is the key of a Get, otherwise nil.
 	Key ast.Expr
@@ -95,7 +95,7 @@ func subresource(client ast.Expr) string {
 	return "?"
 }
 
-// clientOf returns the client of which the client of a subresource was taken.
+// clientOf returns the client that made the client of a subresource.
 func clientOf(client ast.Expr) ast.Expr {
 	if call, ok := ast.Unparen(client).(*ast.CallExpr); ok {
 		if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
@@ -108,7 +108,7 @@ func clientOf(client ast.Expr) ast.Expr {
 // Writes reports whether the call writes.
 func (c *Call) Writes() bool { return c.Verb != "Get" && c.Verb != "List" }
 
-// Spread reports whether the options are those of a slice.
+// Spread reports whether the call passes its options as a slice.
 func (c *Call) Spread() bool { return c.Ellipsis.IsValid() }
 
 // isOneOfSeveral reports whether the client is a field beside another client, and neither embedded

@@ -77,9 +77,9 @@ func (p *Package) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool
 	return made
 }
 
-// IsKnownBy reports whether a condition is false if an error is nil: it compares the error with nil,
-// or what is left of the error after some are ignored, or asks for its kind, perhaps among other
-// conditions.
+// IsKnownBy reports whether a condition is false if an error is nil. The condition compares the error with
+// nil, perhaps after a function has ignored some errors, or asks for the kind of the error, perhaps among
+// other conditions.
 func (p *Package) IsKnownBy(condition ast.Expr, v *types.Var) bool {
 	switch c := ast.Unparen(condition).(type) {
 	case *ast.BinaryExpr:
@@ -94,8 +94,8 @@ func (p *Package) IsKnownBy(condition ast.Expr, v *types.Var) bool {
 	return false
 }
 
-// Unfiltered returns the error of which a call, such as client.IgnoreNotFound, returns what is left, and
-// other expressions as they are.
+// Unfiltered returns the error that is passed to a call which ignores some errors, such as
+// client.IgnoreNotFound. It returns other expressions as they are.
 func (p *Package) Unfiltered(e ast.Expr) ast.Expr {
 	e = ast.Unparen(e)
 	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(p.Info.TypeOf(call)) {
@@ -104,8 +104,8 @@ func (p *Package) Unfiltered(e ast.Expr) ast.Expr {
 	return e
 }
 
-// wraps reports whether a call that is given an error returns one, by its name, unlike one that ignores
-// some, or that writes the error to a status and returns that of the write.
+// wraps reports whether a call returns an error whenever it gets one, by the name of the function. A function that
+// ignores some errors does not, and a function that writes the error to a status returns the error of the write.
 func wraps(call *ast.CallExpr) bool {
 	name := strings.ToLower(CalleeName(call))
 	return strings.HasPrefix(name, "new") || slices.ContainsFunc(

@@ -106,7 +106,7 @@ func IsError(t types.Type) bool {
 	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
-// Bodies returns the body of a function and those of the function literals in it.
+// Bodies returns the bodies of a function and of the function literals in it.
 func (f *Function) Bodies() []*ast.BlockStmt {
 	bodies := []*ast.BlockStmt{f.Decl.Body}
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {

@@ -5,7 +5,7 @@ import (
 	"go/types"
 )
 
-// IsNewName reports whether the name of what is created is new each time: it is generated, random or
+// IsNewName reports whether a create names its object anew each time: the name is generated, random or
 // the time.
 func (p *Package) IsNewName(f *Function, create *Call) bool {
 	kind := p.KindOf(create.Object)

@@ -61,7 +61,7 @@ func (p *Package) IsPrimary(object ast.Expr) bool {
 	return kind == nil || len(p.For) == 0 || p.IsForKind(kind)
 }
 
-// Numerous are the kinds of which clusters have many objects in many namespaces.
+// Numerous has the kinds with many objects in many namespaces of a cluster.
 var Numerous = map[string]bool{
 	"k8s.io/api/core/v1.Pod": true, "k8s.io/api/core/v1.Secret": true, "k8s.io/api/core/v1.ConfigMap": true,
 	"k8s.io/api/core/v1.Event": true, "k8s.io/api/core/v1.Service": true, "k8s.io/api/core/v1.Endpoints": true,
@@ -72,7 +72,7 @@ var Numerous = map[string]bool{
 	"k8s.io/api/rbac/v1.RoleBinding": true, "k8s.io/api/rbac/v1.Role": true,
 }
 
-// ElementOf returns the path and name of the type whose list a type is.
+// ElementOf returns the path and name of the element of a list type.
 func ElementOf(list *types.Named) string {
 	if list.Obj().Pkg() == nil {
 		return ""
@@ -167,8 +167,8 @@ func (p *Package) Rereads(n ast.Node, object *types.Var) bool {
 	})
 }
 
-// AssignsStatus reports whether a statement assigns to the status of an object, or is a call
-// that is given the address of what is in it.
+// AssignsStatus reports whether a statement assigns to the status of an object, or passes the address
+// of a part of the status to a call.
 func (p *Package) AssignsStatus(n ast.Node, object *types.Var) bool {
 	switch n := n.(type) {
 	case *ast.AssignStmt:

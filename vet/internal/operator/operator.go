@@ -60,7 +60,7 @@ type Function struct {
 type Reconciler struct {
 	Type      *types.TypeName
 	Reconcile *Function
-	// Request is the parameter that names what is reconciled, or nil if it has no name.
+	// Request is the parameter with the request, or nil if it has no name.
 	Request *types.Var
 	// Queued reports whether a controller calls it, for requests of its queue. Others are parts of a
 	// reconcile, which are chosen by their callers and may live as long as one call.
@@ -143,7 +143,7 @@ func (p *Package) inspect(f *Function) {
 	})
 }
 
-// reconciler returns the reconciler whose method Reconcile a function is, or nil.
+// reconciler returns the reconciler with a function as its method Reconcile, or nil.
 func (p *Package) reconciler(f *Function) *Reconciler {
 	signature := f.Object.Signature()
 	if f.Object.Name() != "Reconcile" || signature.Recv() == nil || signature.Results().Len() != 2 ||

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// runtimes are the paths below which the packages of a runtime are, and the package with aliases of
-// what is in them.
+// runtimes has the path above the packages of each runtime, and the package with aliases of their
+// declarations.
 var runtimes = []struct{ below, alias string }{
 	{"flyball.dev/ctrl/", "flyball.dev/ctrl"},
 	{"sigs.k8s.io/controller-runtime/pkg/", "sigs.k8s.io/controller-runtime"},
 }
 
-// inRuntime reports whether a path is that of a runtime's package, or of the package of aliases.
+// inRuntime reports whether a path is the path of a runtime's package or of its package of aliases.
 func inRuntime(path, pkg string) bool {
 	for _, r := range runtimes {
 		if path == r.below+pkg || path == r.alias {
@@ -103,7 +103,7 @@ func (p *Package) KindOf(object ast.Expr) *types.Named {
 	return named
 }
 
-// Object returns the variable that an expression is, or whose address it takes, or nil.
+// Object returns the variable that an expression names or takes the address of, or nil.
 func (p *Package) Object(e ast.Expr) *types.Var {
 	e = ast.Unparen(e)
 	if unary, ok := e.(*ast.UnaryExpr); ok {

@@ -176,7 +176,7 @@ func Field(literal *ast.CompositeLit, name string) *ast.KeyValueExpr {
 	return nil
 }
 
-// LiteralOf returns the composite literal that an expression is, or whose address it takes, or nil.
+// LiteralOf returns the composite literal that an expression is or takes the address of, or nil.
 func LiteralOf(e ast.Expr) *ast.CompositeLit {
 	e = ast.Unparen(e)
 	if unary, ok := e.(*ast.UnaryExpr); ok {
