@@ -37,5 +37,5 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 }
 
 func (r *Reconciler) create(ctx context.Context, object client.Object) error {
-	return r.Create(ctx, object) // want `what is created here gets no owner`
+	return r.Create(ctx, object) // want `the object gets no owner`
 }
