@@ -66,7 +66,6 @@ func TestPodValidation(t *testing.T) {
 			`spec.volumes[4].secret.secretName: Required value`,
 			`spec.volumes[5].hostPath.path: Invalid value: "a/../b": must not contain '..'`}},
 		"amounts": {`spec: {containers: [{name: a, image: x, resources: {requests: {cpu: "2", memory: -1, "example.com/gpu": 1, nonsense: 1}, limits: {cpu: "1", "example.com/gpu": 2}}}]}`, []string{
-			`spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`,
 			`spec.containers[0].resources.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2`,
 			`spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`,
 			`spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0`,

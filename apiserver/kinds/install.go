@@ -80,7 +80,8 @@ func (k Of[T]) install(i *installer) error {
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
 	main := &strategy[T]{
 		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
-		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(), more: i.Warnings,
+		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()),
+		drop: dropperOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(), more: i.Warnings,
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {

@@ -33,6 +33,7 @@ type strategy[T Object] struct {
 	reset   map[fieldpath.APIVersion]*fieldpath.Set
 	version schema.GroupVersion                    // of kind.Type
 	aliases []schema.GroupVersion                  // of kind.AlsoServed
+	drop    dropper                                // of the Go type, or nil
 	more    func(obj, old runtime.Object) []string // further warnings, or nil
 }
 
@@ -111,8 +112,16 @@ func (s *strategy[T]) resetFields(paths []string) map[fieldpath.APIVersion]*fiel
 
 func (s *strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return s.reset }
 
+// dropFeatures empties the fields of features that are off.
+func (s *strategy[T]) dropFeatures(obj T) {
+	if s.drop != nil {
+		s.drop(reflect.ValueOf(obj).Elem())
+	}
+}
+
 func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	o := obj.(T)
+	s.dropFeatures(o)
 	if s.kind.Generation {
 		o.SetGeneration(1)
 	}
@@ -127,6 +136,7 @@ func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 
 func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	o, was := obj.(T), old.(T)
+	s.dropFeatures(o)
 	if s.kind.Status {
 		s.layout.status(o).Set(s.layout.status(was))
 	}
@@ -250,10 +260,15 @@ func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return fa
 
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	o, was := obj.(T), old.(T)
+	s.dropFeatures(o)
 	s.layout.keepAllButStatus(o, was)
 	if s.kind.PrepareStatus != nil {
 		s.kind.PrepareStatus(ctx, o, was)
 	}
+}
+
+func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
 }
 
 func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
@@ -283,6 +298,7 @@ type partStrategy[T Object] struct {
 func (s partStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 func (s partStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.dropFeatures(obj.(T))
 	s.part.Prepare(ctx, obj.(T), old.(T))
 }
 

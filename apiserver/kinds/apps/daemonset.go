@@ -87,7 +87,10 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 			s.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
 		}
 		fieldrules.DefaultPointer(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		fieldrules.DefaultPointer(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	if r := s.UpdateStrategy.RollingUpdate; r != nil { // neither is optional in kube-apiserver's internal version
+		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(0))
+		fieldrules.DefaultPointer(&r.MaxSurge, intstr.FromInt32(0))
 	}
 	podspec.SetDefaults(&s.Template.Spec)
 }

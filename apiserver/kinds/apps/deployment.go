@@ -79,6 +79,10 @@ func defaultDeployment(d *appsv1.Deployment) {
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
+	if r := s.Strategy.RollingUpdate; r != nil { // neither is optional in kube-apiserver's internal version
+		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(0))
+		fieldrules.DefaultPointer(&r.MaxSurge, intstr.FromInt32(0))
+	}
 	podspec.SetDefaults(&s.Template.Spec)
 }
 

@@ -331,12 +331,12 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	if podsMutable(old) {
 		template = unscheduled(&now.Template, &was.Template)
 		if !equality.Semantic(template.Spec, was.Template.Spec) {
-			errs = append(errs, fieldrules.Immutable(now.Template.Spec, was.Template.Spec, &fieldrules.Spec, "template.spec")...)
+			errs = append(errs, fieldrules.ImmutableStruct(now.Template.Spec, was.Template.Spec, &fieldrules.Spec, "template.spec")...)
 		}
 		return errs
 	}
 	if !equality.Semantic(template, was.Template) {
-		errs = append(errs, fieldrules.Immutable(template, was.Template, &fieldrules.Spec, "template")...)
+		errs = append(errs, fieldrules.ImmutableStruct(template, was.Template, &fieldrules.Spec, "template")...)
 	}
 	return errs
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/mail"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,9 +40,9 @@ func PodCertificateRequests() kinds.Kind {
 		Default: func(r *certificatesv1.PodCertificateRequest) {
 			fieldrules.DefaultPointer(&r.Spec.MaxExpirationSeconds, defaultPodExpiration)
 		},
-		Validate: validatePodRequest,
+		ValidateCreate: validatePodRequest,
 		ValidateUpdate: func(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
-			return fieldrules.Immutable(r.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(r.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*certificatesv1.PodCertificateRequest],
@@ -179,7 +180,7 @@ func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) fiel
 	list := fieldrules.Status.Child("conditions")
 	known := 0
 	for i, c := range r.Status.Conditions {
-		at := list.Index(i)
+		at := list.Child("[" + strconv.Itoa(i) + "]") // as kube-apiserver writes it
 		if unknown := fieldrules.Supported(c.Type, &at, "type", outcomes...); len(unknown) > 0 {
 			errs = append(errs, field.NotSupported(at.ChildField("type"), c.Type, outcomes))
 			continue

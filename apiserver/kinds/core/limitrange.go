@@ -119,16 +119,7 @@ func limitResource(t corev1.LimitType, k corev1.ResourceName, at *fieldrules.Pat
 	if t == corev1.LimitTypePod || t == corev1.LimitTypeContainer {
 		return fieldrules.ContainerResource(k, at)
 	}
-	errs := fieldrules.QualifiedName(string(k), at, "")
-	if len(errs) == 0 && !strings.Contains(string(k), "/") && !standardLimitResource(k) {
-		errs = append(errs, field.Invalid(at.Field(), k, "must be a standard resource type or fully qualified"))
-	}
-	return errs
-}
-
-// standardLimitResource reports whether a resource is one of Kubernetes' own.
-func standardLimitResource(k corev1.ResourceName) bool {
-	return k == corev1.ResourceStorage || standardQuotaResource(k)
+	return fieldrules.ResourceName(k, at)
 }
 
 // bound is one of the fields of a limit that must not decrease in their order.

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ func Nodes() kinds.Kind {
 		Default:        defaultNode,
 		Prepare:        prepareNode,
 		Validate:       validateNode,
+		Warnings:       nodeWarnings,
 		ValidateUpdate: validateNodeUpdate,
 		Status:         true,
 		StatusOnCreate: true,
@@ -107,8 +109,10 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	if s := n.Spec.PodCIDRs; len(s) > 1 {
 		dual, err := netutils.IsDualStackCIDRStrings(s)
 		if err != nil {
-			errs = append(errs, field.InternalError(fieldrules.Spec.ChildField("podCIDRs"), err))
-		} else if !dual || len(s) > 2 {
+			errs = append(errs, field.InternalError(fieldrules.Spec.ChildField("podCIDRs"),
+				fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
+		}
+		if !dual || len(s) > 2 {
 			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podCIDRs"), s,
 				"may specify no more than one CIDR for each IP family"))
 		}
@@ -266,4 +270,22 @@ func orUnknown(s string) string {
 		return "<unknown>"
 	}
 	return s
+}
+
+// nodeWarnings returns the warnings for fields that have no effect.
+//
+//upstream:pkg/registry/core/node.nodeWarnings
+func nodeWarnings(n, _ *corev1.Node) []string {
+	var warnings []string
+	if n.Spec.ConfigSource != nil { //nolint:staticcheck // it is what the warning is about
+		warnings = append(warnings, "spec.configSource: the feature is removed")
+	}
+	if n.Spec.DoNotUseExternalID != "" {
+		warnings = append(warnings, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	at := fieldrules.Spec.ChildField("podCIDRs")
+	for i, cidr := range n.Spec.PodCIDRs {
+		warnings = append(warnings, validation.GetWarningsForCIDR(at.Index(i), cidr)...)
+	}
+	return warnings
 }

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"fmt"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +35,7 @@ func PersistentVolumes() kinds.Kind {
 		},
 		PrepareStatus:  setPhaseTransitionTime,
 		Validate:       validatePersistentVolume,
+		Warnings:       volumeWarnings,
 		ValidateUpdate: validatePersistentVolumeUpdate,
 		Status:         true,
 		Columns: []metav1.TableColumnDefinition{
@@ -204,6 +207,18 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 	if s.CSI == nil {
 		errs = append(errs, field.Required(w.ChildField("csi"), "has to be specified "+inline))
 	}
+	if p := s.PersistentVolumeReclaimPolicy; p != "" && p != corev1.PersistentVolumeReclaimRetain {
+		errs = append(errs, field.Forbidden(w.ChildField("persistentVolumeReclaimPolicy"), "may only be Retain "+inline))
+	}
+	if s.NodeAffinity != nil {
+		errs = append(errs, field.Forbidden(w.ChildField("nodeAffinity"), "may not be specified "+inline))
+	}
+	if s.StorageClassName != "" {
+		errs = append(errs, field.Forbidden(w.ChildField("storageClassName"), "may not be specified "+inline))
+	}
+	if m := s.VolumeMode; m != nil && *m != corev1.PersistentVolumeFilesystem {
+		errs = append(errs, field.Forbidden(w.ChildField("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
+	}
 	errs = append(errs, podspec.Access(s.AccessModes, w, "")...)
 	return append(errs, persistentSource(&s.PersistentVolumeSource, s, w)...)
 }
@@ -329,12 +344,50 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 				diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now))))
 	}
 	if old.Spec.NodeAffinity != nil {
-		errs = append(errs, fieldrules.Immutable(v.Spec.NodeAffinity, old.Spec.NodeAffinity, &fieldrules.Spec,
-			"nodeAffinity")...)
+		if !equality.Semantic(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
+			errs = append(errs, field.Invalid(fieldrules.Root.ChildField("nodeAffinity"), fieldrules.Internal(v.Spec.NodeAffinity),
+				apivalidation.FieldImmutableErrorMsg+", except for updating from beta label to GA"))
+		}
 	}
 	if v.Spec.VolumeAttributesClassName == nil && old.Spec.VolumeAttributesClassName != nil {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("volumeAttributesClassName"),
 			"update from non-nil value to nil is forbidden"))
 	}
 	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
+}
+
+// volumeWarnings returns the warnings for what a volume has that is deprecated.
+//
+//upstream:pkg/api/persistentvolume.warningsForPersistentVolumeSpecAndMeta
+func volumeWarnings(v, _ *corev1.PersistentVolume) []string {
+	var warnings []string
+	for _, old := range [...]struct{ key, message string }{
+		{"volume.beta.kubernetes.io/storage-class", `deprecated since v1.8; use "storageClassName" attribute instead`},
+		{"volume.beta.kubernetes.io/mount-options", `deprecated since v1.31; use "mountOptions" attribute instead`},
+	} {
+		if _, ok := v.Annotations[old.key]; ok {
+			warnings = append(warnings, fmt.Sprintf("metadata.annotations[%s]: %s", old.key, old.message))
+		}
+	}
+	s := &v.Spec
+	if s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		warnings = append(warnings, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "+
+			"Instead, the recommended approach is to use dynamic provisioning.")
+	}
+	for _, source := range [...]struct {
+		used          bool
+		name, message string
+	}{
+		{s.CephFS != nil, "cephfs", "deprecated in v1.28, non-functional in v1.31+"},
+		{s.PhotonPersistentDisk != nil, "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"},
+		{s.ScaleIO != nil, "scaleIO", "deprecated in v1.16, non-functional in v1.22+"},
+		{s.StorageOS != nil, "storageOS", "deprecated in v1.22, non-functional in v1.25+"},
+		{s.Glusterfs != nil, "glusterfs", "deprecated in v1.25, non-functional in v1.26+"},
+		{s.RBD != nil, "rbd", "deprecated in v1.28, non-functional in v1.31+"},
+	} {
+		if source.used {
+			warnings = append(warnings, "spec."+source.name+": "+source.message)
+		}
+	}
+	return warnings
 }

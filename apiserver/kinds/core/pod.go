@@ -4,6 +4,7 @@ package core
 
 import (
 	"context"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAutho
 func DefaultPod(p *corev1.Pod) {
 	podspec.SetDefaults(&p.Spec)
 	podspec.SetPodDefaults(&p.Spec)
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	}
 	switch s := &p.Status; {
 	case s.PodIP == "" && len(s.PodIPs) > 0:
 		s.PodIP = s.PodIPs[0].IP
@@ -67,14 +71,12 @@ func preparePod(ctx context.Context, p, old *corev1.Pod) {
 	if len(p.Annotations) > 0 {
 		applyAppArmor(ctx, p)
 	}
-	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
-		p.Spec.TerminationGracePeriodSeconds = new(int64(1))
-	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(&p.Spec)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			LastTransitionTime: metav1.Now(),
+			Message:            "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
 }

@@ -62,7 +62,7 @@ func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 		scopes = append(scopes, r.ScopeName)
 		errs = append(errs, quotaScopeRequirement(&r, at)...)
 	}
-	return append(errs, quotaScopes(q, scopes, at, at.Child("scopeName"), q.Spec.ScopeSelector)...)
+	return append(errs, quotaScopes(q, scopes, at, at.Child("scopeName"), fieldrules.Internal(q.Spec.ScopeSelector))...)
 }
 
 // quotaScopes checks that the scopes of a quota are known, apply to its resources, and do not
@@ -161,10 +161,9 @@ func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name strin
 	at := fldPath.Child(name)
 	for _, k := range fieldrules.SortedKeys(list) {
 		item := at.Key(string(k))
-		errs = append(errs, fieldrules.QualifiedName(string(k), &item, "")...)
+		errs = append(errs, fieldrules.ResourceName(k, &item)...)
 		if !strings.Contains(string(k), "/") && !standardQuotaResource(k) {
-			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"),
-				field.Invalid(item.Field(), k, "must be a standard resource type or fully qualified"))
+			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"))
 		}
 		errs = append(errs, fieldrules.ResourceQuantity(k, list[k], &item)...)
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"maps"
 
@@ -25,6 +26,7 @@ func Secrets() kinds.Kind {
 			mergeStringData(s)
 		},
 		Validate:       validateSecret,
+		Warnings:       secretWarnings,
 		ValidateUpdate: validateSecretUpdate,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Type", "string", corev1.Secret{}.SwaggerDoc()["type"]),
@@ -120,4 +122,17 @@ func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
 	}
 	return errs
+}
+
+// secretWarnings says what is wrong with the certificate and the key of a secret for TLS.
+//
+//upstream:pkg/registry/core/secret.warningsForSecret
+func secretWarnings(s, _ *corev1.Secret) []string {
+	if s.Type != corev1.SecretTypeTLS {
+		return nil
+	}
+	if _, err := tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ func validateService(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP,
 		corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
-	if len(spec.Ports) == 0 && spec.Type != corev1.ServiceTypeExternalName && spec.ClusterIP != corev1.ClusterIPNone {
+	if len(spec.Ports) == 0 && spec.Type != corev1.ServiceTypeExternalName && !(len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone) {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("ports"), ""))
 	}
 	errs = append(errs, servicePorts(spec)...)

@@ -33,8 +33,17 @@ func EndpointSlices() kinds.Kind {
 				fieldrules.DefaultPointer(&s.Ports[i].Protocol, corev1.ProtocolTCP)
 			}
 		},
+		Warnings: func(s, old *discoveryv1.EndpointSlice) []string {
+			if old == nil && s.AddressType == discoveryv1.AddressTypeFQDN {
+				return []string{"spec.addressType: FQDN endpoints are deprecated"}
+			}
+			return nil
+		},
 		Validate: validateEndpointSlice,
 		Prepare: func(_ context.Context, s, old *discoveryv1.EndpointSlice) {
+			for i := range s.Endpoints {
+				s.Endpoints[i].DeprecatedTopology = nil // it is of v1beta1
+			}
 			if old != nil && !maps.Equal(s.Labels, old.Labels) {
 				s.SetGeneration(old.GetGeneration() + 1)
 			}

@@ -138,7 +138,7 @@ func IsZero(v *intstr.IntOrString) bool {
 	if p, ok := percent(v); ok {
 		return p == 0
 	}
-	return v == nil || v.Type == intstr.Int && v.IntVal == 0
+	return v == nil || v.IntValue() == 0
 }
 
 // NonNegativeQuantity checks that a quantity is not negative.

@@ -60,11 +60,33 @@ func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, fldPath *Pa
 }
 
 // ContainerResource checks the name of a resource of a container.
+//
+//upstream:pkg/apis/core/validation.ValidateContainerResourceName
 func ContainerResource(name corev1.ResourceName, fldPath *Path) field.ErrorList {
 	if native(name) {
 		return nil
 	}
-	return extendedName(name, fldPath)
+	errs := ResourceName(name, fldPath)
+	switch {
+	case !strings.Contains(string(name), "/"):
+		errs = append(errs, field.Invalid(fldPath.Field(), name, "must be a standard resource for containers"))
+	case !ofKubernetes(name) && !IsExtendedResource(string(name)):
+		errs = append(errs, field.Invalid(fldPath.Field(), name, "doesn't follow extended resource name standard"))
+	}
+	return errs
+}
+
+// ResourceName checks the name of a resource, which without a domain is one of Kubernetes.
+//
+//upstream:pkg/apis/core/validation.validateResourceName
+func ResourceName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
+	if errs := QualifiedName(string(name), fldPath, ""); len(errs) > 0 {
+		return errs
+	}
+	if !strings.Contains(string(name), "/") && !standard(name) {
+		return field.ErrorList{field.Invalid(fldPath.Field(), name, "must be a standard resource type or fully qualified")}
+	}
+	return nil
 }
 
 // native reports whether a container resource is one of Kubernetes.
@@ -77,17 +99,25 @@ func native(name corev1.ResourceName) bool {
 }
 
 // overcommit reports whether the limit of a resource may be greater than the request.
+//
+//upstream:pkg/apis/core/helper.IsOvercommitAllowed
 func overcommit(name corev1.ResourceName) bool {
-	return native(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return ofKubernetes(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// ofKubernetes reports whether a resource has no domain, or Kubernetes's.
+//
+//upstream:pkg/apis/core/helper.IsNativeResource
+func ofKubernetes(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
 // whole reports whether quantities of a resource are integers: object counts and extended
 // resources.
+//
+//upstream:pkg/apis/core/helper.IsIntegerResourceName
 func whole(name corev1.ResourceName) bool {
-	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
-		strings.Contains(string(name), "/") &&
-			!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
-			!strings.Contains(string(name), "storageclass")
+	return slices.Contains(countedObjects, name) || IsExtendedResource(string(name))
 }
 
 var countedObjects = []corev1.ResourceName{
@@ -98,12 +128,18 @@ var countedObjects = []corev1.ResourceName{
 
 // standard reports whether a name without a domain is that of a resource of Kubernetes, which may be
 // one that only quotas have.
+//
+//upstream:pkg/apis/core/helper.IsStandardResourceName
 func standard(name corev1.ResourceName) bool {
-	if _, of, ok := strings.Cut(string(name), "."); ok && (strings.HasPrefix(string(name), "requests.") ||
-		strings.HasPrefix(string(name), "limits.")) {
-		name = corev1.ResourceName(of)
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
+		corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage,
+		corev1.ResourceStorage, corev1.ResourceRequestsStorage:
+		return true
 	}
-	return native(name) || name == corev1.ResourceStorage || slices.Contains(countedObjects, name)
+	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
 // hugePages checks that a quantity of huge pages is a multiple of their size.
@@ -120,29 +156,12 @@ func hugePages(name corev1.ResourceName, q resource.Quantity, fldPath *Path) fie
 		fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))}
 }
 
-// extendedName checks the name of an extended resource.
-func extendedName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
-	if errs := QualifiedName(string(name), fldPath, ""); len(errs) > 0 {
-		return errs
-	}
-	if !strings.Contains(string(name), "/") {
-		errs := field.ErrorList{field.Invalid(fldPath.Field(), name, "must be a standard resource for containers")}
-		if !standard(name) {
-			errs = append(errs, field.Invalid(fldPath.Field(), name, "must be a standard resource type or fully qualified"))
-		}
-		return errs
-	}
-	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) ||
-		strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
-		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 {
-		return field.ErrorList{field.Invalid(fldPath.Field(), name, "doesn't follow extended resource name standard")}
-	}
-	return nil
-}
-
 // IsExtendedResource reports whether a name is that of an extended resource.
+//
+//upstream:pkg/apis/core/helper.IsExtendedResourceName
 func IsExtendedResource(name string) bool {
-	return len(extendedName(corev1.ResourceName(name), &Root)) == 0
+	return !ofKubernetes(corev1.ResourceName(name)) && !strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
 func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -86,5 +86,8 @@ func validateServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) field.ErrorList
 			errs = append(errs, field.Invalid(at.Field(), is[i], apivalidation.FieldImmutableErrorMsg))
 		}
 	}
+	if len(is) > len(was) {
+		errs = append(errs, serviceCIDRs(is, c.Spec)...)
+	}
 	return errs
 }

@@ -2,6 +2,7 @@
 package node
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,6 +31,7 @@ func RuntimeClasses() kinds.Kind {
 				at := fieldrules.Root.Child("scheduling")
 				errs = append(errs, fieldrules.LabelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
 				errs = append(errs, podspec.Tolerations(r.Scheduling.Tolerations, &at)...)
+				errs = append(errs, distinct(r.Scheduling.Tolerations, at.Child("tolerations"))...)
 			}
 			return errs
 		},
@@ -40,4 +42,20 @@ func RuntimeClasses() kinds.Kind {
 			nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
 		Row: func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
 	}
+}
+
+// distinct checks that no toleration occurs twice, whatever its seconds are.
+//
+//upstream:pkg/apis/node/validation.validateTolerations
+func distinct(tolerations []corev1.Toleration, list fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	var seen fieldrules.Seen[corev1.Toleration]
+	for i, t := range tolerations {
+		key := t
+		key.TolerationSeconds = nil
+		if at := list.Index(i); !seen.Add(key) {
+			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(t)))
+		}
+	}
+	return errs
 }

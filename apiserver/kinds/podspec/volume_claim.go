@@ -129,6 +129,9 @@ func group(g *string) string {
 // can be in both. A dataSource that is neither a claim nor a snapshot is dropped, unless the old
 // claim, which is nil on create, has one.
 func SetDataSources(s, old *corev1.PersistentVolumeClaimSpec) {
+	if r := s.DataSourceRef; r != nil && r.Namespace != nil && *r.Namespace != "" && (old == nil || old.DataSourceRef == nil) {
+		s.DataSourceRef = nil // the feature CrossNamespaceVolumeDataSource is off by default
+	}
 	d, ref := s.DataSource, s.DataSourceRef
 	kept := old != nil && (old.DataSource != nil || old.DataSourceRef != nil)
 	if d != nil && ref == nil && !kept {

@@ -79,7 +79,7 @@ func validateCSINodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 			was, is := old.Spec.Drivers[i], n.Spec.Drivers[j]
 			if was.Name == is.Name {
 				was.Allocatable, is.Allocatable = nil, nil
-				errs = append(errs, fieldrules.Immutable(&is, &was, &fieldrules.Spec, "drivers")...)
+				errs = append(errs, fieldrules.ImmutableStruct(is, was, &fieldrules.Spec, "drivers")...)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func StorageVersionMigrations() kinds.Kind {
 			return errs
 		},
 		ValidateUpdate: func(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
-			return fieldrules.Immutable(m.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(m.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*storagemigrationv1.StorageVersionMigration],

@@ -23,7 +23,8 @@ import (
 // Selects checks a selector, and that it matches the labels of the template.
 func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) field.ErrorList {
 	var errs field.ErrorList
-	if s == nil {
+	daemons := kind == "daemonset" // without the errors for no selector, and for one that is invalid
+	if s == nil && !daemons {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
 	} else {
 		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
@@ -32,6 +33,9 @@ func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) fi
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil && daemons {
+		return errs
+	}
 	if err != nil {
 		message := "invalid label selector"
 		if kind == "statefulset" {

@@ -227,6 +227,10 @@ func (r *run) write(w write) *outcome {
 		r.valid++
 	}
 	differences := compare(&ours, &theirs)
+	if len(differences) > 0 { // a second may have begun between the two
+		ours, theirs = r.do(&r.ours, w), r.do(&r.theirs, w)
+		differences = compare(&ours, &theirs)
+	}
 	for _, d := range differences {
 		r.note(d, w)
 	}
