@@ -39,8 +39,8 @@ type Options struct {
 	Namespace func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
-// All returns the descriptions of all built-in kinds but those that are computed. Each call returns new ones,
-// with state of their own, such as allocators, so every server needs its own list.
+// All returns the descriptions of the stored built-in kinds. Descriptions have state, such as allocators: each server
+// needs a list of its own.
 func All(o Options) []kinds.Kind {
 	if !o.ServiceNetwork.IsValid() {
 		o.ServiceNetwork = core.DefaultServiceNetwork
@@ -71,6 +71,5 @@ func All(o Options) []kinds.Kind {
 	}
 }
 
-// Computed returns the descriptions of the built-in kinds that are not stored, but computed for
-// each request.
+// Computed returns the descriptions of the built-in kinds that are computed for each request.
 func Computed() []kinds.Kind { return []kinds.Kind{core.ComponentStatuses()} }

@@ -15,6 +15,9 @@ import (
 )
 
 // emptyMetadata checks that a review has no metadata.
+//
+//upstream:pkg/apis/authorization/validation.ValidateSubjectAccessReview
+//upstream:pkg/apis/authorization/validation.ValidateSelfSubjectAccessReview
 func emptyMetadata(m metav1.ObjectMeta, message string) field.ErrorList {
 	user := m
 	user.ManagedFields = nil // the server's
@@ -24,8 +27,11 @@ func emptyMetadata(m metav1.ObjectMeta, message string) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("metadata"), m, message)}
 }
 
-// validateSelectors checks the selectors of a list, watch or deletion of a collection. Operators
-// that are not known are valid, as newer clients may have more.
+// validateSelectors checks the selectors of a list, watch or deletion of a collection. An unknown operator is valid: newer
+// clients may have more.
+//
+//upstream:pkg/apis/authorization/validation.validateFieldSelectorAttributes
+//upstream:pkg/apis/authorization/validation.validateLabelSelectorAttributes
 func validateSelectors(on *authorizationv1.ResourceAttributes) field.ErrorList {
 	var errs field.ErrorList
 	if on == nil {
@@ -63,8 +69,11 @@ func eitherSelector(raw string, requirements int, at *field.Path) field.ErrorLis
 	return nil
 }
 
-// addSelectors adds the selectors to the attributes that are authorized, and returns messages about
-// requirements that it cannot add. Without these, the decision is about more objects.
+// addSelectors adds the selectors to the attributes, and returns messages about invalid requirements. It drops these, so the
+// decision is about more objects.
+//
+//upstream:pkg/registry/authorization/util.ResourceAttributesFrom
+//upstream:pkg/registry/authorization/util.BuildEvaluationError
 func addSelectors(to *authorizer.AttributesRecord, on *authorizationv1.ResourceAttributes) []string {
 	var messages []string
 	ignored := func(which string, err error, some bool) {
@@ -87,8 +96,9 @@ func addSelectors(to *authorizer.AttributesRecord, on *authorizationv1.ResourceA
 	return messages
 }
 
-// fieldRequirements returns the requirements of a selector that are valid, and the last error about
-// the others.
+// fieldRequirements returns the valid requirements of a selector, and the last error about the others.
+//
+//upstream:pkg/registry/authorization/util.fieldSelectorAsSelector
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (all fields.Requirements, err error) {
 	if s.RawSelector != "" {
 		selector, err := fields.ParseSelector(s.RawSelector)
@@ -110,8 +120,9 @@ func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (all fields.R
 	return all, err
 }
 
-// labelRequirements returns the requirements of a selector that are valid, and the last error about
-// the others.
+// labelRequirements returns the valid requirements of a selector, and the last error about the others.
+//
+//upstream:pkg/registry/authorization/util.labelSelectorAsSelector
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (all labels.Requirements, err error) {
 	if s.RawSelector != "" {
 		selector, err := labels.Parse(s.RawSelector)

@@ -48,6 +48,7 @@ func Reviews(users authenticator.Request, audiences authenticator.Audiences,
 	}
 }
 
+//upstream:pkg/registry/authentication/selfsubjectreview.REST.Create
 func selfSubject(ctx context.Context, r *authenticationv1.SelfSubjectReview) error {
 	r.ObjectMeta = metav1.ObjectMeta{CreationTimestamp: metav1.Now()}
 	if u, ok := request.UserFrom(ctx); ok {
@@ -56,7 +57,9 @@ func selfSubject(ctx context.Context, r *authenticationv1.SelfSubjectReview) err
 	return nil
 }
 
-// token authenticates a request with nothing but the token.
+// token authenticates a request that has only the token.
+//
+//upstream:pkg/registry/authentication/tokenreview.REST.Create
 func (a reviewer) token(_ context.Context, r *authenticationv1.TokenReview) error {
 	if r.Spec.Token == "" {
 		return errors.NewBadRequest("token is required for TokenReview in authentication")
@@ -65,7 +68,7 @@ func (a reviewer) token(_ context.Context, r *authenticationv1.TokenReview) erro
 	if len(r.Spec.Audiences) > 0 {
 		audiences = r.Spec.Audiences
 	}
-	// The context is not that of the request, which may have the user of an in-process client.
+	// A new context: the context of the request may have the user of an in-process client.
 	ctx := authenticator.WithAudiences(context.Background(), audiences)
 	req := &http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}
 	response, ok, err := a.Authenticator.AuthenticateRequest(req.WithContext(ctx))
@@ -93,10 +96,11 @@ func describeUser(u user.Info) authenticationv1.UserInfo {
 	return info
 }
 
-// reviewKind is the kind in the errors of reviews of access, of which kube-apiserver only names the
-// group.
+// reviewKind is the kind in the errors of access reviews. kube-apiserver names the group only.
 var reviewKind = schema.GroupKind{Group: authorizationv1.GroupName}
 
+//upstream:pkg/registry/authorization/selfsubjectaccessreview.REST.Create
+//upstream:pkg/apis/authorization/validation.ValidateSelfSubjectAccessReviewSpec
 func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
 	u, _ := request.UserFrom(ctx)
 	errs := append(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), emptyMetadata(r.ObjectMeta, "must be empty")...)
@@ -107,6 +111,7 @@ func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.Self
 	return nil
 }
 
+//upstream:pkg/registry/authorization/subjectaccessreview.REST.Create
 func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
 	errs := append(validateSubject(r.Spec), emptyMetadata(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
@@ -116,6 +121,8 @@ func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectA
 	return nil
 }
 
+//upstream:pkg/registry/authorization/localsubjectaccessreview.REST.Create
+//upstream:pkg/apis/authorization/validation.ValidateLocalSubjectAccessReview
 func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	named := r.ObjectMeta
 	named.Namespace = ""
@@ -135,8 +142,9 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	return nil
 }
 
-// selfSubjectRules lists the rules that the authorizer has for the user, who may be allowed more by
-// membership in system:masters.
+// selfSubjectRules lists the rules of the authorizer for the user. Members of system:masters are allowed more.
+//
+//upstream:pkg/registry/authorization/selfsubjectrulesreview.REST.Create
 func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
 	if r.Spec.Namespace == "" {
 		return errors.NewBadRequest("no namespace on request")
@@ -168,7 +176,10 @@ func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfS
 	return nil
 }
 
-// decide returns the decision on a request of a user for a resource, or else for a path.
+// decide authorizes a request of a user for a resource or a path.
+//
+//upstream:pkg/registry/authorization/util.ResourceAttributesFrom
+//upstream:pkg/registry/authorization/util.NonResourceAttributesFrom
 func (a reviewer) decide(ctx context.Context, u user.Info, on *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
 	attributes := authorizer.AttributesRecord{User: u}
@@ -198,6 +209,7 @@ func (a reviewer) decide(ctx context.Context, u user.Info, on *authorizationv1.R
 	return status
 }
 
+//upstream:pkg/registry/authorization/util.AuthorizationAttributesFrom
 func subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 	u := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: slices.Clone(spec.Groups)}
 	for key, values := range spec.Extra {
@@ -209,6 +221,7 @@ func subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 	return u
 }
 
+//upstream:pkg/apis/authorization/validation.ValidateSubjectAccessReviewSpec
 func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
@@ -220,7 +233,9 @@ func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorLi
 
 const oneOfAttributes = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
-// validateAttributes checks that there is either a resource, whose selectors are valid, or a path.
+// validateAttributes checks that a review has either a resource, with valid selectors, or a path.
+//
+//upstream:pkg/apis/authorization/validation.validateResourceAttributes
 func validateAttributes(on *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	switch at := field.NewPath("spec"); {

@@ -35,8 +35,7 @@ import (
 	"flyball.dev/apiserver/kinds/core"
 )
 
-// Scheme returns the types of all built-in kinds, with their defaults. It is built once and must
-// not be added to.
+// Scheme returns the types of all built-in kinds, with their defaults. It is built once, and callers must not change it.
 var Scheme = sync.OnceValue(newScheme)
 
 // Codecs returns the encodings of the types in [Scheme]. Lists are encoded while they are written.
@@ -84,8 +83,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// StorageCodec writes objects of a built-in group as protobuf, in the version they are stored in,
-// and reads any encoding.
+// StorageCodec writes objects of a built-in group as protobuf in their storage version, and reads any encoding.
 func StorageCodec(group schema.GroupResource) runtime.Codec {
 	codecs := Codecs()
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)

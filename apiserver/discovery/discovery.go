@@ -1,7 +1,6 @@
-// Package discovery serves the discovery documents of the catalog's groups, versions and resources,
-// the aggregated ones, and the server's version.
+// Package discovery serves the discovery documents of the catalog, aggregated and by group version, and the version of the server.
 //
-// The documents are those of one snapshot of the catalog. The first request after a change makes
+// The documents describe one snapshot of the catalog. The first request after a change makes
 // them. The handler is safe for concurrent use.
 package discovery
 
@@ -29,6 +28,11 @@ func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer, not
 }
 
 // handler serves discovery. It caches the documents of one snapshot of the catalog.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery.rootAPIsHandler
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery.APIGroupHandler
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery.APIVersionHandler
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery.legacyRootAPIHandler
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer
@@ -64,8 +68,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write encodes an object without setting its kind and version: some of these documents have a kind
-// without a version for compatibility.
+// write encodes an object without setting its kind and version: some documents have a kind without a version.
 func (h *handler) write(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo, obj runtime.Object) {
 	responsewriters.SerializeObject(info.MediaType, info.Serializer, w, r, http.StatusOK, obj)
 }
@@ -92,7 +95,7 @@ func apiVersions(r *http.Request) *metav1.APIVersions {
 
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// restrictions are the media type parameters that are allowed: the aggregated form of a root.
+// restrictions allow one media type parameter: the aggregated form of a root.
 type restrictions struct{ aggregated bool }
 
 func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.GroupVersionKind) bool {
@@ -102,6 +105,8 @@ func (restrictions) AllowsServerVersion(string) bool { return false }
 func (restrictions) AllowsStreamSchema(string) bool  { return false }
 
 // serve writes the list, or 304 if the client has it already.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery/aggregated.ServeHTTPWithETag
 func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo) {
 	tag := strconv.Quote(l.etag())
 	w.Header().Set("ETag", tag)

@@ -92,8 +92,9 @@ func resourceList(v *resource.Version) *metav1.APIResourceList {
 	return list
 }
 
-// resourceOf describes a resource. It has the kind's group and version only if they differ from the
-// list's.
+// resourceOf describes a resource. The group and the version are set if they differ from the list's.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav1.APIResource {
 	entry := metav1.APIResource{
 		Name:               name,
@@ -111,7 +112,7 @@ func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav
 	return entry
 }
 
-// subresources returns the subresources sorted by name, but those of custom resources as they are.
+// subresources returns the subresources: sorted by name for built-in resources, in their own order for custom resources.
 func subresources(r *resource.Resource) []*resource.Resource {
 	if r.OpenAPI != nil {
 		return r.Subresources
@@ -121,8 +122,8 @@ func subresources(r *resource.Resource) []*resource.Resource {
 	})
 }
 
-// verbs returns the verbs of a resource in alphabetical order, except for custom resources, where
-// create and update are neighbors as they are in kube-apiserver.
+// verbs returns the verbs of a resource in the order of kube-apiserver: alphabetical, except that create and update are
+// neighbors for custom resources.
 func verbs(r *resource.Resource) []string {
 	verbs := r.ServedVerbs()
 	create, update := slices.Index(verbs, "create"), slices.Index(verbs, "update")
@@ -132,6 +133,7 @@ func verbs(r *resource.Resource) []string {
 	return slices.Insert(slices.Delete(slices.Clone(verbs), create, create+1), update-1, "create")
 }
 
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery/aggregated.resourceDiscoveryManager
 func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{Items: groups}
 	list.SetGroupVersionKind(aggregatedKind)
@@ -139,6 +141,8 @@ func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {
 }
 
 // hashOf returns the hash of a list, which is the same for all encodings.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/discovery/aggregated.calculateETag
 func hashOf(list *apidiscoveryv2.APIGroupDiscoveryList) string {
 	text, err := json.Marshal(list)
 	if err != nil {
@@ -148,6 +152,7 @@ func hashOf(list *apidiscoveryv2.APIGroupDiscoveryList) string {
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
 }
 
+//upstream:k8s.io/apiserver/pkg/endpoints.ConvertGroupVersionIntoToDiscovery
 func groupDiscovery(g *resource.Group) apidiscoveryv2.APIGroupDiscovery {
 	group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 	for _, v := range g.Versions {
@@ -186,8 +191,7 @@ func resourceDiscovery(r *resource.Resource) apidiscoveryv2.APIResourceDiscovery
 	return entry
 }
 
-// responseKind returns the kind of a resource, that of a built-in one without the group and version
-// if they are those of the list, as in kube-apiserver.
+// responseKind returns the kind of a resource. A built-in kind in the group version of the list has no group and version.
 func responseKind(r *resource.Resource) *metav1.GroupVersionKind {
 	if r.OpenAPI == nil && !r.Remote && r.Kind.GroupVersion() == r.GroupVersion {
 		return &metav1.GroupVersionKind{Kind: r.Kind.Kind}

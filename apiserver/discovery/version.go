@@ -10,6 +10,8 @@ import (
 )
 
 // Version returns the version of the server.
+//
+//upstream:k8s.io/apiserver/pkg/server/routes.Version
 func Version() version.Info {
 	release := strings.Split(resource.Release, ".")
 	return version.Info{

@@ -51,8 +51,8 @@ var (
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
 
-// v2 returns the document of all resources, which has the parts of custom ones. Of two definitions with
-// one name it has the built-in one.
+// v2 returns the document of all resources, with the parts of custom resources. A built-in definition wins over another
+// of the same name.
 func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) ([]byte, error) {
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -132,8 +132,7 @@ func (m *models) v3(v *resource.Version) ([]byte, error) {
 // minor returns a release without its patch version.
 func minor(release string) string { return release[:strings.LastIndexByte(release, '.')] }
 
-// pathsV3 converts operations. In version 2, whether a body is required is a property of a parameter,
-// which is lost in the conversion.
+// pathsV3 converts operations. The conversion loses that a body is required.
 func pathsV3(items map[string]spec.PathItem) *spec3.Paths {
 	converted := openapiconv.ConvertPaths(&spec.Paths{Paths: items})
 	for _, item := range converted.Paths {
@@ -170,6 +169,7 @@ func (m *models) withKinds(d *schema.Definition, s *spec.Schema) *spec.Schema {
 	return &out
 }
 
+//upstream:k8s.io/apiserver/pkg/endpoints/openapi.DefinitionNamer
 func kindExtension(gvk apischema.GroupVersionKind) map[string]any {
 	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 }

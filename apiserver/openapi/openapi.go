@@ -1,9 +1,9 @@
-// Package openapi describes the served resources as OpenAPI documents: one of all in version 2, and
-// one for each group and version in version 3, with an index.
+// Package openapi describes the served resources as OpenAPI documents: a document of all resources in version 2, and
+// a document for each group version in version 3, with an index.
 //
-// Built-in resources are described by their Go types and the verbs of their storage; custom ones
-// have documents of their own. A document is built on first use, and cached as text until its resources
-// change: for a new custom kind only the document of its group is rebuilt, and what it adds to that of
+// The schemas of built-in resources come from their Go types, the operations from their storage; custom resources
+// bring their documents. A document is built on first use, and cached as text until its resources
+// change. A new custom kind rebuilds the document of its group version, and its part of the document of
 // version 2. The handler is safe for concurrent use.
 package openapi
 
@@ -28,8 +28,7 @@ const (
 )
 
 // New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it.
-// The Go types of resources without a scope are those of the scheme, which also has the groups and
-// versions of shared kinds.
+// The scheme has the Go types of resources without a scope, and the groups and versions of shared kinds.
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	h := &handler{catalog: catalog, models: newModels(scheme)}
 	h.v2 = gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.documents().v2.serve(w, r) }))
@@ -37,7 +36,7 @@ func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	return h
 }
 
-// handler serves the documents. It caches those of one snapshot of the catalog.
+// handler serves the documents. It caches the documents of one snapshot of the catalog.
 type handler struct {
 	catalog *resource.Catalog
 	models  *models
@@ -47,7 +46,7 @@ type handler struct {
 	current *documents
 }
 
-// documents are those of one snapshot of the catalog.
+// documents describe one snapshot of the catalog.
 type documents struct {
 	generation uint64
 	v2         *document
@@ -83,8 +82,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// documents returns the documents of the current snapshot. It reuses those of versions that did not
-// change.
+// documents returns the documents of the current snapshot. It reuses the documents of unchanged versions.
 func (h *handler) documents() *documents {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +93,7 @@ func (h *handler) documents() *documents {
 	return h.current
 }
 
-// update drops what was made of resources that are not served any more.
+// update drops documents of resources that are no longer served.
 func (h *handler) update() {
 	h.mu.Lock()
 	unused := h.current == nil
@@ -105,8 +103,7 @@ func (h *handler) update() {
 	}
 }
 
-// newDocuments returns the documents of a snapshot, none of which is built but those that are kept. The lock
-// is held.
+// newDocuments returns the documents of a snapshot, kept or not built yet. The caller holds the lock.
 func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
 	docs := &documents{generation: snapshot.Generation, v3: map[string]versionDocument{},
 		parts: map[*resource.Resource]func() (part, error){}}
@@ -133,8 +130,7 @@ func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
 	return docs
 }
 
-// addParts adds the parts of the custom resources of a version, those that the last documents have as they
-// are.
+// addParts adds the parts of the custom resources of a version. It reuses the parts in the last documents.
 func (h *handler) addParts(docs *documents, v *resource.Version) {
 	for _, r := range v.Resources {
 		if r.OpenAPI == nil || r.Remote {
@@ -148,7 +144,7 @@ func (h *handler) addParts(docs *documents, v *resource.Version) {
 	}
 }
 
-// last returns the document of a version in the snapshot before.
+// last returns the document of a version in the previous snapshot.
 func (h *handler) last(name string) (versionDocument, bool) {
 	if h.current == nil {
 		return versionDocument{}, false

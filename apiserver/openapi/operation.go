@@ -100,7 +100,7 @@ func (t *target) operation(verb, action, text, suffix string) *operation {
 	}
 }
 
-// anySubject is the subject of operations on no particular object.
+// anySubject is the subject of operations without a particular object.
 func (t *target) anySubject() string {
 	part, kind, _ := strings.Cut(t.subject, "the specified ")
 	switch {
@@ -234,10 +234,14 @@ func parameters(t reflect.Type) []spec.Parameter {
 }
 
 // operationID returns an ID of verb, group, version and the rest, such as readCoreV1NamespacedPod.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/openapi.GetOperationIDAndTags
+//upstream:k8s.io/apiserver/pkg/endpoints/openapi.ToValidOperationID
 func operationID(verb string, gv apischema.GroupVersion, rest string) string {
 	return fmt.Sprint(verb, identifier(groupName(gv), true), identifier(gv.Version, true), rest)
 }
 
+//upstream:k8s.io/apiserver/pkg/endpoints/openapi.GetOperationIDAndTags
 func tag(gv apischema.GroupVersion) string {
 	return identifier(groupName(gv), false) + "_" + gv.Version
 }

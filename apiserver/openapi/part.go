@@ -10,8 +10,8 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// part is what a custom resource adds to the document in version 2. It is kept encoded, since there may be
-// hundreds of custom resources with large schemas, and a change of one concerns no other.
+// part is the part of a custom resource in the document of version 2. It is kept encoded: there may be
+// hundreds of custom resources with large schemas, and a change of one does not concern the others.
 type part struct {
 	paths, definitions map[string]json.RawMessage
 }
@@ -40,8 +40,8 @@ func encodeEach[V any](values map[string]V) (map[string]json.RawMessage, error) 
 	return out, nil
 }
 
-// reserve returns what of the part a document does not have yet, and puts empty values in their places, so that
-// what is merged into the document does not take the names.
+// reserve returns the elements of the part that a document does not have, and adds empty elements in their places, so that
+// merged documents do not take the names.
 func (p part) reserve(doc *spec.Swagger) part {
 	return part{paths: reserve(doc.Paths.Paths, p.paths), definitions: reserve(doc.Definitions, p.definitions)}
 }
@@ -57,7 +57,7 @@ func reserve[V any](to map[string]V, from map[string]json.RawMessage) map[string
 	return missing
 }
 
-// withParts returns the encoded document with the parts in the places that they have reserved.
+// withParts returns the encoded document with the parts in their reserved places.
 func withParts(text []byte, parts []part) ([]byte, error) {
 	if len(parts) == 0 {
 		return text, nil

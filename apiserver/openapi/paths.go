@@ -17,8 +17,7 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// paths collects the operations on built-in resources, in OpenAPI v2, and the types that they refer
-// to.
+// paths collects the operations on built-in resources, in OpenAPI v2, and their types.
 type paths struct {
 	models *models
 	items  map[string]spec.PathItem
@@ -79,8 +78,9 @@ func (p *paths) addVersion(v *resource.Version) (custom []*resource.Resource, er
 	return custom, nil
 }
 
-// addResource adds the operations on a resource: on all of it, on one object, and across
-// namespaces.
+// addResource adds the operations on a collection, on one object, and across namespaces.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func (p *paths) addResource(r *resource.Resource) error {
 	t, err := p.target(r, r)
 	if err != nil {

@@ -1,7 +1,6 @@
 package schema
 
-// apiServiceTexts are the descriptions of the types of APIServices, whose Go types have none, in
-// the form of SwaggerDoc.
+// apiServiceTexts are descriptions in the form of SwaggerDoc for APIServices: their Go types have none.
 var apiServiceTexts = map[string]map[string]string{
 	apiregistration + "APIService": {
 		"":         "APIService registers the server of a group version. Its name is VERSION.GROUP.",
@@ -20,7 +19,7 @@ var apiServiceTexts = map[string]map[string]string{
 		"group":                 "The name of the API group.",
 		"version":               "The version, such as v1.",
 		"insecureSkipTLSVerify": "Turns off the verification of the certificate of the Service.",
-		"caBundle":              "The certificates, in PEM, of the authorities that sign the certificate of the Service. By default they are those of the system.",
+		"caBundle":              "The certificates, in PEM, of the authorities that sign the certificate of the Service. By default the system's authorities.",
 		"groupPriorityMinimum":  "The least priority of the group, from 1 to 20000. Clients prefer groups with a higher priority.",
 		"versionPriority":       "The priority of the version in its group, from 1 to 1000. Clients prefer a higher one; versions with the same are sorted by their names.",
 	},

@@ -30,8 +30,7 @@ type Definition struct {
 
 var definitions sync.Map // reflect.Type → *Definition
 
-// Of returns the definition of a Go type that has one: a struct, or a type that implements its
-// OpenAPI definition. For a pointer it is that of the element.
+// Of returns the definition of a struct, of a type that implements its OpenAPI definition, or of the element of a pointer.
 func Of(t reflect.Type) *Definition {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -56,7 +55,7 @@ func (d *Definition) V2() *spec.Schema { return d.v2() }
 // value of several types has oneOf.
 func (d *Definition) V3() *spec.Schema { return d.v3() }
 
-// Closure returns the definition, followed by all that it refers to, directly or not.
+// Closure returns the definition, followed by all definitions to which it refers directly or indirectly.
 func (d *Definition) Closure() []*Definition { return d.closed() }
 
 func (d *Definition) walk() []*Definition {
@@ -95,7 +94,7 @@ func references(t reflect.Type) []*Definition {
 	return found
 }
 
-// isDefined reports whether a type has a definition, to which its uses refer.
+// isDefined reports whether a type has a definition of its own.
 func isDefined(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || selfDescribed(t)
 }
@@ -154,8 +153,7 @@ func texts(t reflect.Type) map[string]string {
 	return map[string]string{"": ownText(t)}
 }
 
-// definedUpstream returns upstream's definition of a type of CustomResourceDefinitions, which have
-// no texts.
+// definedUpstream returns the definition of a type of CustomResourceDefinitions in k8s.io/apiextensions-apiserver.
 func definedUpstream(t reflect.Type) (openapi.OpenAPIDefinition, bool) {
 	if t.PkgPath() != reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]().PkgPath() {
 		return openapi.OpenAPIDefinition{}, false
@@ -168,7 +166,7 @@ var upstream = sync.OnceValue(func() map[string]openapi.OpenAPIDefinition {
 	return generated.GetOpenAPIDefinitions(func(string) spec.Ref { return spec.Ref{} })
 })
 
-// ownText returns the description of the scalar types that have none.
+// ownText returns our descriptions of scalar types without a description.
 func ownText(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -226,7 +224,7 @@ func describe(d *Definition, as dialect) *spec.Schema {
 	return s
 }
 
-// property returns the schema of a field: that of its type, with the properties of the field.
+// property returns the schema of a field: the schema of its type with the properties of the field.
 func (as dialect) property(f Field) spec.Schema {
 	s := as.value(f.Type)
 	s.Description = f.text

@@ -16,7 +16,7 @@ import (
 // where MODEL is a model's name from its group on, such as core.v1.Pod, and a PROPERTY is one of
 //
 //	atomic       a struct, map or list that has managers as a whole
-//	granular     a struct or map whose fields have managers of their own
+//	granular     a struct or map with managers for each field
 //	set          a list of distinct values
 //	keys:A,B     a list of elements with these fields as keys
 //	optional     optional although Go always encodes it

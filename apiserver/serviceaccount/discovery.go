@@ -13,6 +13,9 @@ const (
 )
 
 // ServeConfiguration serves the document of the issuer at [ConfigurationPath].
+//
+//upstream:pkg/routes.OpenIDMetadataServer
+//upstream:pkg/serviceaccount.openidConfigProvider
 func (t *Tokens) ServeConfiguration(w http.ResponseWriter, r *http.Request) {
 	body, err := json.Marshal(struct {
 		Issuer        string   `json:"issuer"`
@@ -36,6 +39,9 @@ func (t *Tokens) algorithms() []string {
 }
 
 // ServeKeys serves the public keys at [KeysPath].
+//
+//upstream:pkg/routes.OpenIDMetadataServer
+//upstream:pkg/serviceaccount.openidConfigProvider
 func (t *Tokens) ServeKeys(w http.ResponseWriter, _ *http.Request) {
 	body, err := webKeys(t.verifiers)
 	serve(w, "application/jwk-set+json", body, err)

@@ -26,8 +26,7 @@ var (
 // newKey returns a new key for ES256.
 func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// verifier verifies the signatures of one key. A key has one algorithm (RFC 7518), and signatures of
-// others are not accepted.
+// verifier verifies the signatures of one key, with the one algorithm of the key (RFC 7518).
 type verifier struct {
 	public    crypto.PublicKey // *rsa.PublicKey or *ecdsa.PublicKey
 	algorithm string
@@ -64,14 +63,14 @@ func newVerifier(public crypto.PublicKey) (*verifier, error) {
 	return v, nil
 }
 
-// digest returns the hash of what is signed.
+// digest returns the hash of the signed text.
 func (v *verifier) digest(signed string) []byte {
 	h := v.hash.New()
 	h.Write([]byte(signed))
 	return h.Sum(nil)
 }
 
-// valid reports whether a signature is valid for what is signed.
+// valid reports whether a signature is valid for the signed text.
 func (v *verifier) valid(signed string, signature []byte) bool {
 	digest := v.digest(signed)
 	switch key := v.public.(type) {
@@ -96,6 +95,8 @@ type signer struct {
 	*verifier
 }
 
+//upstream:pkg/serviceaccount.signerFromRSAPrivateKey
+//upstream:pkg/serviceaccount.signerFromECDSAPrivateKey
 func newSigner(private crypto.Signer) (*signer, error) {
 	v, err := newVerifier(private.Public())
 	return &signer{private, v}, err
@@ -125,7 +126,7 @@ func (s *signer) sign(claims any) (string, error) {
 	return signed + "." + encoding.EncodeToString(signature), nil
 }
 
-// signature returns the signature of what is signed: that of an ECDSA key is not in ASN.1.
+// signature signs a text. ECDSA signatures are two fixed-length integers, not ASN.1 (RFC 7518).
 func (s *signer) signature(signed string) ([]byte, error) {
 	digest := s.digest(signed)
 	private, ok := s.private.(*ecdsa.PrivateKey)
@@ -144,6 +145,8 @@ func (s *signer) signature(signed string) ([]byte, error) {
 }
 
 // parseUnverified decodes the header and the claims of a token without verifying them.
+//
+//upstream:pkg/serviceaccount.jwtTokenAuthenticator.hasCorrectIssuer
 func parseUnverified(token string, claims any) (h header, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -158,8 +161,7 @@ func parseUnverified(token string, claims any) (h header, err error) {
 	return h, nil
 }
 
-// verify verifies that one of the keys has signed a token, and decodes its claims. Errors quote
-// nothing of it.
+// verify verifies that one of the keys signed a token, and decodes its claims. Errors do not quote the token.
 func verify(keys []*verifier, token string, claims any) error {
 	h, err := parseUnverified(token, claims)
 	if err != nil {

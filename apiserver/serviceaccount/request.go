@@ -23,19 +23,20 @@ const (
 	minSeconds     int64 = 10 * 60
 	maxSeconds     int64 = 1 << 32
 
-	// A token of a pod that is requested with the lifetime of the plugin ServiceAccount is valid for
-	// a year, as old clients do not reload it.
+	// A token for a pod with the lifetime that the plugin ServiceAccount requests is valid for a year: old clients do
+	// not reload tokens.
 	pluginSeconds   int64 = 3607
 	extendedSeconds int64 = 365 * 24 * 60 * 60
 )
 
 var requestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
-// Requests returns the storage of the subresource serviceaccounts/token, by which clients request
-// tokens.
+// Requests returns the storage of the subresource serviceaccounts/token.
 func (t *Tokens) Requests() rest.Storage { return &requests{t} }
 
 // requests implements the subresource serviceaccounts/token.
+//
+//upstream:pkg/registry/core/serviceaccount/storage.TokenREST
 type requests struct{ tokens *Tokens }
 
 var (
@@ -51,7 +52,9 @@ func (r *requests) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind
 
 func (r *requests) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Create issues a token for the service account of that name.
+// Create issues a token for a service account.
+//
+//upstream:pkg/registry/core/serviceaccount/storage.TokenREST.Create
 func (r *requests) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc,
 	_ *metav1.CreateOptions) (runtime.Object, error) {
 	req, ok := obj.(*authenticationv1.TokenRequest)
@@ -94,7 +97,6 @@ func (r *requests) Create(ctx context.Context, name string, obj runtime.Object, 
 	return req, nil
 }
 
-// account returns the service account that a request is for.
 func (r *requests) account(ctx context.Context, name string, req *authenticationv1.TokenRequest) (object, error) {
 	namespace, ok := request.NamespaceFrom(ctx)
 	if !ok {
@@ -124,6 +126,7 @@ func (r *requests) account(ctx context.Context, name string, req *authentication
 	return account, nil
 }
 
+//upstream:pkg/apis/authentication/validation.ValidateTokenRequest
 func validateSeconds(seconds int64) field.ErrorList {
 	at := field.NewPath("spec", "expirationSeconds")
 	switch {
@@ -135,7 +138,7 @@ func validateSeconds(seconds int64) field.ErrorList {
 	return nil
 }
 
-// claims returns the claims of the token that is requested.
+//upstream:pkg/serviceaccount.Claims
 func (r *requests) claims(req *authenticationv1.TokenRequest, account object, now time.Time) (*claims, error) {
 	seconds := *req.Spec.ExpirationSeconds
 	c := &claims{

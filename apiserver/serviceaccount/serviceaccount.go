@@ -42,17 +42,15 @@ type Objects interface {
 	Storage(schema.GroupVersionResource) rest.Storage
 }
 
-// Options configure the tokens. With the zero value they are issued by [Issuer], for the audience of
-// that name, with a new key.
+// Options configure the tokens. The zero value uses [Issuer] as the issuer and the audience, and a new key.
 type Options struct {
-	// Issuers are the accepted issuers of tokens, of which the first one is that of new tokens.
+	// Issuers are the accepted issuers of tokens. The first one issues new tokens.
 	Issuers []string
-	// Audiences are the audiences of the API server, and those of tokens that are requested without
-	// any; by default the issuers.
+	// Audiences are the audiences of the API server, and the default audiences of new tokens; by default the issuers.
 	Audiences []string
 	// SigningKey signs new tokens: an RSA key, or an ECDSA key of P-256, P-384 or P-521.
 	SigningKey crypto.Signer
-	// Keys verify tokens: RSA and ECDSA public keys. By default it is that of SigningKey.
+	// Keys verify tokens: RSA and ECDSA public keys, by default the public key of SigningKey.
 	Keys []crypto.PublicKey
 }
 
@@ -82,7 +80,7 @@ type Tokens struct {
 	verifiers []*verifier
 
 	mu       sync.RWMutex
-	verified map[[sha256.Size]byte]*claims // whose signature has been verified
+	verified map[[sha256.Size]byte]*claims // with verified signatures
 }
 
 var _ authenticator.Token = (*Tokens)(nil)
@@ -110,7 +108,9 @@ func New(objects Objects, o Options) (*Tokens, error) {
 // Audiences returns the audiences of the API server.
 func (t *Tokens) Audiences() authenticator.Audiences { return t.audiences }
 
-// claims are the claims of a token. Times are in seconds since 1970.
+// claims are the claims of a token. Times are Unix times in seconds.
+//
+//upstream:pkg/serviceaccount.privateClaims
 type claims struct {
 	Audience   []string   `json:"aud"`
 	Expiry     int64      `json:"exp"`
@@ -122,7 +122,9 @@ type claims struct {
 	Kubernetes kubernetes `json:"kubernetes.io"`
 }
 
-// kubernetes are the claims of a token that are Kubernetes' own.
+// kubernetes are the private claims of Kubernetes.
+//
+//upstream:pkg/serviceaccount.kubernetes
 type kubernetes struct {
 	Namespace      string     `json:"namespace"`
 	Node           *reference `json:"node,omitempty"`
@@ -132,7 +134,9 @@ type kubernetes struct {
 	WarnAfter      int64      `json:"warnafter,omitempty"`
 }
 
-// reference is an object that must exist for the token to be valid.
+// reference names an object that must exist while the token is valid.
+//
+//upstream:pkg/serviceaccount.ref
 type reference struct {
 	Name string `json:"name"`
 	UID  string `json:"uid,omitempty"`
@@ -140,8 +144,10 @@ type reference struct {
 
 func referenceTo(o metav1.Object) *reference { return &reference{o.GetName(), string(o.GetUID())} }
 
-// AuthenticateToken implements [authenticator.Token]. The audiences that are accepted are those of
-// the context, or else the API server's. No error quotes anything of a token that is not verified.
+// AuthenticateToken implements [authenticator.Token]. It accepts the audiences of the context, or else of the API server. No
+// error quotes an unverified token.
+//
+//upstream:pkg/serviceaccount.jwtTokenAuthenticator
 func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	c := &claims{}
 	if _, err := parseUnverified(token, c); err != nil || !slices.Contains(t.issuers, c.Issuer) {
@@ -166,7 +172,7 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	return &authenticator.Response{User: info.UserInfo(), Audiences: audiences}, true, nil
 }
 
-// verify returns the claims of a token whose signature is valid. They are shared.
+// verify verifies the signature of a token and returns the claims, which are shared.
 func (t *Tokens) verify(token string) (*claims, error) {
 	id := sha256.Sum256([]byte(token))
 	t.mu.RLock()
@@ -190,7 +196,9 @@ func (t *Tokens) verify(token string) (*claims, error) {
 
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// validate checks the claims of a token: times, and that the objects still exist.
+// validate checks the times in the claims of a token, and that the objects exist.
+//
+//upstream:pkg/serviceaccount.validator.Validate
 func (t *Tokens) validate(c *claims) (*serviceaccount.ServiceAccountInfo, error) {
 	now, k := time.Now(), c.Kubernetes
 	switch {
@@ -228,7 +236,7 @@ func (t *Tokens) validate(c *claims) (*serviceaccount.ServiceAccountInfo, error)
 	return info, nil
 }
 
-// bound returns an error if the object that a token is bound to does not exist any more.
+// bound returns an error if a bound object no longer exists.
 func (t *Tokens) bound(kind, claim, namespace string, to *reference, now time.Time) error {
 	obj, err := t.get(kind+"s", namespace, to.Name)
 	if err != nil {
@@ -243,7 +251,7 @@ func (t *Tokens) bound(kind, claim, namespace string, to *reference, now time.Ti
 	return nil
 }
 
-// deleted reports whether an object was deleted, longer than the leeway ago.
+// deleted reports whether an object was deleted longer ago than the leeway.
 func deleted(obj metav1.Object, now time.Time) bool {
 	at := obj.GetDeletionTimestamp()
 	return at != nil && at.Time.Before(now.Add(-leeway))
@@ -262,7 +270,7 @@ func (t *Tokens) get(resource, namespace, name string) (object, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s are not served", resource)
 	}
-	// Not the context of the request, whose errors would name the object that it is for.
+	// A new context: with the context of the request, errors would name the object of the request.
 	ctx := request.WithRequestInfo(request.WithNamespace(context.Background(), namespace), &request.RequestInfo{
 		IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: resource, Namespace: namespace, Name: name})
 	obj, err := storage.Get(ctx, name, &metav1.GetOptions{})

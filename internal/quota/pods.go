@@ -12,7 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// pods measures pods, whose containers must have the requests and limits that a quota counts.
+// pods measures pods. Their containers must have the requests and limits that a quota counts.
+//
+//upstream:pkg/quota/v1/evaluator/core.podEvaluator
 type pods struct{ evaluator }
 
 func (pods) Handles(a admission.Attributes) bool {
@@ -65,6 +67,8 @@ func (pods) Constraints(names []corev1.ResourceName, obj runtime.Object) error {
 	return fmt.Errorf("must specify %s", strings.Join(parts, "; "))
 }
 
+//upstream:pkg/quota/v1/evaluator/core.podResources
+//upstream:pkg/quota/v1/evaluator/core.podResourcePrefixes
 func podResources(name corev1.ResourceName) bool {
 	switch name {
 	case "count/pods", corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
@@ -78,11 +82,15 @@ func podResources(name corev1.ResourceName) bool {
 }
 
 // IsExtended reports whether a resource is not one of Kubernetes' own.
+//
+//upstream:pkg/quota/v1/evaluator/core.isExtendedResourceNameForQuota
 func IsExtended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// podUsage counts a pod, and what it requests unless it has ended or should have been gone already.
+// podUsage counts a pod, and its requests and limits until it ends or its deletion is overdue.
+//
+//upstream:pkg/quota/v1/evaluator/core.PodUsageFunc
 func podUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -106,6 +114,7 @@ func podUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	return used, nil
 }
 
+//upstream:pkg/quota/v1/evaluator/core.QuotaV1Pod
 func ended(pod *corev1.Pod, now time.Time) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -116,9 +125,8 @@ func ended(pod *corev1.Pod, now time.Time) bool {
 	return now.After(pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second))
 }
 
-// requirement returns the requests or the limits of a whole pod without overhead: what its
-// containers need together, sidecars included, but at least what it needs while an init container
-// runs. Those of the pod itself replace the sums.
+// requirement returns the requests or the limits of a pod without overhead: the sum over its containers and sidecars, or the
+// need of an init container with the sidecars before it if that is more. Requests and limits of the pod replace the sums.
 func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, initial := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
@@ -152,7 +160,9 @@ func Requirements(pod *corev1.Pod) (requests, limits corev1.ResourceList) {
 		requirement(pod, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits })
 }
 
-// compute returns what requests and limits count for, by the names that quotas have.
+// compute returns requests and limits by the names of quotas, such as requests.cpu.
+//
+//upstream:pkg/quota/v1/evaluator/core.podComputeUsageHelper
 func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for name, quantity := range requests {
@@ -173,11 +183,14 @@ func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return used
 }
 
+//upstream:pkg/quota/v1/evaluator/core.IsTerminating
 func isTerminating(pod *corev1.Pod) bool {
 	return pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
 }
 
 // podInScope reports whether a pod is in a scope of a quota.
+//
+//upstream:pkg/quota/v1/evaluator/core.podMatchesScopeFunc
 func podInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) (bool, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -204,6 +217,8 @@ func podInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) 
 }
 
 // isBestEffort reports whether a pod has neither requests nor limits of CPU and memory.
+//
+//upstream:pkg/quota/v1/evaluator/core.isBestEffort
 func isBestEffort(pod *corev1.Pod) bool {
 	requests, limits := Requirements(pod)
 	for _, list := range []corev1.ResourceList{requests, limits} {
@@ -215,6 +230,8 @@ func isBestEffort(pod *corev1.Pod) bool {
 }
 
 // crossesNamespaces reports whether a pod's affinity depends on pods in other namespaces.
+//
+//upstream:pkg/quota/v1/evaluator/core.usesCrossNamespacePodAffinity
 func crossesNamespaces(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil {

@@ -1,5 +1,5 @@
-// Package quota measures what objects use of resource quotas. Admission charges new objects by it,
-// and a controller counts those that exist.
+// Package quota measures the usage of resource quotas by objects. Admission charges new objects, and a controller counts
+// existing objects again.
 package quota
 
 import (
@@ -16,6 +16,8 @@ import (
 type List func(resource schema.GroupResource, namespace string) ([]runtime.Object, error)
 
 // aliases are the names of counts that are older than count/RESOURCE.
+//
+//upstream:pkg/quota/v1/evaluator/core.legacyObjectCountAliases
 var aliases = map[schema.GroupResource]corev1.ResourceName{
 	corev1.Resource("configmaps"):             corev1.ResourceConfigMaps,
 	corev1.Resource("resourcequotas"):         corev1.ResourceQuotas,
@@ -23,7 +25,9 @@ var aliases = map[schema.GroupResource]corev1.ResourceName{
 	corev1.Resource("secrets"):                corev1.ResourceSecrets,
 }
 
-// Ignored reports whether objects of a resource do not count: events, and what does not exist.
+// Ignored reports whether quotas ignore a resource: events, and resources without stored objects.
+//
+//upstream:pkg/quota/v1/install.DefaultIgnoredResources
 func Ignored(r schema.GroupResource) bool {
 	switch r.Group {
 	case "", "events.k8s.io":
@@ -34,8 +38,7 @@ func Ignored(r schema.GroupResource) bool {
 	return false
 }
 
-// Evaluator returns what measures the objects of a resource. With a nil list it measures single
-// objects only.
+// Evaluator returns the evaluator of a resource. With a nil list it measures single objects only.
 func Evaluator(r schema.GroupResource, list List) upstream.Evaluator {
 	in := func(namespace string) ([]runtime.Object, error) { return list(r, namespace) }
 	switch r {
@@ -49,7 +52,9 @@ func Evaluator(r schema.GroupResource, list List) upstream.Evaluator {
 	return generic.NewObjectCountEvaluator(r, in, aliases[r])
 }
 
-// Evaluators returns what measures the objects that count for any of the names.
+// Evaluators returns the evaluators for the names in a quota.
+//
+//upstream:pkg/quota/v1/evaluator/core.NewEvaluators
 func Evaluators(names []corev1.ResourceName, list List) []upstream.Evaluator {
 	resources := map[schema.GroupResource]bool{
 		corev1.Resource("pods"): true, corev1.Resource("services"): true, corev1.Resource("persistentvolumeclaims"): true,
@@ -91,6 +96,7 @@ func (e evaluator) Handles(a admission.Attributes) bool {
 	return a.GetSubresource() == "" && (a.GetOperation() == admission.Create || e.updates && a.GetOperation() == admission.Update)
 }
 
+//upstream:k8s.io/apiserver/pkg/quota/v1/generic.Matches
 func (e evaluator) Matches(q *corev1.ResourceQuota, obj runtime.Object) (bool, error) {
 	return generic.Matches(q, obj, e.MatchingResources, e.scope)
 }
@@ -105,6 +111,7 @@ func (e evaluator) MatchingResources(names []corev1.ResourceName) []corev1.Resou
 	return matching
 }
 
+//upstream:k8s.io/apiserver/pkg/quota/v1/generic.getScopeSelectorsFromQuota
 func (e evaluator) MatchingScopes(obj runtime.Object, scopes []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	var matching []corev1.ScopedResourceSelectorRequirement
 	for _, s := range scopes {
@@ -118,16 +125,19 @@ func (e evaluator) MatchingScopes(obj runtime.Object, scopes []corev1.ScopedReso
 	return matching, nil
 }
 
-// UncoveredQuotaScopes is for limits of an admission configuration, of which there is none.
+// UncoveredQuotaScopes is empty: it serves limits in an admission configuration, and there is none.
 func (e evaluator) UncoveredQuotaScopes(_, _ []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	return nil, nil
 }
 
 func (e evaluator) Usage(obj runtime.Object) (corev1.ResourceList, error) { return e.usage(obj) }
 
+//upstream:k8s.io/apiserver/pkg/quota/v1/generic.CalculateUsageStats
 func (e evaluator) UsageStats(o upstream.UsageStatsOptions) (upstream.UsageStats, error) {
 	return generic.CalculateUsageStats(o, e.list, e.scope, e.usage)
 }
 
 // count returns a number as a quantity.
+//
+//upstream:k8s.io/apiserver/pkg/quota/v1/generic.objectCountEvaluator
 func count(n int) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }

@@ -28,6 +28,8 @@ func serviceResources(name corev1.ResourceName) bool {
 }
 
 // serviceUsage counts a service and the node ports that are allocated for it.
+//
+//upstream:pkg/quota/v1/evaluator/core.serviceEvaluator
 func serviceUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	s, ok := obj.(*corev1.Service)
 	if !ok {
@@ -52,9 +54,10 @@ func serviceUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	}, nil
 }
 
-// ofStorageClass is between the name of a storage class and a resource.
+// ofStorageClass joins the name of a storage class and a resource.
 const ofStorageClass = ".storageclass.storage.k8s.io/"
 
+//upstream:pkg/quota/v1/evaluator/core.pvcResources
 func claimResources(name corev1.ResourceName) bool {
 	if _, after, ok := strings.Cut(string(name), ofStorageClass); ok {
 		name = corev1.ResourceName(after)
@@ -62,7 +65,9 @@ func claimResources(name corev1.ResourceName) bool {
 	return name == "count/persistentvolumeclaims" || name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
 }
 
-// claimUsage counts a claim and its storage, in all and for its storage class.
+// claimUsage counts a claim and its storage, in total and for its storage class.
+//
+//upstream:pkg/quota/v1/evaluator/core.pvcEvaluator.Usage
 func claimUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	c, ok := obj.(*corev1.PersistentVolumeClaim)
 	if !ok {
@@ -92,6 +97,8 @@ func claimUsage(obj runtime.Object) (corev1.ResourceList, error) {
 }
 
 // claimInScope reports whether a claim has one of the scope's volume attributes classes.
+//
+//upstream:pkg/quota/v1/evaluator/core.pvcMatchesScopeFunc
 func claimInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) (bool, error) {
 	c, ok := obj.(*corev1.PersistentVolumeClaim)
 	if !ok || s.ScopeName != corev1.ResourceQuotaScopeVolumeAttributesClass {
@@ -110,6 +117,8 @@ func claimInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object
 }
 
 // selects reports whether a scope selects an object with any of the names.
+//
+//upstream:pkg/quota/v1/evaluator/core.pvcMatchesSelector
 func selects(s corev1.ScopedResourceSelectorRequirement, names []string) (bool, error) {
 	operator := map[corev1.ScopeSelectorOperator]selection.Operator{
 		corev1.ScopeSelectorOpIn: selection.In, corev1.ScopeSelectorOpNotIn: selection.NotIn,
@@ -136,7 +145,7 @@ func add(list, more corev1.ResourceList) {
 	}
 }
 
-// raise makes the quantities of a list at least those of another.
+// raise sets each quantity of a list to the maximum of both lists.
 func raise(list, least corev1.ResourceList) {
 	for name, quantity := range least {
 		if given, ok := list[name]; !ok || given.Cmp(quantity) < 0 {

@@ -40,11 +40,14 @@ var (
 )
 
 // stateless compiles expressions without variables.
+//
+//upstream:pkg/apis/admissionregistration/validation.getStrictStatelessCELCompiler
+//upstream:pkg/apis/admissionregistration/validation.createCompiler
 var stateless = sync.OnceValue(func() cel.Compiler {
 	return cel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 })
 
-// newComposited returns a compiler to whose variables later expressions can refer.
+// newComposited returns a compiler that keeps variables for the expressions after them.
 func newComposited() *cel.CompositedCompiler {
 	c, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -54,10 +57,13 @@ func newComposited() *cel.CompositedCompiler {
 }
 
 // compile returns the errors of an expression.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateCELCondition
 func compile(c cel.Compiler, e expression, with cel.OptionalVariableDeclarations, w *fieldrules.Path, name string) field.ErrorList {
 	return celErrors(c.CompileCELExpression(e, with, environment.NewExpressions), e.text, w, name)
 }
 
+//upstream:pkg/apis/admissionregistration/validation.convertCELErrorToValidationError
 func celErrors(result cel.CompilationResult, text string, w *fieldrules.Path, name string) field.ErrorList {
 	switch err := result.Error; {
 	case err == nil:
@@ -74,8 +80,12 @@ func celErrors(result cel.CompilationResult, text string, w *fieldrules.Path, na
 // maxMatchConditions is the limit of the match conditions of a policy or a webhook.
 const maxMatchConditions = 64
 
-// matchConditions checks the conditions in the field matchConditions. Those of a policy with
-// parameters can refer to them.
+// matchConditions checks the field matchConditions. The conditions of a policy with parameters can refer to
+// the parameters.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateMatchConditions
+//upstream:pkg/apis/admissionregistration/validation.validateMatchCondition
+//upstream:pkg/apis/admissionregistration/validation.validateMatchConditionsExpression
 func matchConditions(conditions []admissionv1.MatchCondition, params bool, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("matchConditions")
@@ -104,6 +114,8 @@ func matchConditions(conditions []admissionv1.MatchCondition, params bool, w *fi
 }
 
 // variables checks the variables of a policy, and adds them to the compiler.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateVariable
 func variables(c *cel.CompositedCompiler, list []admissionv1.Variable, params bool, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	all := w.Child("variables")
@@ -126,16 +138,22 @@ func variables(c *cel.CompositedCompiler, list []admissionv1.Variable, params bo
 	return errs
 }
 
+//upstream:pkg/apis/admissionregistration/validation.celIdentRegex
 var identifier = regexp.MustCompile("^[_a-zA-Z][_a-zA-Z0-9]*$")
 
 // reserved are the words of CEL that cannot be identifiers.
+//
+//upstream:pkg/apis/admissionregistration/validation.celReserved
 var reserved = strings.Fields("true false null in as break const continue else for function if import let loop package namespace return var void while")
 
+//upstream:pkg/apis/admissionregistration/validation.isCELIdentifier
 func isIdentifier(name string) bool {
 	return identifier.MatchString(name) && !slices.Contains(reserved, name)
 }
 
 // paramKind checks the kind of a policy's parameters.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateParamKind
 func paramKind(k *admissionv1.ParamKind, w *fieldrules.Path) field.ErrorList {
 	if k == nil {
 		return nil
@@ -167,7 +185,7 @@ func paramKind(k *admissionv1.ParamKind, w *fieldrules.Path) field.ErrorList {
 	return append(errs, joined(validation.IsDNS1035Label(strings.ToLower(k.Kind)), k.Kind, &at, "kind", "may have mixed case, but should otherwise match: ")...)
 }
 
-// joined returns one error with all messages, or none without.
+// joined returns one error with all messages, or nil if there are none.
 func joined(messages []string, value string, w *fieldrules.Path, name, prefix string) field.ErrorList {
 	if len(messages) == 0 {
 		return nil

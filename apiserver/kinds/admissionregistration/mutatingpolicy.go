@@ -14,6 +14,12 @@ import (
 )
 
 // MutatingPolicies describes the kind MutatingAdmissionPolicy.
+//
+//upstream:pkg/registry/admissionregistration/mutatingadmissionpolicy.mutatingAdmissionPolicyStrategy
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_MutatingAdmissionPolicySpec
+//upstream:pkg/apis/admissionregistration/validation.ValidateMutatingAdmissionPolicyUpdate
+//upstream:pkg/printers/internalversion.printMutatingAdmissionPolicy
+//upstream:pkg/registry/admissionregistration/mutatingadmissionpolicy/storage.REST.Categories
 func MutatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicy]{
 		Type: &admissionv1.MutatingAdmissionPolicy{}, List: &admissionv1.MutatingAdmissionPolicyList{},
@@ -37,6 +43,11 @@ func MutatingPolicies() kinds.Kind {
 }
 
 // MutatingPolicyBindings describes the kind MutatingAdmissionPolicyBinding.
+//
+//upstream:pkg/registry/admissionregistration/mutatingadmissionpolicybinding.mutatingAdmissionPolicyBindingStrategy
+//upstream:pkg/apis/admissionregistration/validation.validateMutatingAdmissionPolicyBindingSpec
+//upstream:pkg/printers/internalversion.printMutatingAdmissionPolicyBinding
+//upstream:pkg/registry/admissionregistration/mutatingadmissionpolicybinding/storage.REST.Categories
 func MutatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicyBinding]{
 		Type: &admissionv1.MutatingAdmissionPolicyBinding{}, List: &admissionv1.MutatingAdmissionPolicyBindingList{},
@@ -57,6 +68,7 @@ func MutatingPolicyBindings() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateMutatingAdmissionPolicySpec
 func validateMutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) field.ErrorList {
 	s, params := &p.Spec, p.Spec.ParamKind != nil
 	errs := requiredOneOf(s.FailurePolicy, &fieldrules.Spec, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)
@@ -79,6 +91,8 @@ func validateMutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) field.ErrorL
 }
 
 // mutation checks that a mutation has the expression of its type, and no other.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateMutation
 func mutation(c cel.Compiler, m *admissionv1.Mutation, params bool, w *fieldrules.Path) field.ErrorList {
 	switch m.PatchType {
 	case admissionv1.PatchTypeJSONPatch:
@@ -107,6 +121,8 @@ func mutation(c cel.Compiler, m *admissionv1.Mutation, params bool, w *fieldrule
 	return fieldrules.OneOf(m.PatchType, w, "patchType", admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch)
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateApplyConfiguration
+//upstream:pkg/apis/admissionregistration/validation.validateJSONPatch
 func mutationExpression(c cel.Compiler, e expression, params bool, w *fieldrules.Path, name string) field.ErrorList {
 	at := w.Child(name)
 	if e.text = strings.TrimSpace(e.text); e.text == "" {

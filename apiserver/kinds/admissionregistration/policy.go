@@ -10,8 +10,9 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// What the policies and the bindings of both kinds have in common.
+// The rules that validating and mutating policies share.
 
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_MatchResources
 func defaultMatchResources(r *admissionv1.MatchResources) {
 	if r == nil {
 		return
@@ -26,7 +27,7 @@ func defaultMatchResources(r *admissionv1.MatchResources) {
 	}
 }
 
-// matchConstraints checks what a policy applies to. It must name resources, of which the types are.
+// matchConstraints checks the resources to which a policy applies. At least one rule is required.
 func matchConstraints(r *admissionv1.MatchResources, w *fieldrules.Path) field.ErrorList {
 	if r == nil {
 		return field.ErrorList{field.Required(w.ChildField("matchConstraints"), "")}
@@ -38,6 +39,7 @@ func matchConstraints(r *admissionv1.MatchResources, w *fieldrules.Path) field.E
 	return errs
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateMatchResources
 func matchResources(r *admissionv1.MatchResources, w *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
@@ -57,6 +59,7 @@ func matchResources(r *admissionv1.MatchResources, w *fieldrules.Path, name stri
 	return append(errs, namedRules(r.ExcludeResourceRules, &at, "excludeResourceRules")...)
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateNamedRuleWithOperations
 func namedRules(rules []admissionv1.NamedRuleWithOperations, w *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child(name)
@@ -76,7 +79,7 @@ func namedRules(rules []admissionv1.NamedRuleWithOperations, w *fieldrules.Path,
 	return errs
 }
 
-// noDeletes checks that a mutating policy is not for deletions, which it cannot mutate.
+// noDeletes checks that a mutating policy does not apply to deletions: it has nothing to mutate there.
 func noDeletes(r *admissionv1.MatchResources, w *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
@@ -110,7 +113,9 @@ func policyName(name string) field.ErrorList {
 	return fieldrules.Invalid(fieldrules.NameIsSubdomain(name, false), name, &fieldrules.Spec, "policyName")
 }
 
-// paramRef checks which parameters a binding uses: those of a name, or those that are selected.
+// paramRef checks that a binding refers to its parameters either by name or by selector.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateParamRef
 func paramRef(r *admissionv1.ParamRef) field.ErrorList {
 	if r == nil {
 		return nil

@@ -18,6 +18,13 @@ import (
 )
 
 // ValidatingPolicies describes the kind ValidatingAdmissionPolicy.
+//
+//upstream:pkg/registry/admissionregistration/validatingadmissionpolicy.validatingAdmissionPolicyStrategy
+//upstream:pkg/registry/admissionregistration/validatingadmissionpolicy.validatingAdmissionPolicyStatusStrategy
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_ValidatingAdmissionPolicySpec
+//upstream:pkg/apis/admissionregistration/validation.ValidateValidatingAdmissionPolicyUpdate
+//upstream:pkg/printers/internalversion.printValidatingAdmissionPolicy
+//upstream:pkg/registry/admissionregistration/validatingadmissionpolicy/storage.REST.Categories
 func ValidatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicy]{
 		Type: &admissionv1.ValidatingAdmissionPolicy{}, List: &admissionv1.ValidatingAdmissionPolicyList{},
@@ -53,6 +60,11 @@ var bindingColumns = []metav1.TableColumnDefinition{
 }
 
 // ValidatingPolicyBindings describes the kind ValidatingAdmissionPolicyBinding.
+//
+//upstream:pkg/registry/admissionregistration/validatingadmissionpolicybinding.validatingAdmissionPolicyBindingStrategy
+//upstream:pkg/apis/admissionregistration/validation.validateValidatingAdmissionPolicyBindingSpec
+//upstream:pkg/printers/internalversion.printValidatingAdmissionPolicyBinding
+//upstream:pkg/registry/admissionregistration/validatingadmissionpolicybinding/storage.REST.Categories
 func ValidatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicyBinding]{
 		Type: &admissionv1.ValidatingAdmissionPolicyBinding{}, List: &admissionv1.ValidatingAdmissionPolicyBindingList{},
@@ -73,6 +85,7 @@ func ValidatingPolicyBindings() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateValidationActions
 func validationActions(actions []admissionv1.ValidationAction) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("validationActions")
@@ -93,6 +106,7 @@ func validationActions(actions []admissionv1.ValidationAction) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateValidatingAdmissionPolicySpec
 func validateValidatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
 	s, params := &p.Spec, p.Spec.ParamKind != nil
 	errs := requiredOneOf(s.FailurePolicy, &fieldrules.Spec, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)
@@ -118,10 +132,15 @@ func validateValidatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) field.Er
 }
 
 // validationReasons are the reasons that a validation may give.
+//
+//upstream:pkg/apis/admissionregistration/validation.supportedValidationPolicyReason
 var validationReasons = []metav1.StatusReason{
 	metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge,
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateValidation
+//upstream:pkg/apis/admissionregistration/validation.validateValidationExpression
+//upstream:pkg/apis/admissionregistration/validation.validateMessageExpression
 func policyValidation(c cel.Compiler, v *admissionv1.Validation, params bool, w *fieldrules.Path) field.ErrorList {
 	const empty = "must be non-empty if specified"
 	var errs field.ErrorList
@@ -149,13 +168,15 @@ func policyValidation(c cel.Compiler, v *admissionv1.Validation, params bool, w 
 	return append(errs, fieldrules.OptionalOneOf(v.Reason, w, "reason", validationReasons...)...)
 }
 
-// Limits of the audit annotations of a policy. That of an expression is in bytes.
+// The limits of the audit annotations of a policy: their number, and the bytes of an expression.
 const (
 	maxAuditAnnotations     = 20
 	maxAnnotationExpression = 5 << 10
 )
 
 // auditAnnotations checks the keys and the expressions of the audit annotations of a policy.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateAuditAnnotation
 func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, params bool) field.ErrorList {
 	var errs field.ErrorList
 	annotations := p.Spec.AuditAnnotations
@@ -188,6 +209,11 @@ func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, 
 }
 
 // typeChecking checks the warnings about expressions in the status.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateValidatingAdmissionPolicyStatus
+//upstream:pkg/apis/admissionregistration/validation.validateTypeChecking
+//upstream:pkg/apis/admissionregistration/validation.validateExpressionWarning
+//upstream:pkg/apis/admissionregistration/validation.validateFieldRef
 func typeChecking(t *admissionv1.TypeChecking) field.ErrorList {
 	if t == nil {
 		return nil

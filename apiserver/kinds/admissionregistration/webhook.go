@@ -21,6 +21,12 @@ var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "
 	"How many webhooks the configuration has.")}
 
 // ValidatingWebhooks describes the kind ValidatingWebhookConfiguration.
+//
+//upstream:pkg/registry/admissionregistration/validatingwebhookconfiguration.validatingWebhookConfigurationStrategy
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_ValidatingWebhook
+//upstream:pkg/apis/admissionregistration/validation.ValidateValidatingWebhookConfigurationUpdate
+//upstream:pkg/printers/internalversion.printValidatingWebhook
+//upstream:pkg/registry/admissionregistration/validatingwebhookconfiguration/storage.REST.Categories
 func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
@@ -42,6 +48,12 @@ func ValidatingWebhooks() kinds.Kind {
 }
 
 // MutatingWebhooks describes the kind MutatingWebhookConfiguration.
+//
+//upstream:pkg/registry/admissionregistration/mutatingwebhookconfiguration.mutatingWebhookConfigurationStrategy
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_MutatingWebhook
+//upstream:pkg/apis/admissionregistration/validation.ValidateMutatingWebhookConfigurationUpdate
+//upstream:pkg/printers/internalversion.printMutatingWebhook
+//upstream:pkg/registry/admissionregistration/mutatingwebhookconfiguration/storage.REST.Categories
 func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
@@ -70,7 +82,7 @@ func MutatingWebhooks() kinds.Kind {
 	}
 }
 
-// webhook has pointers to the fields that both kinds of webhooks have.
+// webhook has pointers to the fields of a validating or a mutating webhook.
 type webhook struct {
 	name            string
 	client          *admissionv1.WebhookClientConfig
@@ -101,6 +113,10 @@ const (
 	webhookPort    int32 = 443
 )
 
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_ValidatingWebhook
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_MutatingWebhook
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_Rule
+//upstream:pkg/apis/admissionregistration/v1.SetDefaults_ServiceReference
 func defaultWebhook(h webhook) {
 	fieldrules.DefaultPointer(h.failure, admissionv1.Fail)
 	fieldrules.DefaultPointer(h.match, admissionv1.Equivalent)
@@ -116,6 +132,9 @@ func defaultWebhook(h webhook) {
 }
 
 // validateWebhook checks a webhook of either kind.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateValidatingWebhookConfiguration
+//upstream:pkg/apis/admissionregistration/validation.validateMutatingWebhookConfiguration
 func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("webhooks")
@@ -132,6 +151,9 @@ func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 }
 
 // validateWebhook checks a webhook of either kind of configuration.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateValidatingWebhook
+//upstream:pkg/apis/admissionregistration/validation.validateMutatingWebhook
 func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(fldPath.ChildField("name"), h.name)
 	errs = append(errs, reviewVersions(h.reviews, fldPath)...)
@@ -161,6 +183,7 @@ func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
 	return append(errs, webhookClient(h.client, &at)...)
 }
 
+//upstream:pkg/apis/admissionregistration/validation.validateAdmissionReviewVersions
 func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList {
 	list := fldPath.Child("admissionReviewVersions")
 	if len(versions) == 0 {
@@ -184,6 +207,9 @@ func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList
 }
 
 // webhookRule checks the operations, groups, versions and resources of a rule.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateRuleWithOperations
+//upstream:pkg/apis/admissionregistration/validation.validateRule
 func webhookRule(r *admissionv1.RuleWithOperations, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Operations) == 0 {
@@ -224,7 +250,10 @@ func webhookRule(r *admissionv1.RuleWithOperations, fldPath *fieldrules.Path) fi
 	return append(errs, fieldrules.OptionalOneOf(r.Scope, fldPath, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
 }
 
-// resourceWildcards checks that no resource is one that a wildcard before it includes.
+// resourceWildcards checks that no wildcard in the list includes another resource of the list.
+//
+//upstream:pkg/apis/admissionregistration/validation.validateResources
+//upstream:pkg/apis/admissionregistration/validation.validateResourcesNoSubResources
 func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("resources")
@@ -255,7 +284,10 @@ func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.Error
 	return errs
 }
 
-// webhookClient checks where a webhook is.
+// webhookClient checks that a webhook has either a URL or a Service.
+//
+//upstream:k8s.io/apiserver/pkg/util/webhook.ValidateWebhookURL
+//upstream:k8s.io/apiserver/pkg/util/webhook.ValidateWebhookService
 func webhookClient(c *admissionv1.WebhookClientConfig, fldPath *fieldrules.Path) field.ErrorList {
 	switch s := c.Service; {
 	case (c.URL == nil) == (s == nil):

@@ -19,6 +19,12 @@ import (
 )
 
 // APIServices describes the kind APIService.
+//
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice.apiServerStrategy
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice.apiServerStatusStrategy
+//upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/v1.SetDefaults_ServiceReference
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice/etcd.REST.Categories
+//upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/validation.ValidateAPIServiceStatusUpdate
 func APIServices() kinds.Kind {
 	return kinds.Of[*apiregistrationv1.APIService]{
 		Type: &apiregistrationv1.APIService{}, List: &apiregistrationv1.APIServiceList{},
@@ -58,7 +64,10 @@ func APIServices() kinds.Kind {
 
 const defaultPort int32 = 443
 
-// prepareAPIService makes a local group version available when it is registered.
+// prepareAPIService sets the condition Available of a new local APIService.
+//
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice.apiServerStrategy.PrepareForCreate
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice.apiServerStrategy.PrepareForUpdate
 func prepareAPIService(_ context.Context, s, old *apiregistrationv1.APIService) {
 	if old == nil && s.Spec.Service == nil {
 		s.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
@@ -75,6 +84,8 @@ const (
 )
 
 // validateAPIService checks the group version, its priorities, and the Service that serves it.
+//
+//upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/validation.ValidateAPIService
 func validateAPIService(a *apiregistrationv1.APIService) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
@@ -117,6 +128,7 @@ func validateAPIService(a *apiregistrationv1.APIService) field.ErrorList {
 	return errs
 }
 
+//upstream:k8s.io/kube-aggregator/pkg/registry/apiservice/etcd.REST.ConvertToTable
 func apiServiceRow(s *apiregistrationv1.APIService) []any {
 	service, available := "Local", string(apiregistrationv1.ConditionUnknown)
 	if r := s.Spec.Service; r != nil {
@@ -135,14 +147,17 @@ func apiServiceRow(s *apiregistrationv1.APIService) []any {
 
 // ManagedLabel is on the APIServices that the server registers itself, with the value
 // [ManagedOnStart] or, for custom resources, [Managed].
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/autoregister.AutoRegisterManagedLabel
 const (
 	ManagedLabel   = "kube-aggregator.kubernetes.io/automanaged"
 	Managed        = "true"
 	ManagedOnStart = "onstart"
 )
 
-// Local returns the APIService of a group version that the server serves itself; false for the
-// group of APIServices, which has none.
+// Local returns the APIService of a group version that the server serves itself. The group of APIServices has none.
+//
+//upstream:pkg/controlplane/apiserver.makeAPIService
 func Local(gv schema.GroupVersion) (*apiregistrationv1.APIService, bool) {
 	if gv.Group == apiregistrationv1.GroupName {
 		return nil, false

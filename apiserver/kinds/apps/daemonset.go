@@ -26,6 +26,8 @@ import (
 //upstream:pkg/registry/apps/daemonset.daemonSetStrategy
 //upstream:pkg/registry/apps/daemonset.daemonSetStatusStrategy
 //upstream:pkg/printers/internalversion.printDaemonSet
+//upstream:pkg/registry/apps/daemonset/storage.REST.ShortNames
+//upstream:pkg/registry/apps/daemonset/storage.REST.Categories
 func DaemonSets() kinds.Kind {
 	return kinds.Of[*appsv1.DaemonSet]{
 		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},

@@ -23,6 +23,8 @@ import (
 //upstream:pkg/registry/apps/deployment.deploymentStrategy
 //upstream:pkg/registry/apps/deployment.deploymentStatusStrategy
 //upstream:pkg/printers/internalversion.printDeployment
+//upstream:pkg/registry/apps/deployment/storage.REST.ShortNames
+//upstream:pkg/registry/apps/deployment/storage.REST.Categories
 func Deployments() kinds.Kind {
 	return kinds.Of[*appsv1.Deployment]{
 		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},

@@ -19,6 +19,8 @@ import (
 //upstream:pkg/apis/apps/validation.ValidateReplicaSetUpdate
 //upstream:pkg/apis/apps/validation.ValidateReplicaSetStatus
 //upstream:pkg/printers/internalversion.printReplicaSet
+//upstream:pkg/registry/apps/replicaset/storage.REST.ShortNames
+//upstream:pkg/registry/apps/replicaset/storage.REST.Categories
 func ReplicaSets() kinds.Kind {
 	return kinds.Of[*appsv1.ReplicaSet]{
 		Type: &appsv1.ReplicaSet{}, List: &appsv1.ReplicaSetList{},

@@ -23,6 +23,8 @@ import (
 //upstream:pkg/registry/apps/statefulset.statefulSetStrategy
 //upstream:pkg/registry/apps/statefulset.statefulSetStatusStrategy
 //upstream:pkg/printers/internalversion.printStatefulSet
+//upstream:pkg/registry/apps/statefulset/storage.REST.ShortNames
+//upstream:pkg/registry/apps/statefulset/storage.REST.Categories
 func StatefulSets() kinds.Kind {
 	return kinds.Of[*appsv1.StatefulSet]{
 		Type: &appsv1.StatefulSet{}, List: &appsv1.StatefulSetList{},

@@ -13,12 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Annotations in which autoscaling/v1 has what its fields cannot express.
+// The annotations for values without a field in autoscaling/v1.
 const (
-	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
+	//upstream:pkg/apis/autoscaling.MetricSpecsAnnotation
+	metricsAnnotation = "autoscaling.alpha.kubernetes.io/metrics"
+	//upstream:pkg/apis/autoscaling.MetricStatusesAnnotation
 	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
-	conditionsAnnotation     = "autoscaling.alpha.kubernetes.io/conditions"
-	behaviorAnnotation       = "autoscaling.alpha.kubernetes.io/behavior"
+	//upstream:pkg/apis/autoscaling.HorizontalPodAutoscalerConditionsAnnotation
+	conditionsAnnotation = "autoscaling.alpha.kubernetes.io/conditions"
+	//upstream:pkg/apis/autoscaling.BehaviorSpecsAnnotation
+	behaviorAnnotation = "autoscaling.alpha.kubernetes.io/behavior"
 )
 
 // Convert registers the conversions between the autoscalers of both versions in the scheme.
@@ -56,8 +60,12 @@ func Convert(s *runtime.Scheme) error {
 	})
 }
 
-// toV1 converts an autoscaler, with which the result shares memory. The fields have the utilization
-// of the CPU; annotations have the other metrics, the behavior, and the status of all metrics.
+// toV1 converts an autoscaler. The result shares memory with it. The CPU utilization becomes a field; the other metrics, the
+// behavior and the status of metrics become annotations.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_HorizontalPodAutoscaler_To_v1_HorizontalPodAutoscaler
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_HorizontalPodAutoscalerSpec_To_v1_HorizontalPodAutoscalerSpec
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_HorizontalPodAutoscalerStatus_To_v1_HorizontalPodAutoscalerStatus
 func toV1(a *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.HorizontalPodAutoscaler) error {
 	s := &a.Spec
 	*out = autoscalingv1.HorizontalPodAutoscaler{
@@ -100,8 +108,7 @@ func toV1(a *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizonta
 	return err
 }
 
-// encodedAnnotations returns the annotations of an autoscaler, among them those with what v1 has no
-// fields for.
+// encodedAnnotations returns the annotations of an autoscaler and of the conversion.
 func encodedAnnotations(a *autoscalingv2.HorizontalPodAutoscaler, metrics []autoscalingv1.MetricSpec,
 	current []autoscalingv1.MetricStatus, conditions []autoscalingv1.HorizontalPodAutoscalerCondition) (map[string]string, error) {
 	annotations := withoutAnnotations(a.Annotations)
@@ -130,8 +137,11 @@ func encodedAnnotations(a *autoscalingv2.HorizontalPodAutoscaler, metrics []auto
 	return annotations, nil
 }
 
-// toV2 converts an autoscaler, with which the result shares memory. An annotation that cannot be
-// decoded is dropped.
+// toV2 converts an autoscaler. The result shares memory with it. An annotation that cannot be decoded is dropped.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_HorizontalPodAutoscalerSpec_To_autoscaling_HorizontalPodAutoscalerSpec
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_HorizontalPodAutoscalerStatus_To_autoscaling_HorizontalPodAutoscalerStatus
 func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.HorizontalPodAutoscaler) {
 	s := &a.Spec
 	*out = autoscalingv2.HorizontalPodAutoscaler{
@@ -183,7 +193,9 @@ func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizonta
 	out.Annotations = withoutAnnotations(a.Annotations)
 }
 
-// withoutAnnotations returns the annotations without those of the conversion.
+// withoutAnnotations removes the annotations of the conversion.
+//
+//upstream:pkg/apis/autoscaling.DropRoundTripHorizontalPodAutoscalerAnnotations
 func withoutAnnotations(annotations map[string]string) map[string]string {
 	isOurs := func(key string) bool {
 		return slices.Contains([]string{metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation}, key)
@@ -198,13 +210,13 @@ func withoutAnnotations(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// decode decodes an annotation, and reports whether it is there and valid.
+// decode decodes an annotation, and reports whether the annotation exists and is valid.
 func decode(annotations map[string]string, key string, into any) bool {
 	text, ok := annotations[key]
 	return ok && json.Unmarshal([]byte(text), into) == nil
 }
 
-// isUtilization reports whether a metric is the one that autoscaling/v1 has a field for.
+// isUtilization reports whether a metric is the CPU utilization, the only metric with a field in autoscaling/v1.
 func isUtilization(m *autoscalingv2.MetricSpec) bool {
 	return m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU &&
 		m.Resource.Target.AverageUtilization != nil
@@ -220,11 +232,14 @@ func cpuUtilization(percent *int32) autoscalingv2.MetricSpec {
 	}
 }
 
-// encodedBehavior is a behavior as kube-apiserver encodes it in the annotation: the names of the
-// fields are those of Go.
+// encodedBehavior is a behavior as JSON in the annotation. kube-apiserver encodes its internal type, so the keys are Go field names.
+//
+//upstream:pkg/apis/autoscaling.HorizontalPodAutoscalerBehavior
 type encodedBehavior struct{ ScaleUp, ScaleDown *encodedRules }
 
-// encodedRules are the scaling rules of one direction, as the annotation has them.
+// encodedRules are the scaling rules of one direction.
+//
+//upstream:pkg/apis/autoscaling.HPAScalingRules
 type encodedRules struct {
 	StabilizationWindowSeconds *int32
 	SelectPolicy               *autoscalingv2.ScalingPolicySelect
@@ -232,7 +247,7 @@ type encodedRules struct {
 	Tolerance                  *resource.Quantity
 }
 
-// encodedPolicy is one scaling policy, as the annotation has it.
+//upstream:pkg/apis/autoscaling.HPAScalingPolicy
 type encodedPolicy struct {
 	Type                 autoscalingv2.HPAScalingPolicyType
 	Value, PeriodSeconds int32

@@ -7,6 +7,12 @@ import (
 )
 
 // metricToV1 converts a metric for the annotation of autoscaling/v1.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ObjectMetricSource_To_v1_ObjectMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_PodsMetricSource_To_v1_PodsMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ResourceMetricSource_To_v1_ResourceMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ContainerResourceMetricSource_To_v1_ContainerResourceMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ExternalMetricSource_To_v1_ExternalMetricSource
 func metricToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}
 	if s := m.Object; s != nil {
@@ -40,8 +46,13 @@ func metricToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	return out
 }
 
-// metricToV2 converts a metric of the annotation of autoscaling/v1. The type of the target depends
-// on which values there are.
+// metricToV2 converts a metric of the annotation of autoscaling/v1. The values that are set decide the type of the target.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ObjectMetricSource_To_autoscaling_ObjectMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_PodsMetricSource_To_autoscaling_PodsMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ResourceMetricSource_To_autoscaling_ResourceMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ContainerResourceMetricSource_To_autoscaling_ContainerResourceMetricSource
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ExternalMetricSource_To_autoscaling_ExternalMetricSource
 func metricToV2(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if s := m.Object; s != nil {
@@ -94,6 +105,12 @@ func resourceTarget(utilization *int32, value *resource.Quantity) autoscalingv2.
 }
 
 // metricStatusToV1 converts the status of a metric for the annotation of autoscaling/v1.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ObjectMetricStatus_To_v1_ObjectMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_PodsMetricStatus_To_v1_PodsMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ResourceMetricStatus_To_v1_ResourceMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ContainerResourceMetricStatus_To_v1_ContainerResourceMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_autoscaling_ExternalMetricStatus_To_v1_ExternalMetricStatus
 func metricStatusToV1(m *autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
 	out := autoscalingv1.MetricStatus{Type: autoscalingv1.MetricSourceType(m.Type)}
 	if s := m.Object; s != nil {
@@ -128,6 +145,12 @@ func metricStatusToV1(m *autoscalingv2.MetricStatus) autoscalingv1.MetricStatus 
 }
 
 // metricStatusToV2 converts the status of a metric of the annotation of autoscaling/v1.
+//
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ObjectMetricStatus_To_autoscaling_ObjectMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_PodsMetricStatus_To_autoscaling_PodsMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ResourceMetricStatus_To_autoscaling_ResourceMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ContainerResourceMetricStatus_To_autoscaling_ContainerResourceMetricStatus
+//upstream:pkg/apis/autoscaling/v1.Convert_v1_ExternalMetricStatus_To_autoscaling_ExternalMetricStatus
 func metricStatusToV2(m *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 	out := autoscalingv2.MetricStatus{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if s := m.Object; s != nil {

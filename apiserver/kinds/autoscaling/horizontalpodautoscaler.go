@@ -20,6 +20,14 @@ import (
 )
 
 // HorizontalPodAutoscalers describes the kind HorizontalPodAutoscaler, which is stored as v2.
+//
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.autoscalerStrategy
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.autoscalerStatusStrategy
+//upstream:pkg/apis/autoscaling/v1.SetDefaults_HorizontalPodAutoscaler
+//upstream:pkg/apis/autoscaling/validation.ValidateHorizontalPodAutoscalerStatusUpdate
+//upstream:pkg/printers/internalversion.printHorizontalPodAutoscaler
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler/storage.REST.ShortNames
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler/storage.REST.Categories
 func HorizontalPodAutoscalers() kinds.Kind {
 	return kinds.Of[*autoscalingv2.HorizontalPodAutoscaler]{
 		Type: &autoscalingv2.HorizontalPodAutoscaler{}, List: &autoscalingv2.HorizontalPodAutoscalerList{},
@@ -55,6 +63,8 @@ func HorizontalPodAutoscalers() kinds.Kind {
 // defaultUtilization is the default target of the CPU utilization, in percent.
 const defaultUtilization int32 = 80
 
+//upstream:pkg/apis/autoscaling/v2.SetDefaults_HorizontalPodAutoscaler
+//upstream:pkg/apis/autoscaling/v2.SetDefaults_HorizontalPodAutoscalerBehavior
 func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	s := &a.Spec
 	fieldrules.DefaultPointer(&s.MinReplicas, 1)
@@ -72,6 +82,8 @@ func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	s.Behavior.ScaleDown = scalingRules(s.Behavior.ScaleDown, nil, percent(100))
 }
 
+//upstream:pkg/apis/autoscaling/v2.GenerateHPAScaleUpRules
+//upstream:pkg/apis/autoscaling/v2.GenerateHPAScaleDownRules
 func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32,
 	policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
 	if r == nil {
@@ -87,7 +99,9 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32,
 	return r
 }
 
-// validateAutoscaler checks the spec of an autoscaler.
+//
+//upstream:pkg/apis/autoscaling/validation.validateHorizontalPodAutoscalerSpec
+//upstream:pkg/apis/autoscaling/validation.validateMetrics
 func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
@@ -124,12 +138,14 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 	return errs
 }
 
-// scalesFromZero reports whether a metric has a value when there are no pods.
+// scalesFromZero reports whether a metric has a value without any pods.
 func scalesFromZero(m autoscalingv2.MetricSpec) bool {
 	return m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
 }
 
 // objectReference checks the kind and the name in a reference to an object.
+//
+//upstream:pkg/apis/autoscaling/validation.ValidateCrossVersionObjectReference
 func objectReference(r autoscalingv2.CrossVersionObjectReference, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, part := range [...]struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
@@ -140,6 +156,8 @@ func objectReference(r autoscalingv2.CrossVersionObjectReference, at *fieldrules
 
 // targetVersion checks that the API version of the target has a group, unless its kind is
 // ReplicationController.
+//
+//upstream:pkg/apis/autoscaling/validation.ValidateAPIVersion
 func targetVersion(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	at, r := fieldrules.Spec.Child("scaleTargetRef"), a.Spec.ScaleTargetRef
 	switch gv, err := schema.ParseGroupVersion(r.APIVersion); {
@@ -151,7 +169,9 @@ func targetVersion(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	return nil
 }
 
-// targetVersionUpdate checks the API version of a target that is not the same as before.
+// targetVersionUpdate checks the API version of a new or changed target.
+//
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
 func targetVersionUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	now, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
 	if now.APIVersion == was.APIVersion && now.Kind == was.Kind {
@@ -169,12 +189,14 @@ func pathSegment(s string, at *fieldrules.Path, name, none string) field.ErrorLi
 	return fieldrules.Invalid(fieldrules.NameIsPathSegment(s, false), s, at, name)
 }
 
+//upstream:pkg/apis/autoscaling/validation.validMetricSourceTypes
 var metricSources = []autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
 	autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType,
 	autoscalingv2.ResourceMetricSourceType}
 
-// metric checks that a metric has the one source that its type names, with a target. As in
-// kube-apiserver, only the first source is checked.
+// metric checks that a metric has exactly the source of its type. Only the first source is checked.
+//
+//upstream:pkg/apis/autoscaling/validation.validateMetricSpec
 func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	unknown := field.NotSupported(fldPath.ChildField("type"), m.Type, metricSources)
@@ -214,8 +236,13 @@ func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorLi
 	return errs
 }
 
-// metricSource checks the source of that type: the name of the metric or resource, the target, and
-// which of its values must be set.
+// metricSource checks the name of the metric or the resource, the target, and its required values.
+//
+//upstream:pkg/apis/autoscaling/validation.validateObjectSource
+//upstream:pkg/apis/autoscaling/validation.validatePodsSource
+//upstream:pkg/apis/autoscaling/validation.validateResourceSource
+//upstream:pkg/apis/autoscaling/validation.validateContainerResourceSource
+//upstream:pkg/apis/autoscaling/validation.validateExternalSource
 func metricSource(m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceType, at *fieldrules.Path) field.ErrorList {
 	target := at.Child("target")
 	switch kind {
@@ -283,12 +310,13 @@ func exclusiveTarget(t *autoscalingv2.MetricTarget, at *fieldrules.Path) field.E
 	return nil
 }
 
-// metricName checks the name of a metric.
+//upstream:pkg/apis/autoscaling/validation.validateMetricIdentifier
 func metricName(id autoscalingv2.MetricIdentifier, at *fieldrules.Path) field.ErrorList {
 	metric := at.Child("metric")
 	return pathSegment(id.Name, &metric, "name", "must specify a metric name")
 }
 
+//upstream:pkg/apis/autoscaling/validation.validateMetricTarget
 func metricTarget(t *autoscalingv2.MetricTarget, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch t.Type {
@@ -320,6 +348,10 @@ const (
 )
 
 // validateScaling checks the rules of scaling up or down.
+//
+//upstream:pkg/apis/autoscaling/validation.validateBehavior
+//upstream:pkg/apis/autoscaling/validation.validateScalingRules
+//upstream:pkg/apis/autoscaling/validation.validateScalingPolicy
 func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
@@ -359,6 +391,7 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printHorizontalPodAutoscaler
 func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 	least := "<unset>"
 	if a.Spec.MinReplicas != nil {
@@ -374,6 +407,8 @@ func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 }
 
 // metricCell returns the current value and the target of a metric.
+//
+//upstream:pkg/printers/internalversion.formatHPAMetrics
 func metricCell(m *autoscalingv2.MetricSpec, current []autoscalingv2.MetricStatus) string {
 	if m.Type != autoscalingv2.ResourceMetricSourceType || m.Resource == nil {
 		return "<unknown>"

@@ -26,6 +26,8 @@ const maxCronJobName = 63 - 11
 //upstream:pkg/registry/batch/cronjob.cronJobStrategy
 //upstream:pkg/registry/batch/cronjob.cronJobStatusStrategy
 //upstream:pkg/printers/internalversion.printCronJob
+//upstream:pkg/registry/batch/cronjob/storage.REST.ShortNames
+//upstream:pkg/registry/batch/cronjob/storage.REST.Categories
 func CronJobs() kinds.Kind {
 	return kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},

@@ -32,6 +32,7 @@ import (
 //upstream:pkg/registry/batch/job.jobStrategy
 //upstream:pkg/registry/batch/job.jobStatusStrategy
 //upstream:pkg/registry/batch/job.JobToSelectableFields
+//upstream:pkg/registry/batch/job/storage.REST.Categories
 func Jobs() kinds.Kind {
 	return kinds.Of[*batchv1.Job]{
 		Type: &batchv1.Job{}, List: &batchv1.JobList{},

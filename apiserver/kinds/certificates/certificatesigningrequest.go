@@ -27,6 +27,14 @@ import (
 )
 
 // CertificateSigningRequests describes the kind CertificateSigningRequest.
+//
+//upstream:pkg/registry/certificates/certificates.csrStrategy
+//upstream:pkg/registry/certificates/certificates.csrStatusStrategy
+//upstream:pkg/registry/certificates/certificates.csrApprovalStrategy
+//upstream:pkg/registry/certificates/certificates.SelectableFields
+//upstream:pkg/apis/certificates/v1.addConversionFuncs
+//upstream:pkg/printers/internalversion.printCertificateSigningRequest
+//upstream:pkg/registry/certificates/certificates/storage.REST.ShortNames
 func CertificateSigningRequests() kinds.Kind {
 	return kinds.Of[*certificatesv1.CertificateSigningRequest]{
 		Type: &certificatesv1.CertificateSigningRequest{}, List: &certificatesv1.CertificateSigningRequestList{},
@@ -71,9 +79,14 @@ func CertificateSigningRequests() kinds.Kind {
 }
 
 // anyName accepts every name.
+//
+//upstream:pkg/apis/certificates/validation.ValidateCertificateRequestName
 func anyName(string, bool) []string { return nil }
 
 // prepareRequest records the user who creates a request. Updates change neither spec nor status.
+//
+//upstream:pkg/registry/certificates/certificates.csrStrategy.PrepareForCreate
+//upstream:pkg/registry/certificates/certificates.csrStrategy.PrepareForUpdate
 func prepareRequest(ctx context.Context, r, old *certificatesv1.CertificateSigningRequest) {
 	if old != nil {
 		r.Spec = old.Spec
@@ -95,6 +108,9 @@ func prepareRequest(ctx context.Context, r, old *certificatesv1.CertificateSigni
 
 // prepareRequestStatus keeps the approval, which only the subresource approval changes, and sets
 // the times of the conditions.
+//
+//upstream:pkg/registry/certificates/certificates.csrStatusStrategy.PrepareForUpdate
+//upstream:pkg/registry/certificates/certificates.preserveConditionInstances
 func prepareRequestStatus(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
 	for _, t := range approvals {
 		if was := conditionsOf(old, t); len(was) == len(conditionsOf(r, t)) {
@@ -108,7 +124,9 @@ func prepareRequestStatus(_ context.Context, r, old *certificatesv1.CertificateS
 	setConditionTimes(r, old)
 }
 
-// prepareApproval keeps everything but the conditions, whose times it sets.
+// prepareApproval keeps everything but the conditions, and sets their times.
+//
+//upstream:pkg/registry/certificates/certificates.csrApprovalStrategy.PrepareForUpdate
 func prepareApproval(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
 	setConditionTimes(r, old)
 	conditions := r.Status.Conditions
@@ -116,8 +134,9 @@ func prepareApproval(_ context.Context, r, old *certificatesv1.CertificateSignin
 	r.Status.Conditions = conditions
 }
 
-// setConditionTimes sets the times that are missing. The transition of a condition that was there
-// with the same status stays.
+// setConditionTimes sets missing times. A condition keeps its transition time while its status stays the same.
+//
+//upstream:pkg/registry/certificates/certificates.populateConditionTimestamps
 func setConditionTimes(r, old *certificatesv1.CertificateSigningRequest) {
 	now := metav1.Now()
 	for i := range r.Status.Conditions {
@@ -141,9 +160,10 @@ func setConditionTimes(r, old *certificatesv1.CertificateSigningRequest) {
 // approvals are the conditions that only the subresource approval sets.
 var approvals = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied}
 
-// final are the conditions that can only be true, and are never removed.
+// final are the conditions that can only be true and cannot be removed.
 var final = append(slices.Clip(approvals), certificatesv1.CertificateFailed)
 
+//upstream:pkg/registry/certificates/certificates.findConditionIndices
 func conditionsOf(r *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
 	var list []certificatesv1.CertificateSigningRequestCondition
 	for _, c := range r.Status.Conditions {
@@ -154,6 +174,7 @@ func conditionsOf(r *certificatesv1.CertificateSigningRequest, t certificatesv1.
 	return list
 }
 
+//upstream:pkg/apis/certificates/validation.allValidUsages
 var usages = []certificatesv1.KeyUsage{
 	certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature, certificatesv1.UsageContentCommitment,
 	certificatesv1.UsageKeyEncipherment, certificatesv1.UsageKeyAgreement, certificatesv1.UsageDataEncipherment,
@@ -166,11 +187,13 @@ var usages = []certificatesv1.KeyUsage{
 
 const (
 	legacySigner = "kubernetes.io/legacy-unknown"
-	// minExpiration is the shortest duration that can be requested, in seconds.
+	// minExpiration is the lower limit of spec.expirationSeconds.
 	minExpiration = 600
 )
 
 // validateRequest checks the request, its usages and its signer.
+//
+//upstream:pkg/apis/certificates/validation.validateCertificateSigningRequest
 func validateRequest(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	var errs field.ErrorList
 	if err := verifyRequest(r.Spec.Request); err != nil {
@@ -200,6 +223,8 @@ func validateRequest(r *certificatesv1.CertificateSigningRequest) field.ErrorLis
 }
 
 // verifyRequest checks that a PEM block is a certificate request with a valid signature.
+//
+//upstream:pkg/apis/certificates/validation.validateCSR
 func verifyRequest(text []byte) error {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -212,7 +237,9 @@ func verifyRequest(text []byte) error {
 	return parsed.CheckSignature()
 }
 
-// validateRequestUpdate checks the status, which an update of the whole object cannot change.
+// validateRequestUpdate checks the status too: it may be from before a rule.
+//
+//upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestUpdate
 func validateRequestUpdate(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	errs := append(keepsConditions(r, old), addsNoApproval(r, old)...)
 	if !bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
@@ -221,7 +248,10 @@ func validateRequestUpdate(r, old *certificatesv1.CertificateSigningRequest) fie
 	return errs
 }
 
-// validateRequestStatus checks the conditions, and the certificate if it is new.
+// validateRequestStatus checks the conditions, and a changed certificate.
+//
+//upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestStatusUpdate
+//upstream:pkg/apis/certificates/validation.validateCertificateSigningRequestUpdate
 func validateRequestStatus(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	errs := validateConditions(r)
 	if bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
@@ -233,6 +263,7 @@ func validateRequestStatus(r, old *certificatesv1.CertificateSigningRequest) fie
 	return errs
 }
 
+//upstream:pkg/apis/certificates/validation.validateConditions
 func validateConditions(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("conditions")
@@ -258,7 +289,9 @@ func validateConditions(r *certificatesv1.CertificateSigningRequest) field.Error
 	return errs
 }
 
-// verifyCertificates checks that all PEM blocks are certificates, and that there is one.
+// verifyCertificates checks that there is a PEM block, and that all blocks are certificates.
+//
+//upstream:pkg/apis/certificates/validation.validateCertificate
 func verifyCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil
@@ -286,6 +319,8 @@ func verifyCertificates(text []byte) error {
 }
 
 // keepsConditions checks that no final condition is removed.
+//
+//upstream:pkg/apis/certificates/validation.validateCertificateSigningRequestUpdate
 func keepsConditions(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	var errs field.ErrorList
 	for _, t := range final {
@@ -296,7 +331,9 @@ func keepsConditions(r, old *certificatesv1.CertificateSigningRequest) field.Err
 	return errs
 }
 
-// addsNoApproval checks that the request is neither approved nor denied by the update.
+// addsNoApproval checks that the update neither approves nor denies the request.
+//
+//upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestStatusUpdate
 func addsNoApproval(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	var errs field.ErrorList
 	for _, t := range approvals {
@@ -307,6 +344,7 @@ func addsNoApproval(r, old *certificatesv1.CertificateSigningRequest) field.Erro
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printCertificateSigningRequest
 func requestRow(r *certificatesv1.CertificateSigningRequest) []any {
 	requested := columns.None
 	if s := r.Spec.ExpirationSeconds; s != nil {
@@ -315,7 +353,9 @@ func requestRow(r *certificatesv1.CertificateSigningRequest) []any {
 	return []any{r.Name, columns.Age(r.CreationTimestamp), columns.OrNone(r.Spec.SignerName), r.Spec.Username, requested, requestCell(r)}
 }
 
-// requestCell returns what has been decided on a request.
+// requestCell returns the cell for the conditions of a request.
+//
+//upstream:pkg/printers/internalversion.extractCSRStatus
 func requestCell(r *certificatesv1.CertificateSigningRequest) string {
 	var states []string
 	switch {

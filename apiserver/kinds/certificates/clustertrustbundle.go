@@ -17,6 +17,11 @@ import (
 )
 
 // ClusterTrustBundles describes the kind ClusterTrustBundle.
+//
+//upstream:pkg/registry/certificates/clustertrustbundle.strategy
+//upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundleUpdate
+//upstream:pkg/apis/certificates/v1.addConversionFuncs
+//upstream:pkg/printers/internalversion.printClusterTrustBundle
 func ClusterTrustBundles() kinds.Kind {
 	return kinds.Of[*certificatesv1.ClusterTrustBundle]{
 		Type: &certificatesv1.ClusterTrustBundle{}, List: &certificatesv1.ClusterTrustBundleList{},
@@ -40,8 +45,9 @@ func ClusterTrustBundles() kinds.Kind {
 	}
 }
 
-// validateTrustBundle checks the name, which has the signer's as a prefix, the signer and the
-// certificates.
+// validateTrustBundle checks the signer, its prefix in the name, and the certificates.
+//
+//upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundle
 func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	var errs field.ErrorList
 	if b.Name != "" {
@@ -53,6 +59,7 @@ func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	return append(errs, trustAnchors(b.Spec.TrustBundle)...)
 }
 
+//upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundle
 func trustBundleName(name, signer string) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {
@@ -71,7 +78,9 @@ func trustBundleName(name, signer string) []string {
 // maxTrustBundle is the limit of a trust bundle, in bytes.
 const maxTrustBundle = 1 << 20
 
-// trustAnchors checks that a bundle has certificates of authorities only, each once.
+// trustAnchors checks that a bundle has only certificates of authorities, without duplicates.
+//
+//upstream:pkg/apis/certificates/validation.validateTrustBundle
 func trustAnchors(text string) field.ErrorList {
 	at := fieldrules.Spec.Child("trustBundle")
 	if len(text) > maxTrustBundle {
@@ -107,7 +116,7 @@ func trustAnchors(text string) field.ErrorList {
 	return errs
 }
 
-// notAnAnchor returns why the block at index i is not a trust anchor, or nothing.
+// notAnAnchor returns the error of a block that is no trust anchor, or an empty string.
 func notAnAnchor(block *pem.Block, i int) string {
 	if block.Type != "CERTIFICATE" {
 		return fmt.Sprintf("entry %d has bad block type: %v", i, block.Type)

@@ -31,6 +31,11 @@ import (
 )
 
 // PodCertificateRequests describes the kind PodCertificateRequest.
+//
+//upstream:pkg/registry/certificates/podcertificaterequest.Strategy
+//upstream:pkg/registry/certificates/podcertificaterequest.StatusStrategy
+//upstream:pkg/apis/certificates/v1.addConversionFuncs
+//upstream:pkg/printers/internalversion.printPodCertificateRequest
 func PodCertificateRequests() kinds.Kind {
 	doc := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	return kinds.Of[*certificatesv1.PodCertificateRequest]{
@@ -72,7 +77,7 @@ func PodCertificateRequests() kinds.Kind {
 	}
 }
 
-// Lifetimes that can be requested, in seconds, and limits of sizes, in bytes.
+// The limits of spec.maxExpirationSeconds, and of sizes in bytes.
 const (
 	defaultPodExpiration     int32 = 86400
 	minPodExpiration         int32 = 3600
@@ -87,6 +92,9 @@ const (
 )
 
 // validatePodRequest checks the spec: the signer, the key with its proof of possession, and the pod.
+//
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestCreate
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestUpdate
 func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList {
 	s, w := &r.Spec, &fieldrules.Spec
 	errs := fieldrules.SignerName(s.SignerName, w, "signerName")
@@ -124,6 +132,8 @@ func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList
 }
 
 // stubRequest checks the key and the signature of a request.
+//
+//upstream:pkg/apis/certificates/validation.validateStubPKCS10Request
 func stubRequest(der []byte) field.ErrorList {
 	at := fieldrules.Spec.Child("stubPKCS10Request")
 	if len(der) == 0 {
@@ -158,13 +168,17 @@ func stubRequest(der []byte) field.ErrorList {
 	return nil
 }
 
-// outcomes are the conditions of a request that is done.
+// outcomes are the types of the conditions that end a request.
 var outcomes = []string{
 	certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied,
 	certificatesv1.PodCertificateRequestConditionTypeFailed,
 }
 
-// outcomeOf returns the condition that ends a request, or nothing.
+// outcomeOf returns the type of the condition that ended a request, or an empty string.
+//
+//upstream:pkg/apis/certificates/validation.pcrIsIssued
+//upstream:pkg/apis/certificates/validation.pcrIsDenied
+//upstream:pkg/apis/certificates/validation.pcrIsFailed
 func outcomeOf(r *certificatesv1.PodCertificateRequest) string {
 	for _, o := range outcomes {
 		if meta.IsStatusConditionTrue(r.Status.Conditions, o) {
@@ -175,6 +189,8 @@ func outcomeOf(r *certificatesv1.PodCertificateRequest) string {
 }
 
 // validatePodRequestStatus checks that the status changes once, to one of the outcomes.
+//
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
 func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("conditions")
@@ -215,7 +231,9 @@ func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) fiel
 		"non-condition status fields must be empty when denying or failing the PodCertificateRequest")
 }
 
-// issued checks the certificates of an issued request. It returns the first errors only.
+// issued checks the certificates of an issued request, up to the first errors.
+//
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
 func issued(r *certificatesv1.PodCertificateRequest) field.ErrorList {
 	at := fieldrules.Status.Child("certificateChain")
 	chain := r.Status.CertificateChain
@@ -277,7 +295,10 @@ func leafNames(leaf *x509.Certificate, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// lifetime checks that the times in the status are those of the certificate, and its lifetime.
+// lifetime checks the times in the status against the certificate, and its lifetime against the spec.
+//
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
+//upstream:pkg/apis/certificates/validation.timeNear
 func lifetime(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) field.ErrorList {
 	s, w := &r.Status, &fieldrules.Status
 	var errs field.ErrorList

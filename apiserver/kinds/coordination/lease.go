@@ -14,6 +14,9 @@ import (
 )
 
 // Leases describes the kind Lease.
+//
+//upstream:pkg/registry/coordination/lease.leaseStrategy
+//upstream:pkg/printers/internalversion.printLease
 func Leases() kinds.Kind {
 	return kinds.Of[*coordinationv1.Lease]{
 		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
@@ -32,14 +35,18 @@ func Leases() kinds.Kind {
 	}
 }
 
-// dropLeaderElection drops the fields of coordinated leader election, which is an alpha feature, if
-// they are not in use.
+// dropLeaderElection drops the fields of the feature gate CoordinatedLeaderElection, which is off by default, unless
+// the lease has them already.
+//
+//upstream:pkg/registry/coordination/lease.leaseStrategy.PrepareForCreate
+//upstream:pkg/registry/coordination/lease.leaseStrategy.PrepareForUpdate
 func dropLeaderElection(_ context.Context, l, old *coordinationv1.Lease) {
 	if old == nil || old.Spec.Strategy == nil && old.Spec.PreferredHolder == nil {
 		l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
 	}
 }
 
+//upstream:pkg/apis/coordination/validation.ValidateLeaseSpec
 func validateLease(l *coordinationv1.Lease) field.ErrorList {
 	var errs field.ErrorList
 	s := &l.Spec

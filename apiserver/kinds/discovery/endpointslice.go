@@ -22,6 +22,11 @@ import (
 )
 
 // EndpointSlices describes the kind EndpointSlice.
+//
+//upstream:pkg/registry/discovery/endpointslice.endpointSliceStrategy
+//upstream:pkg/apis/discovery/v1.SetDefaults_EndpointPort
+//upstream:pkg/apis/discovery/validation.ValidateEndpointSliceUpdate
+//upstream:pkg/printers/internalversion.printEndpointSlice
 func EndpointSlices() kinds.Kind {
 	return kinds.Of[*discoveryv1.EndpointSlice]{
 		Type: &discoveryv1.EndpointSlice{}, List: &discoveryv1.EndpointSliceList{},
@@ -51,7 +56,7 @@ func EndpointSlices() kinds.Kind {
 		ValidateCreate: endpoints,
 		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 			errs := fieldrules.ImmutableUnquoted(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
-			// Endpoints that are stored may be from before a rule.
+			// Stored endpoints may be from before a rule.
 			if equality.Semantic(s.Endpoints, old.Endpoints) {
 				return errs
 			}
@@ -76,13 +81,16 @@ const (
 )
 
 // validateEndpointSlice checks the type and the ports of a slice.
+//
+//upstream:pkg/apis/discovery/validation.ValidateEndpointSlice
+//upstream:pkg/apis/discovery/validation.validateAddressType
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
 		discoveryv1.AddressTypeFQDN}
 	return append(fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...), slicePorts(s.Ports)...)
 }
 
-// endpoints checks the endpoints of a slice.
+//upstream:pkg/apis/discovery/validation.validateEndpoints
 func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 	list := fieldrules.Root.Child("endpoints")
 	if n := len(s.Endpoints); n > maxSliceEndpoints {
@@ -115,7 +123,9 @@ func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 	return errs
 }
 
-// hints checks the zones or nodes that an endpoint is for, in a field of its hints.
+// hints checks one field of the hints: the zones or nodes that should use an endpoint.
+//
+//upstream:pkg/apis/discovery/validation.validateHints
 func hints[T discoveryv1.ForZone | discoveryv1.ForNode](targets []T, at *fieldrules.Path, name string, most int,
 	check func(name string, at *fieldrules.Path) field.ErrorList) field.ErrorList {
 	list := at.Child(name)
@@ -139,13 +149,13 @@ func zoneName(name string, at *fieldrules.Path) field.ErrorList {
 	return fieldrules.Invalid(validation.IsValidLabelValue(name), name, at, "name")
 }
 
-// nodeName checks the name of a node.
 func nodeName(name string, at *fieldrules.Path) field.ErrorList {
 	return fieldrules.DNSName(name, at, "name")
 }
 
-// sliceAddress checks an address of an endpoint, the one with an index in the list. Those of an
-// unknown type are not checked.
+// sliceAddress checks the address at an index of the list. An address of an unknown type is valid here.
+//
+//upstream:pkg/apis/discovery/validation.validateEndpoints
 func sliceAddress(a string, t discoveryv1.AddressType, list *fieldrules.Path, i int) field.ErrorList {
 	at := list.Index(i)
 	var errs field.ErrorList
@@ -170,6 +180,8 @@ func sliceAddress(a string, t discoveryv1.AddressType, list *fieldrules.Path, i 
 }
 
 // slicePorts checks the ports of a slice, and that their names are unique.
+//
+//upstream:pkg/apis/discovery/validation.validatePorts
 func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("ports")
@@ -198,6 +210,8 @@ func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printEndpointSlice
+//upstream:pkg/printers/internalversion.formatDiscoveryPorts
 func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 	var ports, addresses []string
 	for _, p := range s.Ports {
@@ -216,7 +230,9 @@ func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 	return []any{string(s.AddressType), shorten(ports), shorten(addresses)}
 }
 
-// shorten joins the first elements of a list.
+// shorten joins the first elements of a list and counts the others.
+//
+//upstream:pkg/printers/internalversion.listWithMoreString
 func shorten(list []string) string {
 	if len(list) == 0 {
 		return "<unset>"

@@ -18,10 +18,14 @@ import (
 	"flyball.dev/internal/equality"
 )
 
-// unenforced is what these kinds do not do here.
+// unenforced is the reason in the warning for these kinds.
 const unenforced = "no request has to wait"
 
 // FlowSchemas describes the kind FlowSchema.
+//
+//upstream:pkg/registry/flowcontrol/flowschema.flowSchemaStrategy
+//upstream:pkg/registry/flowcontrol/flowschema.flowSchemaStatusStrategy
+//upstream:pkg/apis/flowcontrol/v1.SetDefaults_FlowSchemaSpec
 func FlowSchemas() kinds.Kind {
 	return kinds.Of[*flowcontrolv1.FlowSchema]{
 		Type: &flowcontrolv1.FlowSchema{}, List: &flowcontrolv1.FlowSchemaList{},
@@ -53,7 +57,10 @@ func FlowSchemas() kinds.Kind {
 	}
 }
 
-// keepMetadata keeps all metadata but the managed fields, which have the change of the status.
+// keepMetadata keeps all metadata but the managed fields: they record the update of the status.
+//
+//upstream:pkg/registry/flowcontrol/flowschema.flowSchemaStatusStrategy.PrepareForUpdate
+//upstream:pkg/registry/flowcontrol/prioritylevelconfiguration.priorityLevelConfigurationStatusStrategy.PrepareForUpdate
 func keepMetadata(m, old *metav1.ObjectMeta) {
 	managed := m.ManagedFields
 	*m = *old
@@ -65,7 +72,10 @@ const (
 	maxPrecedence     int32 = 10000
 )
 
-// conditionTypes checks that conditions have types, each a type of its own.
+// conditionTypes checks that each condition has a type, and that no two have the same.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaStatus
+//upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfigurationStatus
 func conditionTypes(n int, typeOf func(i int) string) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("conditions")
@@ -81,7 +91,10 @@ func conditionTypes(n int, typeOf func(i int) string) field.ErrorList {
 	return errs
 }
 
-// validateFlowSchema checks the spec, which is fixed for the schemas that every server has.
+// validateFlowSchema checks the spec. The mandatory schemas have a fixed spec.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchema
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaSpec
 func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 	s := &f.Spec
 	var errs field.ErrorList
@@ -120,6 +133,8 @@ func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 }
 
 // flowRule checks the subjects and the requests of a rule.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaPolicyRulesWithSubjects
 func flowRule(r *flowcontrolv1.PolicyRulesWithSubjects, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	subjects := w.Child("subjects")
@@ -154,7 +169,11 @@ func flowRule(r *flowcontrolv1.PolicyRulesWithSubjects, w *fieldrules.Path) fiel
 	return errs
 }
 
-// flowSubject checks that a subject is described in the field of its kind, and in no other.
+// flowSubject checks that a subject has the field of its kind, and no other.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaSubject
+//upstream:pkg/apis/flowcontrol/validation.ValidateUserSubject
+//upstream:pkg/apis/flowcontrol/validation.ValidateGroupSubject
 func flowSubject(s *flowcontrolv1.Subject, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Supported(s.Kind, w, "kind", flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser, flowcontrolv1.SubjectKindGroup)
 	if len(errs) > 0 {
@@ -183,6 +202,7 @@ func flowSubject(s *flowcontrolv1.Subject, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/flowcontrol/validation.ValidateServiceAccountSubject
 func flowAccount(a *flowcontrolv1.ServiceAccountSubject, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(a.Name, w, "name")
 	if a.Name != "" && a.Name != flowcontrolv1.NameAll {
@@ -194,6 +214,7 @@ func flowAccount(a *flowcontrolv1.ServiceAccountSubject, w *fieldrules.Path) fie
 	return append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(a.Namespace, false), a.Namespace, w, "namespace")...)
 }
 
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaResourcePolicyRule
 func flowResources(r *flowcontrolv1.ResourcePolicyRule, w *fieldrules.Path) field.ErrorList {
 	errs := flowVerbs(r.Verbs, w)
 	errs = append(errs, wildcards(r.APIGroups, w, "apiGroups", "resource rules must supply at least one api group", "api groups")...)
@@ -216,6 +237,8 @@ func flowResources(r *flowcontrolv1.ResourcePolicyRule, w *fieldrules.Path) fiel
 }
 
 // flowVerbsOf are the verbs of requests, in order.
+//
+//upstream:pkg/apis/flowcontrol/validation.supportedVerbs
 var flowVerbsOf = []string{"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"}
 
 func flowVerbs(verbs []string, w *fieldrules.Path) field.ErrorList {
@@ -229,7 +252,9 @@ func flowVerbs(verbs []string, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// wildcards checks that a list is not empty, and that "*" is its only element if it has it.
+// wildcards checks that a list is not empty, and that "*" has no elements beside it.
+//
+//upstream:pkg/apis/flowcontrol/validation.hasWildcard
 func wildcards(list []string, w *fieldrules.Path, name, missing, others string) field.ErrorList {
 	switch {
 	case len(list) == 0:
@@ -240,7 +265,9 @@ func wildcards(list []string, w *fieldrules.Path, name, missing, others string) 
 	return nil
 }
 
-// flowURL returns why a path is invalid, or nothing.
+// flowURL returns the error of a path, or an empty string.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateNonResourceURLPath
 func flowURL(path string) string {
 	switch n := strings.Count(path, "*"); {
 	case path == "":
@@ -259,6 +286,7 @@ func flowURL(path string) string {
 	return ""
 }
 
+//upstream:pkg/printers/internalversion.printFlowSchema
 func flowSchemaRow(f *flowcontrolv1.FlowSchema) []any {
 	method, missing := columns.None, "?"
 	if m := f.Spec.DistinguisherMethod; m != nil {

@@ -17,6 +17,9 @@ import (
 )
 
 // PriorityLevels describes the kind PriorityLevelConfiguration.
+//
+//upstream:pkg/registry/flowcontrol/prioritylevelconfiguration.priorityLevelConfigurationStrategy
+//upstream:pkg/registry/flowcontrol/prioritylevelconfiguration.priorityLevelConfigurationStatusStrategy
 func PriorityLevels() kinds.Kind {
 	return kinds.Of[*flowcontrolv1.PriorityLevelConfiguration]{
 		Type: &flowcontrolv1.PriorityLevelConfiguration{}, List: &flowcontrolv1.PriorityLevelConfigurationList{},
@@ -52,6 +55,9 @@ const (
 	defaultQueueLength int32 = 50
 )
 
+//upstream:pkg/apis/flowcontrol/v1.SetDefaults_LimitedPriorityLevelConfiguration
+//upstream:pkg/apis/flowcontrol/v1.SetDefaults_ExemptPriorityLevelConfiguration
+//upstream:pkg/apis/flowcontrol/v1.SetDefaults_QueuingConfiguration
 func defaultPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	if e := p.Spec.Exempt; e != nil {
 		fieldrules.DefaultPointer(&e.NominalConcurrencyShares, 0)
@@ -70,10 +76,13 @@ func defaultPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	}
 }
 
-// roundTripAnnotation is an annotation of older versions, which no object may have.
+// roundTripAnnotation is an annotation that only the conversion of v1beta3 may set.
 const roundTripAnnotation = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
 // validatePriorityLevel checks that a level has the configuration of its type, and no other.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfiguration
+//upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfigurationSpec
 func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	if _, ok := p.Annotations[roundTripAnnotation]; ok {
@@ -108,8 +117,9 @@ func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.Er
 	return append(errs, mandatory(p)...)
 }
 
-// mandatory checks that the levels that every server has are not changed, except for the shares of
-// the exempt one.
+// mandatory checks that the mandatory levels have their fixed spec, except for the shares of the level "exempt".
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidateIfMandatoryPriorityLevelConfigurationObject
 func mandatory(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	for _, m := range bootstrap.MandatoryPriorityLevelConfigurations {
 		if m.Name != p.Name {
@@ -126,6 +136,7 @@ func mandatory(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	return nil
 }
 
+//upstream:pkg/apis/flowcontrol/validation.ValidateExemptPriorityLevelConfiguration
 func shares(n, lendable *int32, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n != nil && *n < 0 {
@@ -137,6 +148,8 @@ func shares(n, lendable *int32, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/flowcontrol/validation.ValidateLimitedPriorityLevelConfiguration
+//upstream:pkg/apis/flowcontrol/validation.ValidateLimitResponse
 func limited(l *flowcontrolv1.LimitedPriorityLevelConfiguration) field.ErrorList {
 	at := fieldrules.Spec.Child("limited")
 	errs := shares(l.NominalConcurrencyShares, l.LendablePercent, &at)
@@ -176,7 +189,9 @@ func limitResponse(r *flowcontrolv1.LimitResponse) field.ErrorList {
 // maxQueues is the limit of the queues of a level.
 const maxQueues = 10_000_000
 
-// queuing checks the queues, and that the hash of a flow has enough bits to choose a hand of them.
+// queuing checks the queues, and that the hash of a flow has enough bits to choose a hand of queues.
+//
+//upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelQueuingConfiguration
 func queuing(q *flowcontrolv1.QueuingConfiguration, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(name string, value int32, why string) {
@@ -202,6 +217,7 @@ func queuing(q *flowcontrolv1.QueuingConfiguration, w *fieldrules.Path) field.Er
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printPriorityLevelConfiguration
 func priorityLevelRow(p *flowcontrolv1.PriorityLevelConfiguration) []any {
 	var n, queues, hand, length any = columns.None, columns.None, columns.None, columns.None
 	if l := p.Spec.Limited; l != nil {

@@ -17,6 +17,12 @@ import (
 )
 
 // Ingresses describes the kind Ingress.
+//
+//upstream:pkg/registry/networking/ingress.ingressStrategy
+//upstream:pkg/registry/networking/ingress.ingressStatusStrategy
+//upstream:pkg/apis/networking/validation.ValidateIngressStatusUpdate
+//upstream:pkg/printers/internalversion.printIngress
+//upstream:pkg/registry/networking/ingress/storage.REST.ShortNames
 func Ingresses() kinds.Kind {
 	return kinds.Of[*networkingv1.Ingress]{
 		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},
@@ -43,7 +49,7 @@ func Ingresses() kinds.Kind {
 		},
 		Generation: true,
 		Columns: []metav1.TableColumnDefinition{
-			columns.Column("Class", "string", "The class whose controller serves the ingress."),
+			columns.Column("Class", "string", "The class of the ingress."),
 			columns.Column("Hosts", "string", "The hosts that the rules are for."),
 			columns.Column("Address", "string", "Where the load balancer is reached."),
 			columns.Column("Ports", "string", "The ports that are open, which depend on TLS."),
@@ -52,10 +58,14 @@ func Ingresses() kinds.Kind {
 	}
 }
 
-// classAnnotation is the annotation that had the class of an ingress before there was a field.
+// classAnnotation names the class of an ingress. The field ingressClassName replaces it.
+//
+//upstream:pkg/apis/networking/validation.annotationIngressClass
 const classAnnotation = "kubernetes.io/ingress.class"
 
-// ingressClass checks that a new ingress does not have two classes.
+// ingressClass checks that a new ingress does not have both the annotation and the field for the class.
+//
+//upstream:pkg/apis/networking/validation.ValidateIngressCreate
 func ingressClass(in *networkingv1.Ingress) field.ErrorList {
 	class, set := in.Annotations[classAnnotation]
 	if c := in.Spec.IngressClassName; set && c != nil && *c != class {
@@ -65,7 +75,9 @@ func ingressClass(in *networkingv1.Ingress) field.ErrorList {
 	return nil
 }
 
-// validateIngress checks the spec of an ingress.
+//upstream:pkg/apis/networking/validation.ValidateIngressSpec
+//upstream:pkg/apis/networking/validation.validateIngressTLS
+//upstream:pkg/apis/networking/validation.validateTLSSecretName
 func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	s := &in.Spec
 	var errs field.ErrorList
@@ -100,7 +112,7 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	return errs
 }
 
-// hostPattern checks a host name whose first label may be a wildcard.
+// hostPattern checks a host name. Its first label may be a wildcard.
 func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if strings.Contains(h, "*") {
 		return fieldrules.Invalid(validation.IsWildcardDNS1123Subdomain(h), h, fldPath, name)
@@ -109,6 +121,10 @@ func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorLis
 }
 
 // ingressRule checks the host and the paths of a rule.
+//
+//upstream:pkg/apis/networking/validation.validateIngressRules
+//upstream:pkg/apis/networking/validation.validateIngressRuleValue
+//upstream:pkg/apis/networking/validation.validateHTTPIngressRuleValue
 func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
@@ -139,6 +155,8 @@ func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.Er
 }
 
 // ingressPath checks a path of a rule and its backend.
+//
+//upstream:pkg/apis/networking/validation.validateHTTPIngressPath
 func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) field.ErrorList {
 	if p.PathType == nil {
 		return field.ErrorList{field.Required(fldPath.ChildField("pathType"), "pathType must be specified")}
@@ -172,6 +190,9 @@ func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) fiel
 }
 
 // ingressBackend checks that a backend is either a service or a resource.
+//
+//upstream:pkg/apis/networking/validation.validateIngressBackend
+//upstream:pkg/apis/networking/validation.validateIngressTypedLocalObjectReference
 func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) field.ErrorList {
 	switch {
 	case b.Service != nil && b.Resource != nil:
@@ -204,6 +225,9 @@ func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) fi
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printIngress
+//upstream:pkg/printers/internalversion.formatHosts
+//upstream:pkg/printers/internalversion.formatPorts
 func ingressRow(in *networkingv1.Ingress) []any {
 	var hosts, at []string
 	for _, r := range in.Spec.Rules {

@@ -14,6 +14,11 @@ import (
 const maxControllerName = 250
 
 // IngressClasses describes the kind IngressClass.
+//
+//upstream:pkg/registry/networking/ingressclass.ingressClassStrategy
+//upstream:pkg/apis/networking/v1.SetDefaults_IngressClass
+//upstream:pkg/apis/networking/validation.ValidateIngressClassUpdate
+//upstream:pkg/printers/internalversion.printIngressClass
 func IngressClasses() kinds.Kind {
 	return kinds.Of[*networkingv1.IngressClass]{
 		Type: &networkingv1.IngressClass{}, List: &networkingv1.IngressClassList{},
@@ -47,6 +52,10 @@ func IngressClasses() kinds.Kind {
 }
 
 // validateIngressClass checks the controller and the reference to parameters.
+//
+//upstream:pkg/apis/networking/validation.ValidateIngressClass
+//upstream:pkg/apis/networking/validation.validateIngressClassSpec
+//upstream:pkg/apis/networking/validation.validateIngressClassParametersReference
 func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	var errs field.ErrorList
 	if n := c.Spec.Controller; len(n) > maxControllerName {

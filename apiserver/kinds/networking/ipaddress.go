@@ -15,6 +15,11 @@ import (
 )
 
 // IPAddresses describes the kind IPAddress.
+//
+//upstream:pkg/registry/networking/ipaddress.ipAddressStrategy
+//upstream:pkg/apis/networking/validation.ValidateIPAddressUpdate
+//upstream:pkg/printers/internalversion.printIPAddress
+//upstream:pkg/registry/networking/ipaddress/storage.REST.ShortNames
 func IPAddresses(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.IPAddress]{
 		Type: &networkingv1.IPAddress{}, List: &networkingv1.IPAddressList{},
@@ -38,6 +43,8 @@ func IPAddresses(addresses *core.Addresses) kinds.Kind {
 }
 
 // nameIsIP is the rule for names that are IP addresses in canonical form.
+//
+//upstream:pkg/apis/networking/validation.ValidateIPAddressName
 func nameIsIP(name string, _ bool) []string {
 	var messages []string
 	for _, err := range validation.IsValidIP(nil, name) {
@@ -46,8 +53,9 @@ func nameIsIP(name string, _ bool) []string {
 	return messages
 }
 
-// parentReference checks the reference to the object that has the address. The group of the core
-// resources is empty.
+// parentReference checks the reference to the owner of the address. The group of the core resources is empty.
+//
+//upstream:pkg/apis/networking/validation.validateIPAddressParentReference
 func parentReference(r *networkingv1.ParentReference) field.ErrorList {
 	at := fieldrules.Spec.Child("parentRef")
 	if r == nil {
@@ -71,7 +79,9 @@ func parentReference(r *networkingv1.ParentReference) field.ErrorList {
 	return errs
 }
 
-// parentCell returns resource.group/namespace/name, without the parts that are empty.
+// parentCell returns resource.group/namespace/name without its empty parts.
+//
+//upstream:pkg/printers/internalversion.printIPAddress
 func parentCell(r *networkingv1.ParentReference) string {
 	if r == nil {
 		return columns.None

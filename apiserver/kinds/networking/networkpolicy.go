@@ -16,6 +16,10 @@ import (
 )
 
 // NetworkPolicies describes the kind NetworkPolicy.
+//
+//upstream:pkg/registry/networking/networkpolicy.networkPolicyStrategy
+//upstream:pkg/printers/internalversion.printNetworkPolicy
+//upstream:pkg/registry/networking/networkpolicy/storage.REST.ShortNames
 func NetworkPolicies() kinds.Kind {
 	return kinds.Of[*networkingv1.NetworkPolicy]{
 		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},
@@ -30,6 +34,8 @@ func NetworkPolicies() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/networking/v1.SetDefaults_NetworkPolicy
+//upstream:pkg/apis/networking/v1.SetDefaults_NetworkPolicyPort
 func defaultNetworkPolicy(n *networkingv1.NetworkPolicy) {
 	if len(n.Spec.PolicyTypes) == 0 {
 		n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
@@ -50,6 +56,7 @@ func defaultNetworkPolicy(n *networkingv1.NetworkPolicy) {
 	}
 }
 
+//upstream:pkg/apis/networking/validation.ValidateNetworkPolicySpec
 func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 	s := &n.Spec
 	errs := fieldrules.LabelSelector(&s.PodSelector, &fieldrules.Spec, "podSelector")
@@ -80,6 +87,8 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 var policyProtocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
 // policySide checks the ports and peers of an ingress or egress rule.
+//
+//upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPort
 func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
 	fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
@@ -117,6 +126,9 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 }
 
 // policyPeer checks that a peer has either selectors or an IP block.
+//
+//upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPeer
+//upstream:pkg/apis/networking/validation.ValidateIPBlock
 func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path) field.ErrorList {
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
 		return field.ErrorList{field.Required(fldPath.Field(), "must specify a peer")}

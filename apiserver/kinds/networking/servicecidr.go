@@ -18,6 +18,10 @@ import (
 )
 
 // ServiceCIDRs describes the kind ServiceCIDR.
+//
+//upstream:pkg/registry/networking/servicecidr.serviceCIDRStrategy
+//upstream:pkg/registry/networking/servicecidr.serviceCIDRStatusStrategy
+//upstream:pkg/printers/internalversion.printServiceCIDR
 func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.ServiceCIDR]{
 		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
@@ -47,7 +51,9 @@ func DefaultServiceCIDR(network netip.Prefix) *networkingv1.ServiceCIDR {
 	}
 }
 
-// serviceCIDRs checks that there are one or two networks, one of each family at most.
+// serviceCIDRs checks that there are one or two networks, at most one of each IP family.
+//
+//upstream:pkg/apis/networking/validation.validateServiceCIDRSpec
 func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.ErrorList {
 	list := fieldrules.Spec.Child("cidrs")
 	switch n := len(cidrs); {
@@ -73,7 +79,9 @@ func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.Error
 	return errs
 }
 
-// validateServiceCIDRUpdate checks that networks only change by the addition of a second one.
+// validateServiceCIDRUpdate checks that an update at most adds a second network.
+//
+//upstream:pkg/apis/networking/validation.ValidateServiceCIDRUpdate
 func validateServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) field.ErrorList {
 	is, was := c.Spec.CIDRs, old.Spec.CIDRs
 	list := fieldrules.Spec.Child("cidrs")

@@ -14,6 +14,14 @@ import (
 )
 
 // RuntimeClasses describes the kind RuntimeClass.
+//
+//upstream:pkg/registry/node/runtimeclass.strategy
+//upstream:pkg/apis/node/validation.ValidateRuntimeClass
+//upstream:pkg/apis/node/validation.ValidateRuntimeClassUpdate
+//upstream:pkg/apis/node/validation.validateOverhead
+//upstream:pkg/apis/node/validation.validateScheduling
+//upstream:pkg/apis/node/validation.validateTolerations
+//upstream:pkg/printers/internalversion.printRuntimeClass
 func RuntimeClasses() kinds.Kind {
 	return kinds.Of[*nodev1.RuntimeClass]{
 		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},

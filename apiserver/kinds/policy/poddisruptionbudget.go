@@ -15,7 +15,13 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
-// PodDisruptionBudgets describes the budgets, which are made available to the evictions of pods.
+// PodDisruptionBudgets describes the kind PodDisruptionBudget. Evictions of pods read the stored objects through budgets.
+//
+//upstream:pkg/registry/policy/poddisruptionbudget.podDisruptionBudgetStrategy
+//upstream:pkg/registry/policy/poddisruptionbudget.podDisruptionBudgetStatusStrategy
+//upstream:pkg/apis/policy/validation.ValidatePodDisruptionBudgetStatusUpdate
+//upstream:pkg/printers/internalversion.printPodDisruptionBudget
+//upstream:pkg/registry/policy/poddisruptionbudget/storage.REST.ShortNames
 func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
 	return kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
@@ -51,6 +57,7 @@ func countCell(v *intstr.IntOrString) string {
 	return v.String()
 }
 
+//upstream:pkg/apis/policy/validation.ValidatePodDisruptionBudgetSpec
 func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	s := &b.Spec
 	var errs field.ErrorList

@@ -16,6 +16,9 @@ import (
 )
 
 // Roles describes the kind Role.
+//
+//upstream:pkg/registry/rbac/role.strategy
+//upstream:pkg/apis/rbac/validation.ValidateRole
 func Roles() kinds.Kind {
 	return kinds.Of[*rbacv1.Role]{
 		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
@@ -28,6 +31,8 @@ func Roles() kinds.Kind {
 }
 
 // ClusterRoles describes the kind ClusterRole.
+//
+//upstream:pkg/registry/rbac/clusterrole.strategy
 func ClusterRoles() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRole]{
 		Type: &rbacv1.ClusterRole{}, List: &rbacv1.ClusterRoleList{},
@@ -39,6 +44,7 @@ func ClusterRoles() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/rbac/validation.ValidateClusterRole
 func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	errs := policyRules(r.Rules, false)
 	if r.AggregationRule == nil {
@@ -61,6 +67,8 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 }
 
 // policyRules checks the rules of a role.
+//
+//upstream:pkg/apis/rbac/validation.ValidatePolicyRule
 func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("rules")
@@ -98,6 +106,9 @@ var bindingColumns = []metav1.TableColumnDefinition{
 }
 
 // RoleBindings describes the kind RoleBinding.
+//
+//upstream:pkg/registry/rbac/rolebinding.strategy
+//upstream:pkg/apis/rbac/validation.ValidateRoleBinding
 func RoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
@@ -113,6 +124,9 @@ func RoleBindings() kinds.Kind {
 }
 
 // ClusterRoleBindings describes the kind ClusterRoleBinding.
+//
+//upstream:pkg/registry/rbac/clusterrolebinding.strategy
+//upstream:pkg/apis/rbac/validation.ValidateClusterRoleBinding
 func ClusterRoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
@@ -129,6 +143,9 @@ func ClusterRoleBindings() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/rbac/v1.SetDefaults_RoleBinding
+//upstream:pkg/apis/rbac/v1.SetDefaults_ClusterRoleBinding
+//upstream:pkg/apis/rbac/v1.SetDefaults_Subject
 func defaultRoleBinding(r *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	fieldrules.DefaultValue(&r.APIGroup, rbacv1.GroupName)
 	for i := range subjects {
@@ -138,6 +155,8 @@ func defaultRoleBinding(r *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	}
 }
 
+//upstream:pkg/apis/rbac/validation.ValidateRoleBinding
+//upstream:pkg/apis/rbac/validation.ValidateClusterRoleBinding
 func roleRef(r *rbacv1.RoleRef, kinds ...string) field.ErrorList {
 	at := fieldrules.Root.Child("roleRef")
 	var errs field.ErrorList
@@ -157,6 +176,8 @@ func roleRef(r *rbacv1.RoleRef, kinds ...string) field.ErrorList {
 	return append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(r.Name, false), r.Name, &at, "name")...)
 }
 
+//upstream:pkg/apis/rbac/validation.ValidateRoleBindingUpdate
+//upstream:pkg/apis/rbac/validation.ValidateClusterRoleBindingUpdate
 func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
 	if now == was {
 		return nil
@@ -165,6 +186,8 @@ func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
 }
 
 // subjects checks the subjects of a binding.
+//
+//upstream:pkg/apis/rbac/validation.ValidateRoleBindingSubject
 func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	all := fieldrules.Root.Child("subjects")
@@ -194,6 +217,8 @@ func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/printers/internalversion.printRoleBinding
+//upstream:pkg/printers/internalversion.printClusterRoleBinding
 func bindingRow(r *rbacv1.RoleRef, subjects []rbacv1.Subject) []any {
 	var users, groups, accounts []string
 	for _, s := range subjects {

@@ -1,5 +1,4 @@
-// Package resource describes the kinds of the resource.k8s.io API group: the requests for devices,
-// and the devices there are.
+// Package resource describes the kinds of the resource.k8s.io API group.
 package resource
 
 import (
@@ -20,10 +19,16 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// unenforced is what these kinds do not do here.
+// unenforced is the reason in the warning for these kinds.
 const unenforced = "no device is allocated"
 
 // ResourceClaims describes the kind ResourceClaim.
+//
+//upstream:pkg/registry/resource/resourceclaim.resourceclaimStrategy
+//upstream:pkg/registry/resource/resourceclaim.resourceclaimStatusStrategy
+//upstream:pkg/apis/resource/validation.ValidateResourceClaim
+//upstream:pkg/apis/resource/validation.ValidateResourceClaimUpdate
+//upstream:pkg/printers/internalversion.printResourceClaim
 func ResourceClaims(access Access) kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaim]{
 		Type: &resourcev1.ResourceClaim{}, List: &resourcev1.ResourceClaimList{},
@@ -46,13 +51,16 @@ func ResourceClaims(access Access) kinds.Kind {
 		StatusReset:    []string{"metadata"},
 		ValidateStatus: validateClaimStatus,
 		Columns: []metav1.TableColumnDefinition{
-			columns.Column("State", "string", "Whether the claim is pending, allocated, reserved or deleted."),
+			columns.Column("State", "string", "The states of the claim: pending, allocated, reserved or deleted."),
 		},
 		Row: func(c *resourcev1.ResourceClaim) []any { return []any{claimCell(c)} },
 	}
 }
 
-// prepareClaimStatus keeps the metadata, and removes the state of devices that are no longer allocated.
+// prepareClaimStatus keeps the metadata, and removes the status of deallocated devices.
+//
+//upstream:pkg/registry/resource/resourceclaim.resourceclaimStatusStrategy.PrepareForUpdate
+//upstream:pkg/registry/resource/resourceclaim.dropDeallocatedStatusDevices
 func prepareClaimStatus(ctx context.Context, c, old *resourcev1.ResourceClaim) {
 	kinds.KeepMetadata(ctx, c, old)
 	gone := allocatedDevices(old)
@@ -67,7 +75,7 @@ func prepareClaimStatus(ctx context.Context, c, old *resourcev1.ResourceClaim) {
 	}
 }
 
-// allocatedDevices returns the devices that are allocated to a claim.
+//upstream:pkg/apis/resource/validation.gatherAllocatedDevices
 func allocatedDevices(c *resourcev1.ResourceClaim) map[deviceID]bool {
 	allocated := map[deviceID]bool{}
 	if c.Status.Allocation != nil {
@@ -79,6 +87,12 @@ func allocatedDevices(c *resourcev1.ResourceClaim) map[deviceID]bool {
 }
 
 // ResourceClaimTemplates describes the kind ResourceClaimTemplate.
+//
+//upstream:pkg/registry/resource/resourceclaimtemplate.resourceClaimTemplateStrategy
+//upstream:pkg/apis/resource/validation.ValidateResourceClaimTemplate
+//upstream:pkg/apis/resource/validation.ValidateResourceClaimTemplateUpdate
+//upstream:pkg/apis/resource/validation.validateResourceClaimTemplateSpec
+//upstream:pkg/printers/internalversion.printResourceClaimTemplate
 func ResourceClaimTemplates(access Access) kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
 		Type: &resourcev1.ResourceClaimTemplate{}, List: &resourcev1.ResourceClaimTemplateList{},
@@ -116,6 +130,8 @@ func defaultClaim(s *resourcev1.ResourceClaimSpec) {
 	}
 }
 
+//upstream:pkg/apis/resource/v1.SetDefaults_ExactDeviceRequest
+//upstream:pkg/apis/resource/v1.SetDefaults_DeviceSubRequest
 func defaultAllocation(mode *resourcev1.DeviceAllocationMode, count *int64) {
 	fieldrules.DefaultValue(mode, resourcev1.DeviceAllocationModeExactCount)
 	if *mode == resourcev1.DeviceAllocationModeExactCount {
@@ -129,7 +145,11 @@ func defaultTolerations(list []resourcev1.DeviceToleration) {
 	}
 }
 
-// deviceClaim checks the requests, constraints and configurations of a claim in the field devices.
+// deviceClaim checks the field devices of a claim.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceClaim
+//upstream:pkg/apis/resource/validation.validateDeviceConstraint
+//upstream:pkg/apis/resource/validation.validateDeviceClaimConfiguration
 func deviceClaim(c *resourcev1.DeviceClaim, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("devices")
 	names := requestNames(c)
@@ -151,8 +171,10 @@ func deviceClaim(c *resourcev1.DeviceClaim, w *fieldrules.Path) field.ErrorList 
 	})...)
 }
 
-// requestNames returns the names of the requests of a claim, and the names of their alternatives as
-// request/alternative.
+// requestNames returns the names of requests, and of subrequests as request/subrequest.
+//
+//upstream:pkg/apis/resource/validation.requestNames
+//upstream:pkg/apis/resource/validation.gatherRequestNames
 func requestNames(c *resourcev1.DeviceClaim) map[string]bool {
 	names := map[string]bool{}
 	for i := range c.Requests {
@@ -164,7 +186,7 @@ func requestNames(c *resourcev1.DeviceClaim) map[string]bool {
 	return names
 }
 
-// references checks the names of requests in the field requests.
+// references checks the field requests, a list of names of requests.
 func references(refs []string, names map[string]bool, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("requests")
 	return set(refs, resourcev1.DeviceRequestsMaxSize, &at,
@@ -172,6 +194,7 @@ func references(refs []string, names map[string]bool, w *fieldrules.Path) field.
 		func(name *string) string { return *name })
 }
 
+//upstream:pkg/apis/resource/validation.validateRequestNameRef
 func reference(name string, names map[string]bool, w *fieldrules.Path, in string) field.ErrorList {
 	unknown := field.Invalid(w.ChildField(in), name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'")
 	if strings.Count(name, "/") > 1 {
@@ -187,7 +210,10 @@ func reference(name string, names map[string]bool, w *fieldrules.Path, in string
 	return errs
 }
 
-// deviceRequest checks that a request has either one form or alternatives.
+// deviceRequest checks that a request has either exactly or firstAvailable.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceRequest
+//upstream:pkg/apis/resource/validation.validateDeviceSubRequest
 func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
 	const one = "exactly one of `exactly` or `firstAvailable` is required"
 	errs := fieldrules.Invalid(validation.IsDNS1123Label(r.Name), r.Name, w, "name")
@@ -208,7 +234,10 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
-// deviceQuery checks which devices, and how many of them, a request is for.
+// deviceQuery checks the fields that requests and subrequests share.
+//
+//upstream:pkg/apis/resource/validation.validateExactDeviceRequest
+//upstream:pkg/apis/resource/validation.validateDeviceAllocationMode
 func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
 	tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(class, w, "deviceClassName")
@@ -231,8 +260,10 @@ func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resou
 	return errs
 }
 
+//upstream:pkg/apis/resource/validation.validDeviceTaintEffects
 var taintEffects = []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone}
 
+//upstream:pkg/apis/resource/validation.validateDeviceToleration
 func deviceToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Key != "" {
@@ -254,8 +285,11 @@ func deviceToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.
 	return errs
 }
 
-// validateClaimStatus checks who uses the claim, the state of its devices, and an allocation that
-// is new: one that is there cannot change.
+// validateClaimStatus checks the consumers of a claim, the status of its devices, and a new allocation. An existing allocation
+// is immutable.
+//
+//upstream:pkg/apis/resource/validation.validateResourceClaimStatusUpdate
+//upstream:pkg/apis/resource/validation.validateResourceClaimUserReference
 func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	s, at := &c.Status, fieldrules.Status.Child("reservedFor")
 	errs := set(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, &at,
@@ -311,7 +345,11 @@ func idOf(driver, pool, device string, share *string) deviceID {
 	return deviceID{driver, pool, device, columns.OrEmpty(share)}
 }
 
-// allocation checks the devices of a new allocation, and their configurations.
+//upstream:pkg/apis/resource/validation.validateAllocationResult
+//upstream:pkg/apis/resource/validation.validateDeviceAllocationResult
+//upstream:pkg/apis/resource/validation.validateDeviceRequestAllocationResult
+//upstream:pkg/apis/resource/validation.validateDeviceAllocationConfiguration
+//upstream:pkg/apis/resource/validation.validateAllocationConfigSource
 func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.ErrorList {
 	in := fieldrules.Status.Child("allocation")
 	at := in.Child("devices")
@@ -333,7 +371,8 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 	return errs
 }
 
-// deviceStatus checks the state of a device of a claim.
+//upstream:pkg/apis/resource/validation.validateDeviceStatus
+//upstream:pkg/apis/resource/validation.validateNetworkDeviceData
 func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool, w *fieldrules.Path) field.ErrorList {
 	errs := deviceName(d.Driver, d.Pool, d.Device, d.ShareID, w)
 	if id := idOf(d.Driver, d.Pool, d.Device, d.ShareID); !allocated[id] {
@@ -365,7 +404,7 @@ func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bo
 		func(ip *string) string { return *ip })...)
 }
 
-// claimCell returns the states of a claim.
+//upstream:pkg/printers/internalversion.resourceClaimState
 func claimCell(c *resourcev1.ResourceClaim) string {
 	var states []string
 	if c.DeletionTimestamp != nil {

@@ -12,6 +12,11 @@ import (
 )
 
 // DeviceClasses describes the kind DeviceClass.
+//
+//upstream:pkg/registry/resource/deviceclass.deviceClassStrategy
+//upstream:pkg/apis/resource/validation.validateDeviceClassSpec
+//upstream:pkg/apis/resource/validation.validateDeviceClassConfiguration
+//upstream:pkg/printers/internalversion.printDeviceClass
 func DeviceClasses() kinds.Kind {
 	return kinds.Of[*resourcev1.DeviceClass]{
 		Type: &resourcev1.DeviceClass{}, List: &resourcev1.DeviceClassList{},
@@ -33,6 +38,13 @@ func DeviceClasses() kinds.Kind {
 }
 
 // DeviceTaintRules describes the kind DeviceTaintRule.
+//
+//upstream:pkg/registry/resource/devicetaintrule.deviceTaintRuleStrategy
+//upstream:pkg/registry/resource/devicetaintrule.deviceTaintRuleStatusStrategy
+//upstream:pkg/apis/resource/validation.validateDeviceTaintRuleSpec
+//upstream:pkg/apis/resource/validation.validateDeviceTaintSelector
+//upstream:pkg/apis/resource/validation.ValidateDeviceTaintRuleStatusUpdate
+//upstream:pkg/printers/internalversion.printDeviceTaint
 func DeviceTaintRules() kinds.Kind {
 	return kinds.Of[*resourcev1.DeviceTaintRule]{
 		Type: &resourcev1.DeviceTaintRule{}, List: &resourcev1.DeviceTaintRuleList{},

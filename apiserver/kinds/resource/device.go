@@ -19,7 +19,9 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// list checks the length and the items of a list; a negative limit is none.
+// list checks the length and the items of a list. A negative limit means no limit.
+//
+//upstream:pkg/apis/resource/validation.validateSlice
 func list[T any](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList) field.ErrorList {
 	if limit >= 0 && len(items) > limit {
 		return field.ErrorList{field.TooMany(w.Field(), len(items), limit)}
@@ -33,6 +35,8 @@ func list[T any](items []T, limit int, w *fieldrules.Path, check func(item *T, w
 }
 
 // set is list for items with distinct keys. The error for a repeated one quotes the item.
+//
+//upstream:pkg/apis/resource/validation.validateSet
 func set[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K) field.ErrorList {
 	return distinct(items, limit, w, check, key, func(item *T, _ K) any { return *item })
 }
@@ -70,8 +74,9 @@ func deviceName(driver, pool, device string, share *string, w *fieldrules.Path) 
 	return errs
 }
 
-// poolName checks the name of a pool, which is one or several DNS subdomains, with slashes between
-// them.
+// poolName checks the name of a pool: DNS subdomains separated by slashes.
+//
+//upstream:pkg/apis/resource/validation.validatePoolName
 func poolName(name string, w *fieldrules.Path, in string) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(w.ChildField(in), "")}
@@ -89,6 +94,7 @@ func poolName(name string, w *fieldrules.Path, in string) field.ErrorList {
 // uuidLength is the length of a UUID in its normal form.
 const uuidLength = len("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
 
+//upstream:pkg/apis/resource/validation.validateUID
 func shareID(id string, w *fieldrules.Path) field.ErrorList {
 	normal := len(id) == uuidLength
 	for i, c := range []byte(id) {
@@ -102,6 +108,9 @@ func shareID(id string, w *fieldrules.Path) field.ErrorList {
 }
 
 // configuration checks the opaque configuration of devices.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceConfiguration
+//upstream:pkg/apis/resource/validation.validateOpaqueConfiguration
 func configuration(o *resourcev1.OpaqueDeviceConfiguration, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("opaque")
 	if o == nil {
@@ -111,6 +120,8 @@ func configuration(o *resourcev1.OpaqueDeviceConfiguration, w *fieldrules.Path) 
 }
 
 // jsonObject checks that a value is an object, and its size in bytes.
+//
+//upstream:pkg/apis/resource/validation.validateRawExtension
 func jsonObject(raw []byte, limit int, w *fieldrules.Path, name string) field.ErrorList {
 	if len(raw) == 0 {
 		return field.ErrorList{field.Required(w.ChildField(name), "")}
@@ -132,8 +143,8 @@ func jsonObject(raw []byte, limit int, w *fieldrules.Path, name string) field.Er
 	return field.ErrorList{field.Invalid(w.ChildField(name), omitted, "must be a valid JSON object")}
 }
 
-// deviceEnvironment is that of the expressions that select devices. A device has any fields there:
-// only the syntax, the names and the type of the result are checked.
+// deviceEnvironment compiles the expressions that select devices. The type of device is dynamic, so only the syntax, the
+// functions and the type of the result are checked.
 var deviceEnvironment = sync.OnceValue(func() *celgo.Env {
 	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(),
@@ -150,6 +161,10 @@ var deviceEnvironment = sync.OnceValue(func() *celgo.Env {
 })
 
 // deviceSelectors checks the expressions in the field selectors.
+//
+//upstream:pkg/apis/resource/validation.validateSelectorSlice
+//upstream:pkg/apis/resource/validation.validateSelector
+//upstream:pkg/apis/resource/validation.validateCELExpression
 func deviceSelectors(selectors []resourcev1.DeviceSelector, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("selectors")
 	return list(selectors, resourcev1.DeviceSelectorsMaxSize, &at, func(s *resourcev1.DeviceSelector, w *fieldrules.Path) field.ErrorList {
@@ -172,6 +187,8 @@ func deviceSelectors(selectors []resourcev1.DeviceSelector, w *fieldrules.Path) 
 }
 
 // qualifiedAttribute checks the name of an attribute with its domain.
+//
+//upstream:pkg/apis/resource/validation.validateFullyQualifiedName
 func qualifiedAttribute(name resourcev1.FullyQualifiedName, w *fieldrules.Path, in string) field.ErrorList {
 	at := w.Child(in)
 	errs := attributeName(string(name), &at)
@@ -181,7 +198,9 @@ func qualifiedAttribute(name resourcev1.FullyQualifiedName, w *fieldrules.Path, 
 	return errs
 }
 
-// attributeName checks the name of an attribute or a capacity, which may have a domain.
+// attributeName checks the name of an attribute or a capacity, with or without a domain.
+//
+//upstream:pkg/apis/resource/validation.validateQualifiedName
 func attributeName(name string, w *fieldrules.Path) field.ErrorList {
 	parts := strings.Split(name, "/")
 	switch len(parts) {
@@ -202,6 +221,7 @@ func attributeName(name string, w *fieldrules.Path) field.ErrorList {
 	return nil // kube-apiserver accepts more slashes
 }
 
+//upstream:pkg/apis/resource/validation.validateCIdentifier
 func identifier(id string, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(id) > resourcev1.DeviceMaxIDLength {
@@ -210,20 +230,23 @@ func identifier(id string, w *fieldrules.Path) field.ErrorList {
 	return append(errs, fieldrules.Invalid(content.IsCIdentifier(id), id, w, "")...)
 }
 
+//upstream:pkg/apis/resource/v1.SetDefaults_DeviceTaint
 func defaultTaint(t *resourcev1.DeviceTaint) {
 	if t.TimeAdded == nil {
 		t.TimeAdded = &metav1.Time{Time: time.Now().Truncate(time.Second)}
 	}
 }
 
+//upstream:pkg/apis/resource/validation.validateDeviceTaint
 func deviceTaint(t *resourcev1.DeviceTaint, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.LabelName(t.Key, w, "key")
 	errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
 	return append(errs, fieldrules.OneOf(t.Effect, w, "effect", taintEffects...)...)
 }
 
-// bindings checks the conditions that a device waits for before its pod is bound, and those that
-// fail the binding. They are distinct, and there are both or none.
+// bindings checks the conditions that a binding waits for, and the conditions that fail it. A device has both or neither.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceBindingParameters
 func bindings(conditions, failures []string, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, part := range [...]struct {

@@ -21,6 +21,12 @@ import (
 )
 
 // ResourceSlices describes the kind ResourceSlice.
+//
+//upstream:pkg/registry/resource/resourceslice.resourceSliceStrategy
+//upstream:pkg/registry/resource/resourceslice.toSelectableFields
+//upstream:pkg/apis/resource/v1.addConversionFuncs
+//upstream:pkg/apis/resource/validation.ValidateResourceSliceUpdate
+//upstream:pkg/printers/internalversion.printResourceSlice
 func ResourceSlices() kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceSlice]{
 		Type: &resourcev1.ResourceSlice{}, List: &resourcev1.ResourceSliceList{},
@@ -55,7 +61,8 @@ func ResourceSlices() kinds.Kind {
 	}
 }
 
-// validateSlice checks the pool, the nodes, the devices and the counters of a slice.
+//upstream:pkg/apis/resource/validation.validateResourceSliceSpec
+//upstream:pkg/apis/resource/validation.validateResourcePool
 func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 	s := &r.Spec
 	errs := fieldrules.DriverName(s.Driver, &fieldrules.Spec, "driver")
@@ -87,7 +94,11 @@ func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 		}, func(c *resourcev1.CounterSet) string { return c.Name })...)
 }
 
-// advanced reports whether a device has what lowers the number of devices in a slice.
+// advanced reports whether a device uses a feature that lowers the limit of devices in a slice.
+//
+//upstream:pkg/apis/resource/validation.haveListAttributes
+//upstream:pkg/apis/resource/validation.haveDeviceTaints
+//upstream:pkg/apis/resource/validation.haveConsumesCounters
 func advanced(d resourcev1.Device) bool {
 	if len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
 		return true
@@ -100,7 +111,9 @@ func advanced(d resourcev1.Device) bool {
 	return false
 }
 
-// sliceNodes checks that the slice has one description of the nodes that can use its devices.
+// sliceNodes checks that a slice has exactly one of the fields that select nodes.
+//
+//upstream:pkg/apis/resource/validation.validateResourceSliceSpec
 func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	const one, isTrue = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required", "must be either unset or set to true"
 	w := &fieldrules.Spec
@@ -142,7 +155,11 @@ func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	return errs
 }
 
-// device checks a device of a slice.
+//upstream:pkg/apis/resource/validation.validateDevice
+//upstream:pkg/apis/resource/validation.validateMultiAllocatableDeviceCapacity
+//upstream:pkg/apis/resource/validation.validateSingleAllocatableDeviceCapacity
+//upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
+//upstream:pkg/apis/resource/validation.numEntriesDeviceAttribute
 func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Invalid(validation.IsDNS1123Label(d.Name), d.Name, w, "name")
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
@@ -185,8 +202,9 @@ func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.Erro
 	return append(errs, bindings(d.BindingConditions, d.BindingFailureConditions, w)...)
 }
 
-// deviceNodes checks which nodes can use a device, which it says only in a slice with a selection
-// per device.
+// deviceNodes checks the fields that select the nodes of a device. They require perDeviceNodeSelection.
+//
+//upstream:pkg/apis/resource/validation.validateDevice
 func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
 	if !perDevice {
 		if d.NodeName == nil && d.NodeSelector == nil && d.AllNodes == nil {
@@ -226,6 +244,9 @@ func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field
 }
 
 // counters checks the name of a set of counters, and the names of the counters.
+//
+//upstream:pkg/apis/resource/validation.validateCounterSet
+//upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
 func counters(name, in string, m map[string]resourcev1.Counter, limit int, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(name, w, in)
 	at := w.Child("counters")
@@ -242,12 +263,18 @@ func counters(name, in string, m map[string]resourcev1.Counter, limit int, w *fi
 	return errs
 }
 
-// semantic is a version by semver.org 2.0.0.
+// semantic matches a version by semver.org 2.0.0.
+//
+//upstream:pkg/apis/resource/validation.semverRe
 var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 	`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
 
 // attribute checks that an attribute has one value, or one list of values, of one type.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceAttribute
+//upstream:pkg/apis/resource/validation.validateDeviceAttributeStringValue
+//upstream:pkg/apis/resource/validation.validateDeviceAttributeVersionValue
 func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	text := func(s string, version bool, w *fieldrules.Path) {
@@ -303,7 +330,9 @@ func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList
 	return errs
 }
 
-// requestPolicy checks which amounts of a capacity can be requested.
+// requestPolicy checks the policy for requests of a capacity.
+//
+//upstream:pkg/apis/resource/validation.validateRequestPolicy
 func requestPolicy(capacity resource.Quantity, p *resourcev1.CapacityRequestPolicy, w *fieldrules.Path) field.ErrorList {
 	switch {
 	case len(p.ValidValues) > 0 && p.ValidRange != nil:
@@ -322,10 +351,13 @@ func requestPolicy(capacity resource.Quantity, p *resourcev1.CapacityRequestPoli
 	return nil
 }
 
-// maxRequestAmounts is the limit of the amounts of a capacity that can be requested.
+// maxRequestAmounts is the limit of validValues.
 const maxRequestAmounts = 10
 
-// validAmounts checks that amounts are sorted and distinct, and that the default is one of them.
+// validAmounts checks that amounts are sorted and distinct, and include the default.
+//
+//upstream:pkg/apis/resource/validation.validateRequestPolicyValidValues
+//upstream:pkg/apis/resource/validation.validateValidRequestValues
 func validAmounts(capacity, fallback resource.Quantity, amounts []resource.Quantity, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := 1; i < len(amounts); i++ {
@@ -348,6 +380,9 @@ func validAmounts(capacity, fallback resource.Quantity, amounts []resource.Quant
 }
 
 // validRange checks that the default is in the range, and the range in the capacity.
+//
+//upstream:pkg/apis/resource/validation.validateRequestPolicyRange
+//upstream:pkg/apis/resource/validation.validateRequestPolicyRangeStep
 func validRange(capacity, fallback resource.Quantity, r *resourcev1.CapacityRequestPolicyRange, w *fieldrules.Path) field.ErrorList {
 	if r.Min == nil {
 		return field.ErrorList{field.Required(w.ChildField("min"), "required when validRange is defined")}

@@ -23,9 +23,16 @@ const (
 	systemPriorityPrefix = "system-"
 )
 
+//upstream:pkg/apis/scheduling/v1.systemPriorityClasses
 var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 // PriorityClasses describes the kind PriorityClass.
+//
+//upstream:pkg/registry/scheduling/priorityclass.priorityClassStrategy
+//upstream:pkg/apis/scheduling/v1.SetDefaults_PriorityClass
+//upstream:pkg/apis/scheduling/validation.ValidatePriorityClassUpdate
+//upstream:pkg/printers/internalversion.printPriorityClass
+//upstream:pkg/registry/scheduling/priorityclass/storage.REST.ShortNames
 func PriorityClasses() kinds.Kind {
 	return kinds.Of[*schedulingv1.PriorityClass]{
 		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
@@ -68,6 +75,8 @@ func PriorityClasses() kinds.Kind {
 }
 
 // SystemPriorityClasses returns the priority classes that every cluster has.
+//
+//upstream:pkg/apis/scheduling/v1.SystemPriorityClasses
 func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		systemPriorityClass("system-node-critical",
@@ -90,6 +99,7 @@ func keepSystemPriority(_ context.Context, name string, _ *metav1.DeleteOptions)
 	return nil
 }
 
+//upstream:pkg/apis/scheduling/validation.ValidatePriorityClass
 func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 	var errs field.ErrorList
 	if strings.HasPrefix(p.Name, systemPriorityPrefix) {

@@ -15,6 +15,9 @@ import (
 )
 
 // CSIDrivers describes the kind CSIDriver.
+//
+//upstream:pkg/registry/storage/csidriver.csiDriverStrategy
+//upstream:pkg/printers/internalversion.printCSIDriver
 func CSIDrivers() kinds.Kind {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	return kinds.Of[*storagev1.CSIDriver]{
@@ -38,6 +41,7 @@ func CSIDrivers() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/storage/v1.SetDefaults_CSIDriver
 func defaultCSIDriver(d *storagev1.CSIDriver) {
 	s := &d.Spec
 	fieldrules.DefaultPointer(&s.AttachRequired, true)
@@ -52,8 +56,9 @@ func defaultCSIDriver(d *storagev1.CSIDriver) {
 	}
 }
 
-// prepareCSIDriver counts the changes of the spec. Unlike that of other kinds, the generation is 0
-// until the first change.
+// prepareCSIDriver counts the changes of the spec. A new CSIDriver has no generation, unlike other kinds.
+//
+//upstream:pkg/registry/storage/csidriver.csiDriverStrategy.PrepareForUpdate
 func prepareCSIDriver(_ context.Context, d, old *storagev1.CSIDriver) {
 	if old != nil && !equality.Semantic(d.Spec, old.Spec) {
 		d.Generation = old.Generation + 1
@@ -67,8 +72,10 @@ const (
 	minUpdateSeconds = 10
 )
 
-// validateCSIDriver checks the spec of a driver. Its path of attachRequired is a misspelling of
-// kube-apiserver.
+// validateCSIDriver checks the spec of a driver. kube-apiserver misspells the path of attachRequired.
+//
+//upstream:pkg/apis/storage/validation.ValidateCSIDriver
+//upstream:pkg/apis/storage/validation.validateCSIDriverSpec
 func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
 	var errs field.ErrorList
 	s := &d.Spec
@@ -102,6 +109,7 @@ func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/storage/validation.validateTokenRequests
 func tokenRequests(requests []storagev1.TokenRequest) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("tokenRequests")
@@ -126,13 +134,16 @@ func tokenRequests(requests []storagev1.TokenRequest) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/storage/validation.ValidateCSIDriverUpdate
 func validateCSIDriverUpdate(d, old *storagev1.CSIDriver) field.ErrorList {
 	errs := fieldrules.Immutable(d.Spec.AttachRequired, old.Spec.AttachRequired, &fieldrules.Spec, "attachedRequired")
 	return append(errs, fieldrules.Immutable(d.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes, &fieldrules.Spec, "volumeLifecycleModes")...)
 }
 
-// warnOfTokens warns of new tokens that the driver gets among the volume attributes, which it may
-// log.
+// warnOfTokens warns about new tokens in volume attributes: a driver may log these.
+//
+//upstream:pkg/registry/storage/csidriver.csiDriverStrategy.WarningsOnCreate
+//upstream:pkg/registry/storage/csidriver.csiDriverStrategy.WarningsOnUpdate
 func warnOfTokens(d, old *storagev1.CSIDriver) []string {
 	s := &d.Spec
 	if len(s.TokenRequests) == 0 || s.ServiceAccountTokenInSecrets != nil ||
@@ -142,6 +153,7 @@ func warnOfTokens(d, old *storagev1.CSIDriver) []string {
 	return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
 }
 
+//upstream:pkg/printers/internalversion.printCSIDriver
 func csiDriverRow(d *storagev1.CSIDriver) []any {
 	s := &d.Spec
 	isTrue := func(b *bool) bool { return b != nil && *b }

@@ -15,6 +15,10 @@ import (
 )
 
 // CSINodes describes the kind CSINode.
+//
+//upstream:pkg/registry/storage/csinode.csiNodeStrategy
+//upstream:pkg/registry/storage/csinode.csiNodeStatusStrategy
+//upstream:pkg/printers/internalversion.printCSINode
 func CSINodes() kinds.Kind {
 	return kinds.Of[*storagev1.CSINode]{
 		Type: &storagev1.CSINode{}, List: &storagev1.CSINodeList{},
@@ -39,6 +43,11 @@ func CSINodes() kinds.Kind {
 const maxCSINodeID = 256
 
 // validateCSINode checks the drivers of a node.
+//
+//upstream:pkg/apis/storage/validation.validateCSINodeSpec
+//upstream:pkg/apis/storage/validation.validateCSINodeDriver
+//upstream:pkg/apis/storage/validation.validateCSINodeDriverNodeID
+//upstream:pkg/apis/storage/validation.validateCSINodeDriverAllocatable
 func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("drivers")
@@ -71,7 +80,9 @@ func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 	return errs
 }
 
-// validateCSINodeUpdate checks that a driver that stays changes only what it can allocate.
+// validateCSINodeUpdate checks that existing drivers change only their field allocatable.
+//
+//upstream:pkg/apis/storage/validation.ValidateCSINodeUpdate
 func validateCSINodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 	var errs field.ErrorList
 	for i := range old.Spec.Drivers {

@@ -11,6 +11,11 @@ import (
 )
 
 // CSIStorageCapacities describes the kind CSIStorageCapacity.
+//
+//upstream:pkg/registry/storage/csistoragecapacity.csiStorageCapacityStrategy
+//upstream:pkg/apis/storage/validation.ValidateCSIStorageCapacity
+//upstream:pkg/apis/storage/validation.ValidateCSIStorageCapacityUpdate
+//upstream:pkg/printers/internalversion.printCSIStorageCapacity
 func CSIStorageCapacities() kinds.Kind {
 	return kinds.Of[*storagev1.CSIStorageCapacity]{
 		Type: &storagev1.CSIStorageCapacity{}, List: &storagev1.CSIStorageCapacityList{},

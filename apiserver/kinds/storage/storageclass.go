@@ -18,6 +18,11 @@ import (
 )
 
 // StorageClasses describes the kind StorageClass.
+//
+//upstream:pkg/registry/storage/storageclass.storageClassStrategy
+//upstream:pkg/apis/storage/v1.SetDefaults_StorageClass
+//upstream:pkg/printers/internalversion.printStorageClass
+//upstream:pkg/registry/storage/storageclass/storage.REST.ShortNames
 func StorageClasses() kinds.Kind {
 	return kinds.Of[*storagev1.StorageClass]{
 		Type: &storagev1.StorageClass{}, List: &storagev1.StorageClassList{},
@@ -64,6 +69,8 @@ const (
 )
 
 // validateStorageClass checks the provisioner, the parameters, the policies and the topologies.
+//
+//upstream:pkg/apis/storage/validation.ValidateStorageClass
 func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	errs := append(driver(c.Provisioner, "provisioner"), parameters(c.Parameters)...)
 	errs = append(errs, fieldrules.OptionalOneOf(c.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
@@ -75,8 +82,9 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	return append(errs, topologies(c.AllowedTopologies)...)
 }
 
-// topologies checks the terms that select topologies: each selects something, and no two are the
-// same.
+// topologies checks that each term selects something, and that no two terms are the same.
+//
+//upstream:pkg/apis/storage/validation.validateAllowedTopologies
 func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("allowedTopologies")
@@ -104,10 +112,10 @@ func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
 	return errs
 }
 
-// maxRepeated is how many errors a term has that is there more often before.
+// maxRepeated bounds the errors for one repeated term.
 const maxRepeated = 10
 
-// topologyText returns a text that terms with the same values have, and no others.
+// topologyText returns the same text for equal terms, and different texts for others.
 func topologyText(values map[string]sets.Set[string]) string {
 	var text []byte
 	for _, key := range fieldrules.SortedKeys(values) {
@@ -120,7 +128,7 @@ func topologyText(values map[string]sets.Set[string]) string {
 	return string(text)
 }
 
-// topologyValues checks that there are values, each once.
+// topologyValues checks that values exist and are distinct.
 func topologyValues(values []string, fldPath *fieldrules.Path) field.ErrorList {
 	list := fldPath.Child("values")
 	if len(values) == 0 {
@@ -136,7 +144,9 @@ func topologyValues(values []string, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// driver checks the name of a class's provisioner or driver.
+// driver checks the field provisioner or driverName.
+//
+//upstream:pkg/apis/storage/validation.validateProvisioner
 func driver(name, in string) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(fieldrules.Root.ChildField(in), "")}
@@ -146,6 +156,8 @@ func driver(name, in string) field.ErrorList {
 }
 
 // parameters checks the parameters of a class.
+//
+//upstream:pkg/apis/storage/validation.validateParameters
 func parameters(m map[string]string) field.ErrorList {
 	at := fieldrules.Root.Child("parameters")
 	if len(m) > maxParameters {
@@ -165,6 +177,7 @@ func parameters(m map[string]string) field.ErrorList {
 	return errs
 }
 
+//upstream:pkg/apis/storage/validation.ValidateStorageClassUpdate
 func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
 	errs := fieldrules.ImmutableUnquoted(c.Parameters, old.Parameters, &fieldrules.Root, "parameters")
 	errs = append(errs, fieldrules.ImmutableUnquoted(c.Provisioner, old.Provisioner, &fieldrules.Root, "provisioner")...)

@@ -15,6 +15,11 @@ import (
 )
 
 // VolumeAttachments describes the kind VolumeAttachment.
+//
+//upstream:pkg/registry/storage/volumeattachment.volumeAttachmentStrategy
+//upstream:pkg/registry/storage/volumeattachment.volumeAttachmentStatusStrategy
+//upstream:pkg/apis/storage/validation.ValidateVolumeAttachmentUpdate
+//upstream:pkg/printers/internalversion.printVolumeAttachment
 func VolumeAttachments() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttachment]{
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
@@ -51,6 +56,10 @@ const (
 	maxVolumeError        = 1024
 )
 
+//upstream:pkg/apis/storage/validation.ValidateVolumeAttachment
+//upstream:pkg/apis/storage/validation.validateVolumeAttachmentSpec
+//upstream:pkg/apis/storage/validation.validateVolumeAttachmentStatus
+//upstream:pkg/apis/storage/validation.validateAttachmentMetadata
 func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
 	errs := fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher")
 	errs = append(errs, attachmentSource(&a.Spec.Source)...)
@@ -67,6 +76,8 @@ func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
 }
 
 // attachmentSource checks that a source is either the name of a volume or its spec.
+//
+//upstream:pkg/apis/storage/validation.validateVolumeAttachmentSource
 func attachmentSource(s *storagev1.VolumeAttachmentSource) field.ErrorList {
 	const one = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 	at := fieldrules.Spec.Child("source")
@@ -85,6 +96,7 @@ func attachmentSource(s *storagev1.VolumeAttachmentSource) field.ErrorList {
 	return append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(*s.PersistentVolumeName, false), *s.PersistentVolumeName, &at, "persistentVolumeName")...)
 }
 
+//upstream:pkg/apis/storage/validation.validateVolumeError
 func volumeError(e *storagev1.VolumeError, name string) field.ErrorList {
 	if e == nil {
 		return nil

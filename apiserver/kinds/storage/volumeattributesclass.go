@@ -12,6 +12,12 @@ import (
 )
 
 // VolumeAttributesClasses describes the kind VolumeAttributesClass.
+//
+//upstream:pkg/registry/storage/volumeattributesclass.volumeAttributesClassStrategy
+//upstream:pkg/apis/storage/validation.ValidateVolumeAttributesClass
+//upstream:pkg/apis/storage/validation.ValidateVolumeAttributesClassUpdate
+//upstream:pkg/printers/internalversion.printVolumeAttributesClass
+//upstream:pkg/registry/storage/volumeattributesclass/storage.REST.ShortNames
 func VolumeAttributesClasses() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttributesClass]{
 		Type: &storagev1.VolumeAttributesClass{}, List: &storagev1.VolumeAttributesClassList{},

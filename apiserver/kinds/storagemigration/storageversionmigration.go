@@ -18,6 +18,12 @@ import (
 )
 
 // StorageVersionMigrations describes the kind StorageVersionMigration.
+//
+//upstream:pkg/registry/storagemigration/storagemigration.strategy
+//upstream:pkg/registry/storagemigration/storagemigration.statusStrategy
+//upstream:pkg/apis/storagemigration/validation.ValidateStorageVersionMigration
+//upstream:pkg/apis/storagemigration/validation.ValidateStorageVersionMigrationUpdate
+//upstream:pkg/printers/internalversion.printStorageVersionMigration
 func StorageVersionMigrations() kinds.Kind {
 	return kinds.Of[*storagemigrationv1.StorageVersionMigration]{
 		Type: &storagemigrationv1.StorageVersionMigration{}, List: &storagemigrationv1.StorageVersionMigrationList{},
@@ -54,7 +60,9 @@ func StorageVersionMigrations() kinds.Kind {
 	}
 }
 
-// validateMigrationStatus checks that a migration has one outcome, which stays.
+// validateMigrationStatus checks that a migration has at most one outcome, and keeps it.
+//
+//upstream:pkg/apis/storagemigration/validation.ValidateStorageVersionMigrationStatusUpdate
 func validateMigrationStatus(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
 	var errs field.ErrorList
 	at := fieldrules.Status.Child("conditions")
