@@ -1,6 +1,10 @@
 package builtin
 
-import "testing"
+import (
+	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
+)
 
 func TestResourceClaimValidation(t *testing.T) {
 	const claim = `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c}, spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com, selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}}]}}}`
@@ -87,4 +91,20 @@ func TestAPIServiceValidation(t *testing.T) {
 		"local":      {`spec: {service: null, caBundle: YQ==}`, []string{`spec.caBundle: Invalid value: "1 bytes": local APIServices may not have a caBundle`}},
 		"group":      {`{metadata: {name: "v2."}, spec: {group: "", version: v2}}`, []string{"spec.group: Required value: only v1 may have an empty group and it better be legacy kube"}},
 	})
+}
+
+// TestTaintTimes updates the effect of a taint without its time, and with it.
+func TestTaintTimes(t *testing.T) {
+	const rule = `{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r}, spec: {taint: {key: k, effect: NoSchedule, timeAdded: "2020-01-01T00:00:00Z"}}}`
+	for patch, want := range map[string]bool{
+		`{}`:                                 true,
+		`spec: {taint: {effect: NoExecute}}`: false,
+		`spec: {taint: {effect: NoSchedule, value: v}}`: true,
+	} {
+		old, now := read(t, rule).(*resourcev1.DeviceTaintRule), read(t, patched(t, rule, patch)).(*resourcev1.DeviceTaintRule)
+		describeKindOf(t, now).call("Prepare", t.Context(), now, old)
+		if got := now.Spec.Taint.TimeAdded.Equal(old.Spec.Taint.TimeAdded); got != want {
+			t.Errorf("%s: the time stays: %v, want %v", patch, got, want)
+		}
+	}
 }

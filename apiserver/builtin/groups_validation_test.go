@@ -1,6 +1,9 @@
 package builtin
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestNetworkingValidation(t *testing.T) {
 	invalidWhen(t, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i}, spec: {rules: [{host: example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}}`, map[string]change{
@@ -175,4 +178,18 @@ func TestLeaseValidation(t *testing.T) {
 		"duration":    {`spec: {leaseDurationSeconds: 0}`, []string{"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"}},
 		"transitions": {`spec: {leaseTransitions: -1}`, []string{"spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"}},
 	})
+}
+
+// TestEndpointSliceAddresses warns about a stored address that new slices may not have, unless a controller manages the slice.
+func TestEndpointSliceAddresses(t *testing.T) {
+	const slice = `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: x}, addressType: IPv6, endpoints: [{addresses: ["FD00::1"]}]}`
+	for patch, want := range map[string][]string{
+		`{}`: {`endpoints[0].addresses[0]: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")`},
+		`metadata: {labels: {endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}`: nil,
+	} {
+		s := read(t, patched(t, slice, patch))
+		if got := describeKindOf(t, s).call("Warnings", s, s)[0].Interface().([]string); !slices.Equal(got, want) {
+			t.Errorf("%s: warned %q, want %q", patch, got, want)
+		}
+	}
 }

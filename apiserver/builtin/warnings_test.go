@@ -209,3 +209,67 @@ func TestWorkloadWarnings(t *testing.T) {
 		})
 	}
 }
+
+// TestFieldWarnings creates objects with valid fields that should be written otherwise, and updates an annotation of them.
+func TestFieldWarnings(t *testing.T) {
+	ctx, client, seen := serveWithWarnings(t)
+	for _, tc := range []struct {
+		resource   schema.GroupVersionResource
+		namespaced bool
+		manifest   string
+		created    []string
+		updated    []string
+	}{
+		{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, true,
+			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.1/8}}]}], egress: [{to: [{ipBlock: {cidr: "::/0", except: ["FD00::/64"]}}]}]}}`,
+			[]string{`spec.ingress[0].from[0].ipBlock.cidr: CIDR value "10.0.0.1/8" is ambiguous in this context (should be "10.0.0.0/8" or "10.0.0.1/32"?)`,
+				`spec.egress[0].to[0].ipBlock.except[0]: IPv6 CIDR value "FD00::/64" should be in RFC 5952 canonical format ("fd00::/64")`}, nil},
+		{schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, true,
+			`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: z}, addressType: FQDN, endpoints: [{addresses: [a.example.com], deprecatedTopology: {a: b}}]}`,
+			[]string{"spec.addressType: FQDN endpoints are deprecated"}, []string{}},
+		{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceslices"}, false,
+			`{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: x}, spec: {driver: A.example.com, pool: {name: p, resourceSliceCount: 1}, allNodes: true}}`,
+			[]string{`spec.driver: driver names should be lowercase; "A.example.com" contains uppercase characters`}, nil},
+		{schema.GroupVersionResource{Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}, false,
+			`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: x}, handler: h, scheduling: {nodeSelector: {beta.kubernetes.io/os: linux}}}`,
+			[]string{`scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead`}, nil},
+		{schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}, false,
+			`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: x}, provisioner: p, allowedTopologies: [{matchLabelExpressions: [{key: beta.kubernetes.io/os, values: [linux]}]}]}`,
+			[]string{`allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use "kubernetes.io/os" instead`}, nil},
+		{schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "csistoragecapacities"}, true,
+			`{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: x}, storageClassName: s, nodeTopology: {matchLabels: {beta.kubernetes.io/os: linux}, matchExpressions: [{key: beta.kubernetes.io/arch, operator: Exists}]}}`,
+			[]string{`nodeTopology.matchExpressions[0].key: beta.kubernetes.io/arch is deprecated since v1.14; use "kubernetes.io/arch" instead`,
+				`nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use "kubernetes.io/os" instead`}, nil},
+		{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, false,
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x}, webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], failurePolicy: Ignore, clientConfig: {url: "https://localhost:1"}, rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: [tokenreviews], operations: [CREATE]}, {apiGroups: [authentication.k8s.io], apiVersions: ["*"], resources: [tokenreviews, tokenreviews], operations: [CREATE]}]}]}`,
+			[]string{"webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect"}, nil},
+	} {
+		t.Run(tc.resource.Resource, func(t *testing.T) {
+			var objects dynamic.ResourceInterface = client.Resource(tc.resource)
+			if tc.namespaced {
+				objects = client.Resource(tc.resource).Namespace("default")
+			}
+			if tc.updated == nil {
+				tc.updated = tc.created
+			}
+			check := func(verb string, want []string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", verb, err)
+				}
+				got := slices.DeleteFunc(seen.take(), func(w string) bool { return strings.HasPrefix(w, "this server stores") })
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: warned %q, want %q", verb, got, want)
+				}
+			}
+			obj, err := objects.Create(ctx, manifest(t, tc.manifest), metav1.CreateOptions{})
+			check("create", tc.created, err)
+			obj.SetAnnotations(map[string]string{"a": "b"})
+			_, err = objects.Update(ctx, obj, metav1.UpdateOptions{})
+			check("update", tc.updated, err)
+			if endpoints, _, _ := unstructured.NestedSlice(obj.Object, "endpoints"); len(endpoints) > 0 && endpoints[0].(map[string]any)["deprecatedTopology"] != nil {
+				t.Errorf("the deprecated topology is not dropped: %v", endpoints)
+			}
+		})
+	}
+}

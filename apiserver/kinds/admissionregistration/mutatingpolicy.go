@@ -31,7 +31,9 @@ func MutatingPolicies() kinds.Kind {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
 			defaultMatchResources(p.Spec.MatchConstraints)
 		},
-		Validate: validateMutatingPolicy,
+		Validate:       validateMutatingPolicy,
+		ValidateCreate: func(o *admissionv1.MutatingAdmissionPolicy) field.ErrorList { return notStatic(o.Name) },
+		Warnings:       func(o, old *admissionv1.MutatingAdmissionPolicy) []string { return staticWarnings(o.Name, old == nil) },
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Mutations", "integer", "How many mutations the policy has."),
 			columns.Column("ParamKind", "string", admissionv1.MutatingAdmissionPolicySpec{}.SwaggerDoc()["paramKind"]),
@@ -60,6 +62,10 @@ func MutatingPolicyBindings() kinds.Kind {
 			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
 			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
 			return append(errs, noDeletes(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
+		},
+		ValidateCreate: func(o *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList { return notStatic(o.Name) },
+		Warnings: func(o, old *admissionv1.MutatingAdmissionPolicyBinding) []string {
+			return staticWarnings(o.Name, old == nil)
 		},
 		Columns: bindingColumns,
 		Row: func(b *admissionv1.MutatingAdmissionPolicyBinding) []any {

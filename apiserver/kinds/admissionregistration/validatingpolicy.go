@@ -44,6 +44,10 @@ func ValidatingPolicies() kinds.Kind {
 			return append(typeChecking(p.Status.TypeChecking),
 				metav1validation.ValidateConditions(p.Status.Conditions, fieldrules.Status.ChildField("conditions"))...)
 		},
+		ValidateCreate: func(o *admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return notStatic(o.Name) },
+		Warnings: func(o, old *admissionv1.ValidatingAdmissionPolicy) []string {
+			return staticWarnings(o.Name, old == nil)
+		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Validations", "integer", "How many validations the policy has."),
 			columns.Column("ParamKind", "string", admissionv1.ValidatingAdmissionPolicySpec{}.SwaggerDoc()["paramKind"]),
@@ -77,6 +81,10 @@ func ValidatingPolicyBindings() kinds.Kind {
 			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
 			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
 			return append(errs, validationActions(b.Spec.ValidationActions)...)
+		},
+		ValidateCreate: func(o *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList { return notStatic(o.Name) },
+		Warnings: func(o, old *admissionv1.ValidatingAdmissionPolicyBinding) []string {
+			return staticWarnings(o.Name, old == nil)
 		},
 		Columns: bindingColumns,
 		Row: func(b *admissionv1.ValidatingAdmissionPolicyBinding) []any {

@@ -42,6 +42,14 @@ func ValidatingWebhooks() kinds.Kind {
 		Validate: func(c *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
 			return validateWebhooks(len(c.Webhooks), func(i int) webhook { return ofValidating(&c.Webhooks[i]) })
 		},
+		ValidateCreate: func(c *admissionv1.ValidatingWebhookConfiguration) field.ErrorList { return notStatic(c.Name) },
+		Warnings: func(c, old *admissionv1.ValidatingWebhookConfiguration) []string {
+			warnings := staticWarnings(c.Name, old == nil)
+			for i := range c.Webhooks {
+				warnings = append(warnings, ruleWarnings(c.Webhooks[i].Rules, field.NewPath("webhooks").Index(i).Child("rules"))...)
+			}
+			return warnings
+		},
 		Columns: webhooksColumn,
 		Row:     func(c *admissionv1.ValidatingWebhookConfiguration) []any { return []any{int64(len(c.Webhooks))} },
 	}
@@ -76,6 +84,14 @@ func MutatingWebhooks() kinds.Kind {
 					"reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
 			}
 			return errs
+		},
+		ValidateCreate: func(c *admissionv1.MutatingWebhookConfiguration) field.ErrorList { return notStatic(c.Name) },
+		Warnings: func(c, old *admissionv1.MutatingWebhookConfiguration) []string {
+			warnings := staticWarnings(c.Name, old == nil)
+			for i := range c.Webhooks {
+				warnings = append(warnings, ruleWarnings(c.Webhooks[i].Rules, field.NewPath("webhooks").Index(i).Child("rules"))...)
+			}
+			return warnings
 		},
 		Columns: webhooksColumn,
 		Row:     func(c *admissionv1.MutatingWebhookConfiguration) []any { return []any{int64(len(c.Webhooks))} },

@@ -38,21 +38,9 @@ func EndpointSlices() kinds.Kind {
 				fieldrules.DefaultPointer(&s.Ports[i].Protocol, corev1.ProtocolTCP)
 			}
 		},
-		Warnings: func(s, old *discoveryv1.EndpointSlice) []string {
-			if old == nil && s.AddressType == discoveryv1.AddressTypeFQDN {
-				return []string{"spec.addressType: FQDN endpoints are deprecated"}
-			}
-			return nil
-		},
-		Validate: validateEndpointSlice,
-		Prepare: func(_ context.Context, s, old *discoveryv1.EndpointSlice) {
-			for i := range s.Endpoints {
-				s.Endpoints[i].DeprecatedTopology = nil // it is of v1beta1
-			}
-			if old != nil && !maps.Equal(s.Labels, old.Labels) {
-				s.SetGeneration(old.GetGeneration() + 1)
-			}
-		},
+		Validate:       validateEndpointSlice,
+		Prepare:        prepareEndpointSlice,
+		Warnings:       endpointSliceWarnings,
 		ValidateCreate: endpoints,
 		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 			errs := fieldrules.ImmutableUnquoted(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
@@ -69,6 +57,49 @@ func EndpointSlices() kinds.Kind {
 		},
 		Row: endpointSliceRow,
 	}
+}
+
+// prepareEndpointSlice counts changes of labels as generations, and drops the deprecated topology of new endpoints.
+//
+//upstream:pkg/registry/discovery/endpointslice.endpointSliceStrategy.PrepareForUpdate
+//upstream:pkg/registry/discovery/endpointslice.dropTopologyOnV1
+func prepareEndpointSlice(_ context.Context, s, old *discoveryv1.EndpointSlice) {
+	if old != nil && !maps.Equal(s.Labels, old.Labels) {
+		s.SetGeneration(old.GetGeneration() + 1)
+	}
+	if old != nil && equality.Semantic(s.Endpoints, old.Endpoints) {
+		return
+	}
+	for i := range s.Endpoints {
+		s.Endpoints[i].DeprecatedTopology = nil
+	}
+}
+
+// endpointSliceWarnings warns about FQDNs, and about addresses that are not canonical, unless a controller of Kubernetes copied these.
+//
+//upstream:pkg/registry/discovery/endpointslice.endpointSliceStrategy.WarningsOnCreate
+//upstream:pkg/registry/discovery/endpointslice.endpointSliceStrategy.WarningsOnUpdate
+//upstream:pkg/registry/discovery/endpointslice.warnOnDeprecatedAddressType
+//upstream:pkg/registry/discovery/endpointslice.warnOnBadIPs
+func endpointSliceWarnings(s, old *discoveryv1.EndpointSlice) []string {
+	var warnings []string
+	if s.AddressType == discoveryv1.AddressTypeFQDN {
+		if old == nil {
+			warnings = append(warnings, "spec.addressType: FQDN endpoints are deprecated")
+		}
+		return warnings
+	}
+	switch s.Labels[discoveryv1.LabelManagedBy] {
+	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
+		return warnings
+	}
+	for i := range s.Endpoints {
+		for j, address := range s.Endpoints[i].Addresses {
+			at := field.NewPath("endpoints").Index(i).Child("addresses").Index(j)
+			warnings = append(warnings, validation.GetWarningsForIP(at, address)...)
+		}
+	}
+	return warnings
 }
 
 // Limits of an endpoint slice.

@@ -28,10 +28,37 @@ func NetworkPolicies() kinds.Kind {
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    defaultNetworkPolicy,
 		Validate:   validateNetworkPolicy,
+		Warnings:   func(n, _ *networkingv1.NetworkPolicy) []string { return networkPolicyWarnings(n) },
 		Columns: []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string",
 			networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
 		Row: func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
 	}
+}
+
+// networkPolicyWarnings warns about CIDRs that are ambiguous or not canonical.
+//
+//upstream:pkg/registry/networking/networkpolicy.networkPolicyWarnings
+func networkPolicyWarnings(n *networkingv1.NetworkPolicy) []string {
+	var warnings []string
+	peers := func(list []networkingv1.NetworkPolicyPeer, at *field.Path) {
+		for i, peer := range list {
+			if peer.IPBlock == nil {
+				continue
+			}
+			block := at.Index(i).Child("ipBlock")
+			warnings = append(warnings, validation.GetWarningsForCIDR(block.Child("cidr"), peer.IPBlock.CIDR)...)
+			for j, except := range peer.IPBlock.Except {
+				warnings = append(warnings, validation.GetWarningsForCIDR(block.Child("except").Index(j), except)...)
+			}
+		}
+	}
+	for i := range n.Spec.Ingress {
+		peers(n.Spec.Ingress[i].From, fieldrules.Spec.ChildField("ingress").Index(i).Child("from"))
+	}
+	for i := range n.Spec.Egress {
+		peers(n.Spec.Egress[i].To, fieldrules.Spec.ChildField("egress").Index(i).Child("to"))
+	}
+	return warnings
 }
 
 //upstream:pkg/apis/networking/v1.SetDefaults_NetworkPolicy

@@ -46,6 +46,7 @@ func RuntimeClasses() kinds.Kind {
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
 			return fieldrules.ImmutableUnquoted(r.Handler, old.Handler, &fieldrules.Root, "handler")
 		},
+		Warnings: func(r, _ *nodev1.RuntimeClass) []string { return runtimeClassWarnings(r) },
 		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",
 			nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
 		Row: func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
@@ -66,4 +67,20 @@ func distinct(tolerations []corev1.Toleration, list fieldrules.Path) field.Error
 		}
 	}
 	return errs
+}
+
+// runtimeClassWarnings warns about deprecated labels of nodes.
+//
+//upstream:pkg/api/node.GetWarningsForRuntimeClass
+func runtimeClassWarnings(r *nodev1.RuntimeClass) []string {
+	if r.Scheduling == nil {
+		return nil
+	}
+	var warnings []string
+	for _, key := range fieldrules.SortedKeys(r.Scheduling.NodeSelector) {
+		if message, ok := podspec.DeprecatedNodeLabel(key); ok {
+			warnings = append(warnings, "scheduling.nodeSelector: "+message)
+		}
+	}
+	return warnings
 }

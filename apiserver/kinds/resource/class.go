@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"context"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -48,10 +50,20 @@ func DeviceClasses() kinds.Kind {
 func DeviceTaintRules() kinds.Kind {
 	return kinds.Of[*resourcev1.DeviceTaintRule]{
 		Type: &resourcev1.DeviceTaintRule{}, List: &resourcev1.DeviceTaintRuleList{},
-		Plural: "devicetaintrules", ReturnsDeleted: true, Cluster: true, Generation: true,
+		Plural: "devicetaintrules", ReturnsDeleted: true, Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Unenforced: "no device is tainted",
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		Prepare: func(_ context.Context, r, old *resourcev1.DeviceTaintRule) {
+			if old == nil {
+				return
+			}
+			now, was := &r.Spec.Taint, &old.Spec.Taint
+			if now.Effect != was.Effect && now.TimeAdded.Equal(was.TimeAdded) {
+				now.TimeAdded = nil
+				defaultTaint(now)
+			}
+		},
 		Validate: func(r *resourcev1.DeviceTaintRule) field.ErrorList {
 			var errs field.ErrorList
 			if s := r.Spec.DeviceSelector; s != nil {
@@ -84,9 +96,18 @@ func DeviceTaintRules() kinds.Kind {
 			columns.Column("Key", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["key"]),
 			columns.Column("Value", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["value"]),
 			columns.Column("Effect", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["effect"]),
+			columns.Column("TimeAdded", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["timeAdded"]),
 		},
 		Row: func(r *resourcev1.DeviceTaintRule) []any {
-			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect)}
+			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect), timeAdded(r.Spec.Taint.TimeAdded)}
 		},
 	}
+}
+
+// timeAdded returns the cell for the time of a taint.
+func timeAdded(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return columns.Age(*t)
 }

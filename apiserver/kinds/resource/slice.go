@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -40,7 +41,14 @@ func ResourceSlices() kinds.Kind {
 				}
 			}
 		},
+		Prepare:  dropSliceFields,
 		Validate: validateSlice,
+		Warnings: func(s, _ *resourcev1.ResourceSlice) []string {
+			if s.Spec.Driver == strings.ToLower(s.Spec.Driver) {
+				return nil
+			}
+			return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", s.Spec.Driver)}
+		},
 		ValidateUpdate: func(s, old *resourcev1.ResourceSlice) field.ErrorList {
 			at := fieldrules.Spec.Child("pool")
 			errs := fieldrules.Immutable(s.Spec.Pool.Name, old.Spec.Pool.Name, &at, "name")
@@ -48,7 +56,8 @@ func ResourceSlices() kinds.Kind {
 			return append(errs, fieldrules.Immutable(s.Spec.NodeName, old.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
 		},
 		Fields: func(s *resourcev1.ResourceSlice) fields.Set {
-			return fields.Set{"spec.nodeName": columns.OrEmpty(s.Spec.NodeName), "spec.driver": s.Spec.Driver}
+			return fields.Set{"spec.nodeName": columns.OrEmpty(s.Spec.NodeName), "spec.driver": s.Spec.Driver,
+				"spec.pool.name": s.Spec.Pool.Name}
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Node", "string", resourcev1.ResourceSliceSpec{}.SwaggerDoc()["nodeName"]),
@@ -96,19 +105,10 @@ func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 
 // advanced reports whether a device uses a feature that lowers the limit of devices in a slice.
 //
-//upstream:pkg/apis/resource/validation.haveListAttributes
 //upstream:pkg/apis/resource/validation.haveDeviceTaints
 //upstream:pkg/apis/resource/validation.haveConsumesCounters
 func advanced(d resourcev1.Device) bool {
-	if len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
-		return true
-	}
-	for _, a := range d.Attributes {
-		if a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil {
-			return true
-		}
-	}
-	return false
+	return len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 || hasLists(d)
 }
 
 // sliceNodes checks that a slice has exactly one of the fields that select nodes.
@@ -415,4 +415,60 @@ func validRange(capacity, fallback resource.Quantity, r *resourcev1.CapacityRequ
 		}
 	}
 	return errs
+}
+
+// dropSliceFields drops the fields of feature gates that are off by default, unless the slice has such fields already.
+//
+//upstream:pkg/registry/resource/resourceslice.dropDisabledFields
+func dropSliceFields(_ context.Context, s, old *resourcev1.ResourceSlice) {
+	var was resourcev1.ResourceSliceSpec
+	if old != nil {
+		was = old.Spec
+	}
+	if was.PartitionTypeAttribute == nil {
+		s.Spec.PartitionTypeAttribute = nil
+	}
+	if len(was.SkipNodeOperations) == 0 {
+		s.Spec.SkipNodeOperations = nil
+	}
+	if !slices.ContainsFunc(was.Devices, hasGroups) {
+		for i := range s.Spec.Devices {
+			for j := range s.Spec.Devices[i].ConsumesCounters {
+				s.Spec.Devices[i].ConsumesCounters[j].CompatibilityGroups = nil
+			}
+		}
+	}
+	if !slices.ContainsFunc(was.Devices, func(d resourcev1.Device) bool { return len(d.NodeAllocatableResources) > 0 }) {
+		for i := range s.Spec.Devices {
+			s.Spec.Devices[i].NodeAllocatableResources = nil
+		}
+	}
+	if !slices.ContainsFunc(was.Devices, hasLists) {
+		for i := range s.Spec.Devices {
+			for name, a := range s.Spec.Devices[i].Attributes {
+				a.BoolValues, a.IntValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
+				s.Spec.Devices[i].Attributes[name] = a
+			}
+		}
+	}
+}
+
+// hasGroups reports whether a device has compatibility groups.
+//
+//upstream:pkg/registry/resource/resourceslice.draDeviceCompatibilityGroupsFeatureInUse
+func hasGroups(d resourcev1.Device) bool {
+	return slices.ContainsFunc(d.ConsumesCounters, func(c resourcev1.DeviceCounterConsumption) bool { return len(c.CompatibilityGroups) > 0 })
+}
+
+// hasLists reports whether a device has an attribute with a list of values.
+//
+//upstream:pkg/apis/resource/validation.haveListAttributes
+//upstream:pkg/registry/resource/resourceslice.draListTypeAttributesFeatureInUse
+func hasLists(d resourcev1.Device) bool {
+	for _, a := range d.Attributes {
+		if a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil {
+			return true
+		}
+	}
+	return false
 }

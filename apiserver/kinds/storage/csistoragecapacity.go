@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"fmt"
+
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -8,6 +10,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
 )
 
 // CSIStorageCapacities describes the kind CSIStorageCapacity.
@@ -33,7 +36,8 @@ func CSIStorageCapacities() kinds.Kind {
 			errs := fieldrules.Immutable(c.NodeTopology, old.NodeTopology, &fieldrules.Root, "nodeTopology")
 			return append(errs, fieldrules.Immutable(c.StorageClassName, old.StorageClassName, &fieldrules.Root, "storageClassName")...)
 		},
-		Bare: true,
+		Warnings: func(c, _ *storagev1.CSIStorageCapacity) []string { return nodeTopologyWarnings(c.NodeTopology) },
+		Bare:     true,
 		Columns: []metav1.TableColumnDefinition{
 			columns.NameColumn,
 			columns.Column("StorageClassName", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["storageClassName"]),
@@ -47,4 +51,27 @@ func CSIStorageCapacities() kinds.Kind {
 			return []any{c.Name, c.StorageClassName, capacity}
 		},
 	}
+}
+
+// nodeTopologyWarnings warns about deprecated labels of nodes.
+//
+//upstream:pkg/api/storage.GetWarningsForCSIStorageCapacity
+//upstream:pkg/api/node.GetWarningsForNodeSelector
+func nodeTopologyWarnings(s *metav1.LabelSelector) []string {
+	if s == nil {
+		return nil
+	}
+	var warnings []string
+	at := field.NewPath("nodeTopology")
+	for i, e := range s.MatchExpressions {
+		if message, ok := podspec.DeprecatedNodeLabel(e.Key); ok {
+			warnings = append(warnings, fmt.Sprintf("%s: %s is %s", at.Child("matchExpressions").Index(i).Child("key"), e.Key, message))
+		}
+	}
+	for _, key := range fieldrules.SortedKeys(s.MatchLabels) {
+		if message, ok := podspec.DeprecatedNodeLabel(key); ok {
+			warnings = append(warnings, fmt.Sprintf("%s: %s", at.Child("matchLabels").Child(key), message))
+		}
+	}
+	return warnings
 }

@@ -15,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
 )
 
 // StorageClasses describes the kind StorageClass.
@@ -35,6 +36,7 @@ func StorageClasses() kinds.Kind {
 		},
 		Validate:       validateStorageClass,
 		ValidateUpdate: validateStorageClassUpdate,
+		Warnings:       func(c, _ *storagev1.StorageClass) []string { return storageClassWarnings(c) },
 		Bare:           true,
 		Columns: []metav1.TableColumnDefinition{
 			columns.NameColumn,
@@ -60,6 +62,22 @@ func StorageClasses() kinds.Kind {
 				c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion, columns.Age(c.CreationTimestamp)}
 		},
 	}
+}
+
+// storageClassWarnings warns about deprecated labels of nodes.
+//
+//upstream:pkg/api/storage.GetWarningsForStorageClass
+func storageClassWarnings(c *storagev1.StorageClass) []string {
+	var warnings []string
+	for i := range c.AllowedTopologies {
+		at := field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions")
+		for j, e := range c.AllowedTopologies[i].MatchLabelExpressions {
+			if message, ok := podspec.DeprecatedNodeLabel(e.Key); ok {
+				warnings = append(warnings, at.Index(j).Child("key").String()+": "+message)
+			}
+		}
+	}
+	return warnings
 }
 
 // Limits of a class's parameters.
