@@ -97,6 +97,7 @@ func (r *requests) Create(ctx context.Context, name string, obj runtime.Object, 
 	return req, nil
 }
 
+// account returns the service account of a request. The name and the namespace of the body must match it.
 func (r *requests) account(ctx context.Context, name string, req *authenticationv1.TokenRequest) (object, error) {
 	namespace, ok := request.NamespaceFrom(ctx)
 	if !ok {
