@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -34,7 +33,6 @@ func CronJobs() kinds.Kind {
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    defaultCronJob,
-		Prepare:    prepareCronJob,
 		Validate:   validateCronJob,
 		Warnings:   cronJobWarnings,
 		Status:     true,
@@ -76,16 +74,6 @@ func defaultCronJob(c *batchv1.CronJob) {
 	podspec.SetDefaults(&s.JobTemplate.Spec.Template.Spec)
 	if p := s.JobTemplate.Spec.PodFailurePolicy; p != nil {
 		defaultFailurePolicy(p)
-	}
-}
-
-//upstream:pkg/registry/batch/cronjob.cronJobStrategy.PrepareForCreate
-//upstream:pkg/registry/batch/cronjob.cronJobStrategy.PrepareForUpdate
-func prepareCronJob(_ context.Context, c, old *batchv1.CronJob) {
-	if old == nil {
-		dropScheduling(&c.Spec.JobTemplate.Spec, nil)
-	} else {
-		dropScheduling(&c.Spec.JobTemplate.Spec, &old.Spec.JobTemplate.Spec)
 	}
 }
 

@@ -120,11 +120,6 @@ func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 //upstream:pkg/registry/batch/job.jobStrategy.PrepareForUpdate
 //upstream:pkg/registry/batch/job.generateSelector
 func PrepareJob(_ context.Context, j, old *batchv1.Job) {
-	if old == nil {
-		dropScheduling(&j.Spec, nil)
-	} else {
-		dropScheduling(&j.Spec, &old.Spec)
-	}
 	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return
 	}
@@ -139,15 +134,6 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 	}
 	if _, ok := j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel]; !ok {
 		j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = uid
-	}
-}
-
-// dropScheduling removes the field scheduling, which the feature gate WorkloadWithJob enables, unless the job has it already.
-//
-//upstream:pkg/api/job.DropDisabledFields
-func dropScheduling(s, old *batchv1.JobSpec) {
-	if old == nil || old.Scheduling == nil {
-		s.Scheduling = nil
 	}
 }
 

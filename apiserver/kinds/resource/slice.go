@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -41,7 +40,6 @@ func ResourceSlices() kinds.Kind {
 				}
 			}
 		},
-		Prepare:  dropSliceFields,
 		Validate: validateSlice,
 		Warnings: func(s, _ *resourcev1.ResourceSlice) []string {
 			if s.Spec.Driver == strings.ToLower(s.Spec.Driver) {
@@ -415,49 +413,6 @@ func validRange(capacity, fallback resource.Quantity, r *resourcev1.CapacityRequ
 		}
 	}
 	return errs
-}
-
-// dropSliceFields drops the fields of feature gates that are off by default, unless the slice has such fields already.
-//
-//upstream:pkg/registry/resource/resourceslice.dropDisabledFields
-func dropSliceFields(_ context.Context, s, old *resourcev1.ResourceSlice) {
-	var was resourcev1.ResourceSliceSpec
-	if old != nil {
-		was = old.Spec
-	}
-	if was.PartitionTypeAttribute == nil {
-		s.Spec.PartitionTypeAttribute = nil
-	}
-	if len(was.SkipNodeOperations) == 0 {
-		s.Spec.SkipNodeOperations = nil
-	}
-	if !slices.ContainsFunc(was.Devices, hasGroups) {
-		for i := range s.Spec.Devices {
-			for j := range s.Spec.Devices[i].ConsumesCounters {
-				s.Spec.Devices[i].ConsumesCounters[j].CompatibilityGroups = nil
-			}
-		}
-	}
-	if !slices.ContainsFunc(was.Devices, func(d resourcev1.Device) bool { return len(d.NodeAllocatableResources) > 0 }) {
-		for i := range s.Spec.Devices {
-			s.Spec.Devices[i].NodeAllocatableResources = nil
-		}
-	}
-	if !slices.ContainsFunc(was.Devices, hasLists) {
-		for i := range s.Spec.Devices {
-			for name, a := range s.Spec.Devices[i].Attributes {
-				a.BoolValues, a.IntValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
-				s.Spec.Devices[i].Attributes[name] = a
-			}
-		}
-	}
-}
-
-// hasGroups reports whether a device has compatibility groups.
-//
-//upstream:pkg/registry/resource/resourceslice.draDeviceCompatibilityGroupsFeatureInUse
-func hasGroups(d resourcev1.Device) bool {
-	return slices.ContainsFunc(d.ConsumesCounters, func(c resourcev1.DeviceCounterConsumption) bool { return len(c.CompatibilityGroups) > 0 })
 }
 
 // hasLists reports whether a device has an attribute with a list of values.
