@@ -114,6 +114,7 @@ func mapDropper(t reflect.Type) dropper {
 	}
 }
 
+// structDropper empties the fields of a type in featureFields, and in the types of its fields.
 func structDropper(t reflect.Type) dropper {
 	type part struct {
 		index int
