@@ -343,7 +343,7 @@ func readListed(file string) (*listed, error) {
 			return nil, fmt.Errorf("%s: no reason for %q", file, line)
 		default:
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\*`, `.*`)
-			l.entries = append(l.entries, &entry{text: line, pattern: regexp.MustCompile("^" + pattern + "$")})
+			l.entries = append(l.entries, &entry{text: line, pattern: regexp.MustCompile("(?s)^" + pattern + "$")})
 		}
 	}
 	return l, nil
