@@ -54,7 +54,7 @@ func (g guards) role(ctx context.Context, obj, old runtime.Object) error {
 		return nil
 	}
 	role := obj.(*rbacv1.Role)
-	return forbid("roles", role.Name, g.confirmNoEscalation(ctx, role.Rules))
+	return forbid("roles", role.Name, g.confirmNoEscalation(ctx, "roles", role.Rules))
 }
 
 //upstream:pkg/registry/rbac/clusterrole/policybased.Storage
@@ -63,12 +63,12 @@ func (g guards) clusterRole(ctx context.Context, obj, old runtime.Object) error 
 		return nil
 	}
 	role := obj.(*rbacv1.ClusterRole)
-	if err := g.confirmNoEscalation(ctx, role.Rules); err != nil {
+	if err := g.confirmNoEscalation(ctx, "clusterroles", role.Rules); err != nil {
 		return forbid("clusterroles", role.Name, err)
 	}
 	// A role that aggregates may get any rule later.
 	before, _ := old.(*rbacv1.ClusterRole)
-	if (aggregates(role) || aggregates(before)) && g.confirmNoEscalation(ctx, everything) != nil {
+	if (aggregates(role) || aggregates(before)) && g.confirmNoEscalation(ctx, "clusterroles", everything) != nil {
 		return forbid("clusterroles", role.Name,
 			errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
@@ -101,15 +101,11 @@ func (g guards) binding(ctx context.Context, resource, name string, role rbacv1.
 	if privileged(ctx) || onlyForGC(obj, old) || g.bindAuthorized(ctx, role, namespace) {
 		return nil
 	}
-	rules, err := g.evaluator.roleRules(role, namespace)
-	if apierrors.IsNotFound(err) {
-		// kube-apiserver's error has the resource of the request, not the role's.
-		return apierrors.NewNotFound(rbacv1.Resource(resource), role.Name)
-	}
+	rules, err := g.evaluator.roleRules(role, namespace, resource)
 	if err != nil {
 		return err
 	}
-	return forbid(resource, name, g.confirmNoEscalation(ctx, rules))
+	return forbid(resource, name, g.confirmNoEscalation(ctx, resource, rules))
 }
 
 // forbid returns the error that an object may not be written, or nil if err is.
@@ -171,10 +167,10 @@ func (g guards) allowed(ctx context.Context, a authorizer.Attributes) bool {
 }
 
 // confirmNoEscalation returns an error if the user of a request does not have all the permissions
-// of the rules.
+// of the rules. resource is the resource of the request.
 //
 //upstream:pkg/registry/rbac/validation.ConfirmNoEscalation
-func (g guards) confirmNoEscalation(ctx context.Context, rules []rbacv1.PolicyRule) error {
+func (g guards) confirmNoEscalation(ctx context.Context, resource string, rules []rbacv1.PolicyRule) error {
 	u, ok := request.UserFrom(ctx)
 	if !ok {
 		return errors.New("no user on context")
@@ -183,7 +179,7 @@ func (g guards) confirmNoEscalation(ctx context.Context, rules []rbacv1.PolicyRu
 	if n := permissions(rules); n > maxPermissions {
 		return fmt.Errorf("the rules have %.0f permissions, of which at most %d can be compared with those currently held", n, maxPermissions)
 	}
-	held, err := g.evaluator.rulesFor(u, namespace)
+	held, err := g.evaluator.rulesFor(u, namespace, resource)
 	lacking := missing(held, rules)
 	if len(lacking) == 0 {
 		return nil

@@ -6,6 +6,7 @@
 package rbac
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -49,7 +50,7 @@ func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (autho
 	}
 	var allowed *grant
 	var errs []error
-	e.visit(a.GetUser(), a.GetNamespace(), func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
+	e.visit(a.GetUser(), a.GetNamespace(), "", func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -73,12 +74,12 @@ func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (autho
 // RulesFor implements [authorizer.RuleResolver].
 func (e *Evaluator) RulesFor(_ context.Context, u user.Info, namespace string) (
 	resources []authorizer.ResourceRuleInfo, paths []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
-	rules, err := e.rulesFor(u, namespace)
+	rules, err := e.rulesFor(u, namespace, "")
 	for _, r := range rules {
 		if len(r.NonResourceURLs) > 0 {
 			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
 		}
-		if len(r.APIGroups) > 0 {
+		if len(r.Resources) > 0 {
 			resources = append(resources, &authorizer.DefaultResourceRuleInfo{Verbs: r.Verbs, APIGroups: r.APIGroups,
 				Resources: r.Resources, ResourceNames: r.ResourceNames})
 		}
@@ -87,12 +88,12 @@ func (e *Evaluator) RulesFor(_ context.Context, u user.Info, namespace string) (
 }
 
 // rulesFor returns all rules that apply to a user in a namespace. If it returns an error, these are
-// the rules that could be found.
-func (e *Evaluator) rulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
+// the rules that could be found. resource is as in roleRules.
+func (e *Evaluator) rulesFor(u user.Info, namespace, resource string) ([]rbacv1.PolicyRule, error) {
 	var all []rbacv1.PolicyRule
 	var errs []error
 	seen := map[bindingKey]bool{}
-	e.visit(u, namespace, func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
+	e.visit(u, namespace, resource, func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
 		if g == nil || !seen[g.bindingKey] {
 			if err != nil {
 				errs = append(errs, err)
@@ -109,10 +110,10 @@ func (e *Evaluator) rulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule
 
 // visit calls yield with each grant to the user, in the cluster and then in the namespace, and the
 // rules of its role, until yield returns false. A grant whose role is missing has an error instead;
-// if the bindings cannot be read, the grant is nil.
+// if the bindings cannot be read, the grant is nil. resource is as in roleRules.
 //
 //upstream:pkg/registry/rbac/validation.DefaultRuleResolver.VisitRulesFor
-func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rbacv1.PolicyRule, error) bool) {
+func (e *Evaluator) visit(u user.Info, namespace, resource string, yield func(*grant, []rbacv1.PolicyRule, error) bool) {
 	visit := func(bindings *index[map[string]subjects], namespace string) bool {
 		byNamespace, err := bindings.get()
 		if err != nil {
@@ -128,7 +129,7 @@ func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rb
 				who = subject{kind: rbacv1.GroupKind, name: u.GetGroups()[i]}
 			}
 			for _, g := range granted[who] {
-				rules, err := e.roleRules(g.role, namespace)
+				rules, err := e.roleRules(g.role, namespace, resource)
 				if !yield(g, rules, err) {
 					return false
 				}
@@ -141,10 +142,11 @@ func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rb
 	}
 }
 
-// roleRules returns the rules of the role that a binding in a namespace refers to.
+// roleRules returns the rules of the role that a binding in a namespace refers to. resource is in the error for a
+// missing role; it is empty for the kind of the role. kube-apiserver names the resource of the request there.
 //
 //upstream:pkg/registry/rbac/validation.DefaultRuleResolver.GetRoleReferenceRules
-func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace, resource string) ([]rbacv1.PolicyRule, error) {
 	from, key, singular := e.clusterRoles, types.NamespacedName{Name: r.Name}, "clusterrole"
 	switch r.Kind {
 	case "ClusterRole":
@@ -159,7 +161,7 @@ func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace string) ([]rbacv1.Poli
 	}
 	rules, ok := all[key]
 	if !ok {
-		return nil, errors.NewNotFound(rbacv1.Resource(singular), r.Name)
+		return nil, errors.NewNotFound(rbacv1.Resource(cmp.Or(resource, singular)), r.Name)
 	}
 	return rules, nil
 }

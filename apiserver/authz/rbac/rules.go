@@ -48,7 +48,7 @@ func coversResource(list []string, resource string) bool {
 		return true
 	}
 	_, sub, ok := strings.Cut(resource, "/")
-	return ok && sub != "" && slices.Contains(list, "*/"+sub)
+	return ok && slices.Contains(list, "*/"+sub)
 }
 
 // coversPath reports whether a path, or a pattern that ends in "*", is within a pattern.
@@ -124,7 +124,7 @@ func covers(r, single *rbacv1.PolicyRule) bool {
 		return false
 	}
 	if len(single.NonResourceURLs) > 0 {
-		return slices.ContainsFunc(r.NonResourceURLs, func(pattern string) bool {
+		return len(r.ResourceNames) == 0 && slices.ContainsFunc(r.NonResourceURLs, func(pattern string) bool {
 			return coversPath(pattern, single.NonResourceURLs[0])
 		})
 	}
