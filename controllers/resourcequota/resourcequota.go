@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,6 +127,8 @@ func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, na
 		list = &corev1.ServiceList{}
 	case corev1.Resource("persistentvolumeclaims"):
 		list = &corev1.PersistentVolumeClaimList{}
+	case resourcev1.Resource("resourceclaims"):
+		list = &resourcev1.ResourceClaimList{}
 	default:
 		kind, err := r.mapper.KindFor(resource.WithVersion(""))
 		if meta.IsNoMatchError(err) {

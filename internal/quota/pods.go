@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -44,7 +45,7 @@ func (pods) Constraints(names []corev1.ResourceName, obj runtime.Object) error {
 	if !ok {
 		return fmt.Errorf("expect *v1.Pod, got %T", obj)
 	}
-	if pod.Spec.Resources != nil {
+	if r := pod.Spec.Resources; r != nil && (hasPodLevel(r.Requests) || hasPodLevel(r.Limits)) {
 		return nil
 	}
 	missing := map[corev1.ResourceName][]string{}
@@ -78,14 +79,16 @@ func podResources(name corev1.ResourceName) bool {
 	}
 	requested, isRequest := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) ||
-		isRequest && (strings.HasPrefix(requested, corev1.ResourceHugePagesPrefix) || IsExtended(corev1.ResourceName(requested)))
+		isRequest && (strings.HasPrefix(requested, corev1.ResourceHugePagesPrefix) || IsExtended(corev1.ResourceName(requested)) ||
+			strings.HasPrefix(requested, resourcev1.ResourceDeviceClassPrefix))
 }
 
 // IsExtended reports whether a resource is not one of Kubernetes' own.
 //
 //upstream:pkg/quota/v1/evaluator/core.isExtendedResourceNameForQuota
 func IsExtended(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }
 
 // podUsage counts a pod, and its requests and limits until it ends or its deletion is overdue.
@@ -100,11 +103,11 @@ func podUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	if ended(pod, time.Now()) {
 		return used, nil
 	}
-	requests := requirement(pod, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests })
-	limits := requirement(pod, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits })
+	requests := requirement(pod, requestsOf, allocated, actuated)
+	limits := requirement(pod, limitsOf, actuatedLimits)
 	add(requests, pod.Spec.Overhead)
 	for name, quantity := range pod.Spec.Overhead {
-		if limit, ok := limits[name]; ok {
+		if limit, ok := limits[name]; ok && !limit.IsZero() {
 			limit.Add(quantity)
 			limits[name] = limit
 		}
@@ -125,28 +128,52 @@ func ended(pod *corev1.Pod, now time.Time) bool {
 	return now.After(pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second))
 }
 
-// requirement returns the requests or the limits of a pod without overhead: the sum over its containers and sidecars, or the
-// need of an init container with the sidecars before it if that is more. Requests and limits of the pod replace the sums.
-func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
-	total, sidecars, initial := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range pod.Spec.Containers {
-		add(total, part(&pod.Spec.Containers[i].Resources))
+func requestsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests }
+
+func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits }
+
+func allocated(s *corev1.ContainerStatus) corev1.ResourceList { return s.AllocatedResources }
+
+func actuated(s *corev1.ContainerStatus) corev1.ResourceList {
+	if s.Resources != nil && s.Resources.Requests != nil {
+		return s.Resources.Requests
 	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		running := corev1.ResourceList{}
-		add(running, part(&c.Resources))
-		add(running, sidecars)
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(total, part(&c.Resources))
-			sidecars = running
-		}
-		raise(initial, running)
+	return s.AllocatedResources
+}
+
+func actuatedLimits(s *corev1.ContainerStatus) corev1.ResourceList {
+	if s.Resources == nil {
+		return nil
 	}
-	raise(total, initial)
+	return s.Resources.Limits
+}
+
+// requirement returns the requests or the limits of a whole pod without overhead. While the pod is resized, the containers
+// count with the largest of what the spec and the states in their status say. The requests or limits of the pod itself
+// replace the sums.
+func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1.ResourceList,
+	states ...func(*corev1.ContainerStatus) corev1.ResourceList) corev1.ResourceList {
+	desired := func(c *corev1.Container) corev1.ResourceList { return part(&c.Resources) }
+	switch {
+	case len(states) > 0 && isResizeInfeasible(pod):
+		desired = func(*corev1.Container) corev1.ResourceList { return nil }
+	case len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0:
+		states = nil
+	}
+	total := aggregate(pod, desired)
+	for _, state := range states {
+		raise(total, aggregate(pod, func(c *corev1.Container) corev1.ResourceList {
+			if s := statusOf(pod, c.Name); s != nil {
+				if list := state(s); list != nil {
+					return list
+				}
+			}
+			return desired(c)
+		}))
+	}
 	if pod.Spec.Resources != nil {
 		for name, quantity := range part(pod.Spec.Resources) {
-			if name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			if isPodLevel(name) {
 				total[name] = quantity
 			}
 		}
@@ -154,10 +181,65 @@ func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1
 	return total
 }
 
+// isPodLevel reports whether a pod as a whole may have requests and limits of a resource.
+func isPodLevel(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+func hasPodLevel(list corev1.ResourceList) bool {
+	for name := range list {
+		if isPodLevel(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isResizeInfeasible reports whether the node cannot resize the pod as its spec says.
+func isResizeInfeasible(pod *corev1.Pod) bool {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+	return i >= 0 && pod.Status.Conditions[i].Reason == corev1.PodReasonInfeasible
+}
+
+// statusOf returns the status of a container, or nil.
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// aggregate returns what the containers of a pod need together, sidecars included, but at least what the pod needs while an
+// init container runs.
+//
+//upstream:k8s.io/component-helpers/resource.aggregateContainerResourcesByFn
+func aggregate(pod *corev1.Pod, need func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	total, sidecars, initial := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		add(total, need(&pod.Spec.Containers[i]))
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		running := corev1.ResourceList{}
+		add(running, need(c))
+		add(running, sidecars)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(total, need(c))
+			sidecars = running
+		}
+		raise(initial, running)
+	}
+	raise(total, initial)
+	return total
+}
+
 // Requirements returns the requests and the limits of a whole pod without overhead.
 func Requirements(pod *corev1.Pod) (requests, limits corev1.ResourceList) {
-	return requirement(pod, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests }),
-		requirement(pod, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits })
+	return requirement(pod, requestsOf), requirement(pod, limitsOf)
 }
 
 // compute returns requests and limits by the names of quotas, such as requests.cpu.
@@ -216,11 +298,13 @@ func podInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) 
 	return false, nil
 }
 
-// isBestEffort reports whether a pod has neither requests nor limits of CPU and memory.
-//
-//upstream:pkg/quota/v1/evaluator/core.isBestEffort
+// isBestEffort reports whether a pod has neither requests nor limits of CPU and memory. Its own requirements, if any, take the
+// place of the requirements of its containers.
 func isBestEffort(pod *corev1.Pod) bool {
 	requests, limits := Requirements(pod)
+	if r := pod.Spec.Resources; r != nil && (hasPodLevel(r.Requests) || hasPodLevel(r.Limits)) {
+		requests, limits = r.Requests, r.Limits
+	}
 	for _, list := range []corev1.ResourceList{requests, limits} {
 		if !list.Cpu().IsZero() || !list.Memory().IsZero() {
 			return false

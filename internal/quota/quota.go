@@ -4,6 +4,7 @@ package quota
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,7 +48,9 @@ func Evaluator(r schema.GroupResource, list List) upstream.Evaluator {
 	case corev1.Resource("services"):
 		return evaluator{resource: r, list: in, scope: generic.MatchesNoScopeFunc, usage: serviceUsage, names: serviceResources, updates: true}
 	case corev1.Resource("persistentvolumeclaims"):
-		return evaluator{resource: r, list: in, scope: claimInScope, usage: claimUsage, names: claimResources, updates: true}
+		return claims{evaluator{resource: r, list: in, scope: claimInScope, usage: claimUsage, names: claimResources, updates: true}}
+	case resourcev1.Resource("resourceclaims"):
+		return evaluator{resource: r, list: in, scope: generic.MatchesNoScopeFunc, usage: deviceUsage, names: deviceResources, updates: true}
 	}
 	return generic.NewObjectCountEvaluator(r, in, aliases[r])
 }
@@ -65,6 +68,9 @@ func Evaluators(names []corev1.ResourceName, list List) []upstream.Evaluator {
 	for _, name := range names {
 		if r, ok := counted(name); ok {
 			resources[r] = true
+		}
+		if deviceResources(name) {
+			resources[resourcev1.Resource("resourceclaims")] = true
 		}
 	}
 	var evaluators []upstream.Evaluator

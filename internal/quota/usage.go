@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
 )
 
 // counted returns the resource of a name count/RESOURCE.GROUP.
@@ -94,6 +95,16 @@ func claimUsage(obj runtime.Object) (corev1.ResourceList, error) {
 		}
 	}
 	return used, nil
+}
+
+// claims measures persistent volume claims. The storage that is allocated for a claim is in its status.
+type claims struct{ evaluator }
+
+func (c claims) Handles(a admission.Attributes) bool {
+	if a.GetSubresource() != "status" {
+		return c.evaluator.Handles(a)
+	}
+	return a.GetObject() != nil && a.GetOldObject() != nil
 }
 
 // claimInScope reports whether a claim has one of the scope's volume attributes classes.

@@ -149,7 +149,7 @@ func (s *Source) Time() time.Time {
 
 func (s *Source) text(t reflect.Type, field string) string {
 	for _, key := range []string{t.String(), field} {
-		if values := s.Values[key]; len(values) > 0 && s.Chance(90) {
+		if values := s.Values[key]; len(values) > 0 {
 			return Pick(s, values...)
 		}
 	}
