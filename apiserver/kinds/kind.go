@@ -129,6 +129,8 @@ type Of[T Object] struct {
 	// Fields are the selectable fields besides metadata.name and metadata.namespace. The keys must
 	// be the same for every object.
 	Fields func(obj T) fields.Set
+	// FieldAliases are further labels by which requests select, each with its key in Fields.
+	FieldAliases map[string]string
 
 	// More adds subresources that are not status or scale, such as pods/binding. Each value
 	// implements rest interfaces over the stored objects.

@@ -23,6 +23,7 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 	for label := range k.fields(k.Type) {
 		known[label] = label
 	}
+	maps.Copy(known, k.FieldAliases)
 	selectable(scheme, k.Type, known)
 	for _, alias := range k.AlsoServed {
 		labels := known

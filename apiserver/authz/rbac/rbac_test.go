@@ -143,7 +143,7 @@ func TestPermissionsAreCounted(t *testing.T) {
 		t.Errorf("%g permissions", n)
 	}
 	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "eve"})
-	if err := (guards{}).confirmNoEscalation(ctx, []rbacv1.PolicyRule{huge}); err == nil || !strings.Contains(err.Error(), "at most 100000") {
+	if err := (guards{}).confirmNoEscalation(ctx, "roles", []rbacv1.PolicyRule{huge}); err == nil || !strings.Contains(err.Error(), "at most 100000") {
 		t.Errorf("a rule with too many permissions: %v", err)
 	}
 }

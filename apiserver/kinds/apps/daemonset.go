@@ -177,5 +177,8 @@ func ownerCell(obj metav1.Object) string {
 		return columns.None
 	}
 	gk := schema.FromAPIVersionAndKind(owner.APIVersion, strings.ToLower(owner.Kind)).GroupKind()
+	if gk.Empty() {
+		return owner.Name
+	}
 	return gk.String() + "/" + owner.Name
 }

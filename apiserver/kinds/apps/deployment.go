@@ -61,10 +61,23 @@ func Deployments() kinds.Kind {
 		}, workload.WideContainers),
 		Row: func(d *appsv1.Deployment) []any {
 			s := d.Status
-			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas),
+			cells := append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas),
 				int64(s.AvailableReplicas)}, workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+			cells[len(cells)-1] = selectorCell(d.Spec.Selector)
+			return cells
 		},
 	}
+}
+
+// selectorCell formats the selector of a deployment; the cells of other workloads differ where it is empty or invalid.
+//
+//upstream:pkg/printers/internalversion.printDeployment
+func selectorCell(s *metav1.LabelSelector) string {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return "<invalid>"
+	}
+	return selector.String()
 }
 
 //upstream:pkg/apis/apps/v1.SetDefaults_Deployment

@@ -397,38 +397,101 @@ func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 	if a.Spec.MinReplicas != nil {
 		least = fieldrules.Decimal(*a.Spec.MinReplicas)
 	}
-	var targets []string
-	for i := range a.Spec.Metrics {
-		targets = append(targets, metricCell(&a.Spec.Metrics[i], a.Status.CurrentMetrics))
-	}
 	ref := a.Spec.ScaleTargetRef
-	return []any{ref.Kind + "/" + ref.Name, columns.OrNone(strings.Join(targets, ", ")), least,
+	return []any{ref.Kind + "/" + ref.Name, targetsCell(a.Spec.Metrics, a.Status.CurrentMetrics), least,
 		int64(a.Spec.MaxReplicas), int64(a.Status.CurrentReplicas)}
 }
 
-// metricCell returns the current value and the target of a metric.
+// shownMetrics is how many metrics a table shows of an autoscaler.
+const shownMetrics = 2
+
+// targetsCell returns the current values and the targets of metrics.
 //
 //upstream:pkg/printers/internalversion.formatHPAMetrics
-func metricCell(m *autoscalingv2.MetricSpec, current []autoscalingv2.MetricStatus) string {
-	if m.Type != autoscalingv2.ResourceMetricSourceType || m.Resource == nil {
-		return "<unknown>"
-	}
-	is := "<unknown>"
-	for _, c := range current {
-		if c.Resource == nil || c.Resource.Name != m.Resource.Name {
-			continue
+func targetsCell(specs []autoscalingv2.MetricSpec, statuses []autoscalingv2.MetricStatus) string {
+	var cells []string
+	for i := range specs {
+		var status autoscalingv2.MetricStatus
+		if i < len(statuses) {
+			status = statuses[i]
 		}
-		if u := c.Resource.Current.AverageUtilization; u != nil {
-			is = fmt.Sprintf("%d%%", *u)
-		} else if v := c.Resource.Current.AverageValue; v != nil {
-			is = v.String()
+		cells = append(cells, metricCell(&specs[i], &status))
+	}
+	if more := len(cells) - shownMetrics; more > 0 {
+		return fmt.Sprintf("%s + %d more...", strings.Join(cells[:shownMetrics], ", "), more)
+	}
+	return columns.OrNone(strings.Join(cells, ", "))
+}
+
+const unknownMetric = "<unknown>"
+
+func metricCell(m *autoscalingv2.MetricSpec, is *autoscalingv2.MetricStatus) string {
+	var current *autoscalingv2.MetricValueStatus
+	switch m.Type {
+	case autoscalingv2.ExternalMetricSourceType:
+		if is.External != nil {
+			current = &is.External.Current
 		}
+		return valueCell(m.External.Target, current)
+	case autoscalingv2.ObjectMetricSourceType:
+		if is.Object != nil {
+			current = &is.Object.Current
+		}
+		return valueCell(m.Object.Target, current)
+	case autoscalingv2.PodsMetricSourceType:
+		if is.Pods != nil {
+			current = &is.Pods.Current
+		}
+		return averageCell(m.Pods.Target, current)
+	case autoscalingv2.ResourceMetricSourceType:
+		if is.Resource != nil {
+			current = &is.Resource.Current
+		}
+		return string(m.Resource.Name) + ": " + utilizationCell(m.Resource.Target, current)
+	case autoscalingv2.ContainerResourceMetricSourceType:
+		if is.ContainerResource != nil {
+			current = &is.ContainerResource.Current
+		}
+		return string(m.ContainerResource.Name) + ": " + utilizationCell(m.ContainerResource.Target, current)
 	}
-	should := "<auto>"
-	if u := m.Resource.Target.AverageUtilization; u != nil {
-		should = fmt.Sprintf("%d%%", *u)
-	} else if v := m.Resource.Target.AverageValue; v != nil {
-		should = v.String()
+	return "<unknown type>"
+}
+
+// valueCell returns the value of a metric of one object, or its average over the pods.
+func valueCell(target autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
+	if target.AverageValue != nil {
+		if current != nil && current.AverageValue == nil {
+			current = nil
+		}
+		return averageCell(target, current) + " (avg)"
 	}
-	return fmt.Sprintf("%s: %s/%s", m.Resource.Name, is, should)
+	is := unknownMetric
+	if current != nil {
+		is = current.Value.String()
+	}
+	return is + "/" + target.Value.String()
+}
+
+// averageCell returns the average of a metric over the pods.
+func averageCell(target autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
+	is := unknownMetric
+	if current != nil {
+		is = current.AverageValue.String()
+	}
+	return is + "/" + target.AverageValue.String()
+}
+
+// utilizationCell returns the utilization of a resource, or its average over the pods.
+func utilizationCell(target autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
+	if target.AverageValue != nil {
+		return averageCell(target, current)
+	}
+	is, should := unknownMetric, "<auto>"
+	if current != nil && current.AverageUtilization != nil {
+		is = fmt.Sprintf("%d%%", *current.AverageUtilization)
+	}
+	if target.AverageUtilization != nil {
+		should = fmt.Sprintf("%d%%", *target.AverageUtilization)
+	}
+	return is + "/" + should
 }

@@ -64,12 +64,16 @@ func PodCertificateRequests() kinds.Kind {
 			columns.Column("NodeName", "string", doc["nodeName"]),
 			columns.Column("SignerName", "string", doc["signerName"]),
 			columns.Column("State", "string", "Whether the request is pending, issued, denied or failed."),
-			columns.Wide("UnverifiedUserAnnotations", "string", doc["unverifiedUserAnnotations"]),
+			columns.Column("UnverifiedUserAnnotations", "string", doc["unverifiedUserAnnotations"]),
 		},
 		Row: func(r *certificatesv1.PodCertificateRequest) []any {
 			state := "Pending"
-			if len(r.Status.Conditions) > 0 {
-				state = r.Status.Conditions[0].Type
+			for _, c := range r.Status.Conditions {
+				switch c.Type {
+				case certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied,
+					certificatesv1.PodCertificateRequestConditionTypeFailed:
+					state = c.Type
+				}
 			}
 			return []any{r.Name, r.Spec.PodName, r.Spec.ServiceAccountName, string(r.Spec.NodeName), r.Spec.SignerName, state,
 				columns.LabelCell(r.Spec.UnverifiedUserAnnotations)}

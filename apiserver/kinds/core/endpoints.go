@@ -94,24 +94,24 @@ func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) 
 const MaxEndpointCell = 3
 
 func endpointCell(e *corev1.Endpoints) string {
+	if len(e.Subsets) == 0 {
+		return columns.None
+	}
 	var cells []string
 	for _, s := range e.Subsets {
-		for _, a := range s.Addresses {
-			if len(s.Ports) == 0 {
+		if len(s.Ports) == 0 {
+			for _, a := range s.Addresses {
 				cells = append(cells, a.IP)
 			}
-			for _, p := range s.Ports {
-				cells = append(cells, netip.AddrPortFrom(addr(a.IP), uint16(p.Port)).String())
+		}
+		for _, p := range s.Ports {
+			for _, a := range s.Addresses {
+				cells = append(cells, net.JoinHostPort(a.IP, fieldrules.Decimal(p.Port)))
 			}
 		}
 	}
 	if more := len(cells) - MaxEndpointCell; more > 0 {
 		return strings.Join(cells[:MaxEndpointCell], ",") + fmt.Sprintf(" + %d more...", more)
 	}
-	return columns.OrNone(strings.Join(cells, ","))
-}
-
-func addr(s string) netip.Addr {
-	ip, _ := netip.ParseAddr(s)
-	return ip
+	return strings.Join(cells, ",")
 }

@@ -270,13 +270,12 @@ func eventRow(e *corev1.Event) []any {
 	if e.FirstTimestamp.IsZero() {
 		first = e.EventTime.Time
 	}
-	if e.Series != nil {
-		last, count = e.Series.LastObservedTime.Time, int64(e.Series.Count)
-	}
 	if last.IsZero() {
 		last = first
 	}
-	if count == 0 {
+	if e.Series != nil {
+		last, count = e.Series.LastObservedTime.Time, int64(e.Series.Count)
+	} else if count == 0 {
 		count = 1
 	}
 	source := e.Source.Component

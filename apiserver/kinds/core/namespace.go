@@ -40,7 +40,7 @@ func Namespaces() kinds.Kind {
 			"Whether the namespace is in use or on its way out.")},
 		Row: func(n *corev1.Namespace) []any { return []any{string(n.Status.Phase)} },
 		Fields: func(n *corev1.Namespace) fields.Set {
-			return fields.Set{"status.phase": string(n.Status.Phase), "name": n.Name}
+			return fields.Set{"status.phase": string(n.Status.Phase)}
 		},
 		More: func(s kinds.Stored[*corev1.Namespace]) map[string]rest.Storage {
 			return map[string]rest.Storage{"finalize": &finalizeREST{s}}

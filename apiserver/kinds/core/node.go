@@ -219,10 +219,14 @@ var nodeColumns = []metav1.TableColumnDefinition{
 
 func nodeRow(n *corev1.Node) []any {
 	info := n.Status.NodeInfo
+	kernel := orUnknown(info.KernelVersion)
+	if info.Architecture != "" {
+		kernel += " (" + info.Architecture + ")"
+	}
 	return []any{
 		n.Name, nodeStatusCell(n), roleCell(n), columns.Age(n.CreationTimestamp), info.KubeletVersion,
 		addressCell(n, corev1.NodeInternalIP), addressCell(n, corev1.NodeExternalIP),
-		orUnknown(info.OSImage), orUnknown(info.KernelVersion), orUnknown(info.ContainerRuntimeVersion),
+		orUnknown(info.OSImage), kernel, orUnknown(info.ContainerRuntimeVersion),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -52,9 +51,6 @@ func PersistentVolumes() kinds.Kind {
 			columns.Wide("VolumeMode", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["volumeMode"]),
 		},
 		Row: persistentVolumeRow,
-		Fields: func(v *corev1.PersistentVolume) fields.Set {
-			return fields.Set{"name": v.Name}
-		},
 	}
 }
 

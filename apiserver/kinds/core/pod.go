@@ -44,6 +44,7 @@ func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAutho
 		Columns:        podColumns,
 		Row:            podRow,
 		Fields:         podFields,
+		FieldAliases:   map[string]string{"spec.host": "spec.nodeName"}, // the name before v1
 		More:           podSubresources(budgets, binder, access),
 		Parts:          podParts,
 	}

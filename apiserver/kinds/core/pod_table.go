@@ -81,7 +81,6 @@ func (v *podView) addInit(p *corev1.Pod) bool {
 			sidecarLast = later(sidecarLast, lastTermination(c))
 		}
 		switch {
-		case initializing:
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
 		case sidecars[c.Name] && c.Started != nil && *c.Started:
 			if c.Ready {
@@ -89,6 +88,9 @@ func (v *podView) addInit(p *corev1.Pod) bool {
 			}
 		default:
 			v.status, initializing = initStatus(c, i, len(p.Spec.InitContainers)), true
+		}
+		if initializing { // the containers after it have not started
+			break
 		}
 	}
 	if !initializing || initialized(p) {
@@ -108,9 +110,10 @@ func initStatus(c *corev1.ContainerStatus, i, n int) string {
 	}
 }
 
-// addContainers adds the containers. The status is that of the first one with a reason.
+// addContainers adds the containers. The status is that of the first one with a reason; of a pod that seems complete, a failure
+// comes first.
 func (v *podView) addContainers(p *corev1.Pod) {
-	running := false
+	running, failure := false, ""
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
 		c := &p.Status.ContainerStatuses[i]
 		v.countRestarts(c)
@@ -119,15 +122,23 @@ func (v *podView) addContainers(p *corev1.Pod) {
 			v.status = s.Waiting.Reason
 		case s.Terminated != nil:
 			v.status = terminationCell(s.Terminated)
+			if s.Terminated.ExitCode != 0 {
+				failure = v.status
+			}
 		case c.Ready && s.Running != nil:
 			running = true
 			v.ready++
 		}
 	}
-	if v.status == "Completed" && running {
-		v.status = "NotReady"
-		if c := podCondition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
+	if v.status == "Completed" {
+		ready := podCondition(p, corev1.PodReady)
+		switch {
+		case running && ready != nil && ready.Status == corev1.ConditionTrue:
 			v.status = "Running"
+		case failure != "":
+			v.status = failure
+		case running:
+			v.status = "NotReady"
 		}
 	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +45,11 @@ func Services(addresses *Addresses) kinds.Kind {
 			columns.Wide("Selector", "string", corev1.ServiceSpec{}.SwaggerDoc()["selector"]),
 		},
 		Row: func(s *corev1.Service) []any {
-			return []any{string(s.Spec.Type), columns.OrNone(s.Spec.ClusterIP), externalCell(s),
+			clusterIP := columns.None
+			if len(s.Spec.ClusterIPs) > 0 {
+				clusterIP = s.Spec.ClusterIPs[0]
+			}
+			return []any{string(s.Spec.Type), clusterIP, externalCell(s),
 				portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
 		},
 		More: serviceProxy,
@@ -180,6 +185,8 @@ func externalCell(s *corev1.Service) string {
 				at = append(at, in.Hostname)
 			}
 		}
+		slices.Sort(at)
+		at = slices.Compact(at)
 		if at = append(at, s.Spec.ExternalIPs...); len(at) > 0 {
 			return strings.Join(at, ",")
 		}

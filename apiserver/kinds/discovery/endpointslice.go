@@ -2,6 +2,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -249,7 +250,7 @@ func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 		switch {
 		case p.Port != nil:
 			ports = append(ports, fieldrules.Decimal(*p.Port))
-		case columns.OrEmpty(p.Name) != "":
+		case p.Name != nil:
 			ports = append(ports, *p.Name)
 		default:
 			ports = append(ports, "*")
@@ -265,11 +266,8 @@ func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 //
 //upstream:pkg/printers/internalversion.listWithMoreString
 func shorten(list []string) string {
-	if len(list) == 0 {
-		return "<unset>"
-	}
 	if more := len(list) - core.MaxEndpointCell; more > 0 {
 		return strings.Join(list[:core.MaxEndpointCell], ",") + fmt.Sprintf(" + %d more...", more)
 	}
-	return strings.Join(list, ",")
+	return cmp.Or(strings.Join(list, ","), "<unset>")
 }

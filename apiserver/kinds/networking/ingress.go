@@ -4,6 +4,7 @@ package networking
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -242,6 +243,8 @@ func ingressRow(in *networkingv1.Ingress) []any {
 			at = append(at, p.Hostname)
 		}
 	}
+	slices.Sort(at)
+	at = slices.Compact(at)
 	class, host, ports := columns.None, "*", "80"
 	if in.Spec.IngressClassName != nil {
 		class = *in.Spec.IngressClassName

@@ -43,7 +43,7 @@ func IngressClasses() kinds.Kind {
 				return []any{c.Spec.Controller, columns.None}
 			}
 			kind := p.Kind
-			if p.APIGroup != nil && *p.APIGroup != "" {
+			if p.APIGroup != nil {
 				kind += "." + *p.APIGroup
 			}
 			return []any{c.Spec.Controller, kind + "/" + p.Name}

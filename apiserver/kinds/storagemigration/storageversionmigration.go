@@ -54,10 +54,32 @@ func StorageVersionMigrations() kinds.Kind {
 		PrepareStatus:  kinds.KeepMetadata[*storagemigrationv1.StorageVersionMigration],
 		StatusReset:    []string{"metadata"},
 		ValidateStatus: validateMigrationStatus,
-		Columns:        columns.CreatedAt,
-		Row:            func(m *storagemigrationv1.StorageVersionMigration) []any { return columns.CreatedRow(m) },
-		Bare:           true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Name", "string", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
+			columns.Column("Resource", "string", "The resource of the objects to migrate."),
+			columns.Column("Status", "string", "The last condition that is true."),
+		},
+		Row: func(m *storagemigrationv1.StorageVersionMigration) []any {
+			return []any{m.Name, m.Spec.Resource.String(), migrationStatusCell(m)}
+		},
+		Bare: true,
 	}
+}
+
+// migrationStatusCell returns the last condition that is true.
+//
+//upstream:pkg/printers/internalversion.printStorageVersionMigration
+func migrationStatusCell(m *storagemigrationv1.StorageVersionMigration) string {
+	status := "Unknown"
+	for _, c := range m.Status.Conditions {
+		switch t := storagemigrationv1.MigrationConditionType(c.Type); t {
+		case storagemigrationv1.MigrationRunning, storagemigrationv1.MigrationFailed, storagemigrationv1.MigrationSucceeded:
+			if c.Status == metav1.ConditionTrue {
+				status = c.Type
+			}
+		}
+	}
+	return status
 }
 
 // validateMigrationStatus checks that a migration has at most one outcome, and keeps it.
