@@ -1,13 +1,12 @@
-// Package controllers has the controllers of the control plane, such as those of
-// kube-controller-manager and kube-scheduler, written on ctrl like any operator.
+// Package controllers has the controllers of the control plane. Most of them are the controllers of
+// kube-controller-manager. They are written on ctrl like any operator.
 //
-// Each controller is a package of its own: pure functions from the observed state to the next
-// action, and a reconciler that executes it. Controllers share only the manager's cache, so any of
-// them can be left out.
+// Each controller is a package: pure functions from the observed state to the next action, and a reconciler that
+// executes the action. Controllers share only the manager's cache, so any of them can be switched off.
 //
-// Each controller makes its requests with the [Identity] that its counterpart has on a cluster, such as
-// the service account deployment-controller in kube-system. It needs no roles but those that every
-// cluster has, and no objects but these and [Options.Manifests].
+// Each controller makes its requests with the [Identity] of its counterpart on a cluster, for example the service
+// account deployment-controller in kube-system. It needs only the roles that every cluster has, and the objects of
+// [Options.Manifests].
 package controllers
 
 import (
@@ -54,7 +53,7 @@ import (
 
 // Options select and configure the controllers. The zero value selects all.
 type Options struct {
-	// Without has the names of the controllers that are not to run; see [Names].
+	// Without has the names of the controllers that do not run; see [Names].
 	Without []string
 	// Pods configures how pods behave.
 	Pods pods.Options
@@ -62,18 +61,17 @@ type Options struct {
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
-	// ConfigFor returns the configuration of clients that make their requests with an identity. If it is
-	// nil, all controllers use the manager's client.
+	// ConfigFor returns the configuration of the clients of an identity. If it is nil, all controllers use the
+	// manager's client.
 	ConfigFor func(Identity) *rest.Config
 	// RootCA is the certificate, in PEM, that is published in every namespace, and with the tokens in
 	// Secrets. If it is empty, nothing is published.
 	RootCA []byte
 	// Signer signs approved CertificateSigningRequests. If it is nil, nothing signs them.
 	Signer *certificates.Authority
-	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
-	// running. It may be called from several goroutines at once. It may cancel the context of the
-	// manager, but must not wait until that has stopped, since the manager waits for it. If it is
-	// nil, the error stops the manager, and so all controllers.
+	// OnFailure, if not nil, is called when a controller ends with an error. The other controllers keep running.
+	// OnFailure may be called from several goroutines at once. It may cancel the context of the manager, but must not
+	// wait for the manager, which waits for OnFailure. If OnFailure is nil, the error stops the manager.
 	OnFailure func(controller string, err error)
 }
 

@@ -8,8 +8,8 @@ import (
 	"flyball.dev/ctrl/manager"
 )
 
-// indexingManager is a manager whose controllers share their indexes: what several of them add for the
-// same kind under the same name is one index, and must be computed by the same function.
+// indexingManager is a manager with shared indexes. If several controllers add an index of the same kind and name, there
+// is one index. They must add the same function.
 type indexingManager struct {
 	manager.Manager
 	indexes map[index]bool

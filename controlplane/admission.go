@@ -6,9 +6,9 @@ import (
 	"flyball.dev/apiserver/admission"
 )
 
-// admissionOptions disables the plugins whose controllers do not run: ServiceAccount, which
-// requires the account "default" in new namespaces, StorageObjectInUseProtection, whose finalizers
-// must be removed, and TaintNodesByCondition, whose taint must be. A plugin that is enabled by its name
+// admissionOptions disables the plugins that need a controller that does not run: ServiceAccount
+// requires the service account "default" in new namespaces, StorageObjectInUseProtection adds finalizers, and
+// TaintNodesByCondition adds a taint, which controllers remove. A plugin that is enabled by its name
 // stays enabled.
 func (o *Options) admissionOptions() admission.Options {
 	options := o.Admission

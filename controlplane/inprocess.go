@@ -17,14 +17,14 @@ import (
 	"flyball.dev/apiserver/authn"
 )
 
-// errAborted is the error of a request whose handler has panicked with http.ErrAbortHandler.
+// errAborted is the error of a request after its handler panicked with http.ErrAbortHandler.
 var errAborted = errors.New("the server aborted the response")
 
 // errStopped is the error of a request after the control plane has stopped.
 var errStopped = errors.New("the control plane is stopped")
 
 // inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The
-// handler runs on the goroutine of the caller; only that of a watch has a goroutine of its own.
+// handler runs on the goroutine of the caller. Only the handler of a watch has a goroutine of its own.
 type inProcess struct {
 	handler http.Handler
 	// user is who makes the requests that have no credentials, or nil. Otherwise connection is that
@@ -49,17 +49,17 @@ func newInProcess(handler http.Handler, user user.Info) *inProcess {
 	return t
 }
 
-// as returns a transport whose requests are made by another user.
+// as returns a transport for the requests of another user.
 func (t *inProcess) as(user user.Info) *inProcess {
 	return &inProcess{handler: t.handler, user: user, requests: t.requests}
 }
 
-// asController returns a transport whose requests are made by another user, and not limited.
+// asController returns a transport for the requests of a controller. The number of requests is not limited.
 func (t *inProcess) asController(user user.Info) *inProcess {
 	return &inProcess{handler: t.handler, user: user, unlimited: true, requests: t.requests}
 }
 
-// over returns a transport whose requests are those of a client with that connection.
+// over returns a transport for the requests of a client with a connection.
 func (t *inProcess) over(connection *tls.ConnectionState) *inProcess {
 	return &inProcess{handler: t.handler, connection: connection, requests: t.requests}
 }
@@ -139,7 +139,7 @@ func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.R
 	return req, bodyDeadline{}
 }
 
-// isWatch reports whether a request is a watch, whose response has no end.
+// isWatch reports whether a request is a watch. The response of a watch has no end.
 func isWatch(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "watch=") {
 		switch r.URL.Query().Get("watch") {
@@ -205,7 +205,7 @@ type bufferedWriter struct {
 func (w *bufferedWriter) Header() http.Header { return w.header }
 func (w *bufferedWriter) Flush()              {}
 
-// CloseNotify makes upstream's filters keep the method Flush. Its channel never receives.
+// CloseNotify makes the filters of k8s.io/apiserver keep the method Flush. Its channel never receives.
 func (w *bufferedWriter) CloseNotify() <-chan bool { return nil }
 
 func (w *bufferedWriter) WriteHeader(code int) {
@@ -240,7 +240,7 @@ type streamWriter struct {
 func (w *streamWriter) Header() http.Header { return w.header }
 func (w *streamWriter) Flush()              { w.WriteHeader(http.StatusOK) }
 
-// CloseNotify makes upstream's filters keep the method Flush. Its channel never receives.
+// CloseNotify makes the filters of k8s.io/apiserver keep the method Flush. Its channel never receives.
 func (w *streamWriter) CloseNotify() <-chan bool { return nil }
 
 func (w *streamWriter) WriteHeader(code int) {

@@ -58,8 +58,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// unblock makes the buffer grow as needed from now on, so that a writer can finish whose reader has
-// stopped reading.
+// unblock makes the buffer grow as needed from now on, so that a writer can finish after its reader has stopped reading.
 func (p *pipe) unblock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +66,7 @@ func (p *pipe) unblock() {
 	p.changed.Broadcast()
 }
 
-// closeWrite makes readers get io.EOF after what is in the buffer.
+// closeWrite makes readers get io.EOF after the content of the buffer.
 func (p *pipe) closeWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +74,7 @@ func (p *pipe) closeWrite() {
 	p.changed.Broadcast()
 }
 
-// closeRead discards what is and will be written. Read returns the error of the first call.
+// closeRead discards all data that was or will be written. Read returns the error of the first call.
 func (p *pipe) closeRead(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,10 +18,9 @@ import (
 //
 // With [Options.Listen] it is a configuration for the HTTPS server, with the user's certificate and
 // key, which may be copied, changed and written to a kubeconfig. Go clients nevertheless stay in the
-// process, by its WrapTransport, as long as the host, the CA and the kind of transport are those of
-// this control plane: their requests are authenticated by the certificate and the token that the
-// configuration has when the client is made, as over a socket. Its fields Dial and Proxy have no
-// effect unless WrapTransport is removed.
+// process, by its WrapTransport, unless the host, the CA or the kind of transport is changed. Their requests
+// are authenticated by the certificate and the token that the configuration has when the client is made, as
+// over a socket. Its fields Dial and Proxy have no effect unless WrapTransport is removed.
 //
 // Without Listen it is like [ControlPlane.Config].
 func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, error) {
@@ -46,8 +45,8 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 	}, nil
 }
 
-// CA returns the certificate, in PEM, with which clients verify the HTTPS server: that of the authority
-// of this control plane, or with [Options.ServingCertificate] the last one of its chain.
+// CA returns the certificate, in PEM, with which clients verify the HTTPS server: the certificate of the authority of this
+// control plane, or with [Options.ServingCertificate] the last certificate of its chain.
 func (c *ControlPlane) CA() []byte {
 	if c.https == nil {
 		return c.authority.pem()

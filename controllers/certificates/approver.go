@@ -28,7 +28,7 @@ func AddApproverToManager(mgr manager.Manager) error {
 // approver approves requests.
 type approver struct{ client client.Client }
 
-// Reconcile approves one request if it is that of a kubelet and its requester is authorized.
+// Reconcile approves one request if a kubelet has made it and the requester is authorized.
 //
 //upstream:pkg/controller/certificates/approver.sarApprover.handle
 func (a *approver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

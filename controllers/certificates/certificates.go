@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	// maxLifetime is the longest lifetime of a certificate, and that of one whose request has none.
+	// maxLifetime is the longest lifetime of a certificate, and the default.
 	maxLifetime = 365 * 24 * time.Hour
 	minLifetime = 10 * time.Minute
-	// backdate is how much a certificate is older than its signature, as clocks may differ. It is
-	// part of the lifetime, unless that is short.
+	// backdate is the time by which NotBefore precedes the signature, since clocks may differ. It shortens the
+	// lifetime after the signature, unless the lifetime is short.
 	backdate      = 5 * time.Minute
 	shortLifetime = 8 * time.Hour
 )
@@ -86,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, client.IgnoreNotFound(r.client.Status().Update(ctx, csr))
 }
 
-// has reports whether a request has a condition, which is true.
+// has reports whether a request has a condition that is not False.
 //
 //upstream:pkg/controller/certificates.HasTrueCondition
 func has(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) bool {
@@ -150,7 +150,7 @@ func (a *Authority) sign(request *x509.CertificateRequest, spec *certificatesv1.
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// lifetime returns the lifetime of a certificate whose request asks for one, or does not.
+// lifetime returns the lifetime of a certificate. seconds is the requested lifetime, or nil for the default.
 //
 //upstream:pkg/controller/certificates/signer.signer.duration
 func lifetime(seconds *int32) time.Duration {

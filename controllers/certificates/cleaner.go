@@ -14,8 +14,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// How long requests are kept: those that were issued, denied or have failed, and those that wait
-// for an approval or a signature.
+// The time for which requests are kept that are issued, denied or failed, and requests that wait for an approval
+// or a signature.
 const (
 	//upstream:pkg/controller/certificates/cleaner.approvedExpiration
 	//upstream:pkg/controller/certificates/cleaner.deniedExpiration

@@ -1,8 +1,7 @@
 // Package cronjob creates the Jobs of CronJobs at the times of their schedules.
 //
-// What is to be done is a pure function of the CronJob, its Jobs and the time. The name of a Job is
-// determined by its time, so it is not created twice, and its annotation tells a controller that
-// has stopped before it could update the status that the time has been served.
+// The plan is a pure function of the CronJob, its Jobs and the time. The time determines the name of a Job, so no Job
+// is created twice. If the controller stops before it updates the status, it finds the time in an annotation of the Job.
 package cronjob
 
 import (
@@ -55,8 +54,7 @@ func AddToManager(mgr manager.Manager) error {
 // queue is the queue of the controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// events enqueues CronJobs that were created or updated, and notes when their schedules were
-// changed.
+// events enqueues created and updated CronJobs, and records the time of changes of their schedules.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.updateCronJob
 func (r *reconciler) events() handler.EventHandler {
@@ -82,13 +80,13 @@ type reconciler struct {
 	live     client.Reader
 	recorder record.EventRecorder
 
-	// changed has, by the UID of a CronJob, when its schedule was changed. Earlier times of the new
-	// schedule were not missed. A restart forgets that.
+	// changed has, by the UID of a CronJob, the time at which its schedule was changed. Earlier times of the new
+	// schedule do not count as missed. A restart loses this.
 	changed sync.Map
 }
 
-// Reconcile deletes the Jobs of one CronJob beyond the history limits, creates the one that is due,
-// and updates the status.
+// Reconcile deletes the Jobs of one CronJob beyond the history limits, creates the Job that is due, and updates the
+// status.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.sync
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -114,8 +112,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
 
-// jobs returns the Jobs that a CronJob owns, and those in its status that exist. Those that are not
-// in the cache are asked for.
+// jobs returns the Jobs that a CronJob owns, and the Jobs in its status that exist. Jobs that are not in the cache are
+// read live.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.getCronJobJobsByIndexer
 func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
@@ -145,8 +143,8 @@ func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.
 	return jobs, nil
 }
 
-// apply deletes and creates the Jobs of a plan, and adds to its status what was created. A Job that
-// it replaces and fails to delete stays active.
+// apply deletes and creates the Jobs of a plan, and adds the created Job to its status. A replaced Job that cannot be
+// deleted stays active.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 func (r *reconciler) apply(ctx context.Context, cj *batchv1.CronJob, p *plan) error {

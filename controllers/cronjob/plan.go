@@ -15,21 +15,20 @@ import (
 	"flyball.dev/controllers/internal/jobstate"
 )
 
-// nextScheduleDelta is added to the delay until the next Job, so that a clock that is behind does not
-// wake the controller before the time.
+// nextScheduleDelta is added to the delay until the next Job, so that a slow clock does not wake the controller early.
 //
 //upstream:pkg/controller/cronjob.nextScheduleDelta
 const nextScheduleDelta = 100 * time.Millisecond
 
-// plan is what is to be done for a CronJob.
+// plan is the next change of a CronJob.
 type plan struct {
 	// status is the status before the other changes.
 	status batchv1.CronJobStatus
 	events []event
-	// cleanup are the finished Jobs beyond the history limits, and replaced are those that the new
-	// one replaces. All are to be deleted.
+	// cleanup are the finished Jobs beyond the history limits, and replaced are the Jobs that the new Job replaces.
+	// All of them are deleted.
 	cleanup, replaced []*batchv1.Job
-	// create is the Job to be started, which was due at the time scheduled, or nil.
+	// create is the Job to start, or nil. It was due at the time scheduled.
 	create    *batchv1.Job
 	scheduled time.Time
 	// after is the time until the next Job, or zero.
@@ -43,9 +42,9 @@ func (p *plan) event(kind, reason, format string, args ...any) {
 	p.events = append(p.events, event{kind, reason, fmt.Sprintf(format, args...)})
 }
 
-// planFor returns what is to be done for a CronJob. jobs are those that it owns or that are active
-// in its status; an active one that is not among them does not exist. changed is when the schedule
-// was changed, or the zero time. It does not change the arguments.
+// planFor returns the plan for a CronJob. jobs are the Jobs that it owns or that are active in its status. An active
+// Job that is not in jobs does not exist. changed is the time at which the schedule was changed, or zero. planFor does
+// not change the arguments.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 //upstream:pkg/controller/cronjob.ControllerV2.cleanupFinishedJobs
@@ -70,8 +69,8 @@ func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *
 	return p
 }
 
-// observe updates the status for one Job. A Job of the schedule that the status does not have was
-// created before the controller stopped, or before its update of the status failed.
+// observe updates the status for one Job. If the status lacks a Job of the schedule, the controller has stopped, or
+// failed to update the status, after it created the Job.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
 func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
@@ -143,8 +142,8 @@ func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
 	return s, true
 }
 
-// due returns the last time of the schedule for which no Job was created, or the zero time if there is
-// none, or it is too late to start one. It sets the time until the next Job.
+// due returns the last time of the schedule without a Job, or the zero time if there is none or it is too late to start
+// one. It sets the time until the next Job.
 //
 //upstream:pkg/controller/cronjob.nextScheduleTime
 func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time.Time {
@@ -182,8 +181,8 @@ func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time
 	return due
 }
 
-// untilNext returns the time until the next time of the schedule, of which the last one after since
-// is due, or zero if there is no next time.
+// untilNext returns the time until the next time of the schedule, or zero if there is none. due is the last time after
+// since, or zero.
 //
 //upstream:pkg/controller/cronjob.nextScheduleTimeDuration
 func (s schedule) untilNext(since, due, now time.Time) time.Duration {
@@ -204,7 +203,7 @@ func isActive(s *batchv1.CronJobStatus, uid types.UID) bool {
 	return slices.ContainsFunc(s.Active, func(r corev1.ObjectReference) bool { return r.UID == uid })
 }
 
-// beyondLimit returns the oldest Jobs that have finished in one way, beyond a limit.
+// beyondLimit returns the oldest Jobs with the condition end, beyond a limit.
 //
 //upstream:pkg/controller/cronjob.ControllerV2.removeOldestJobs
 func beyondLimit(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32) []*batchv1.Job {
@@ -223,7 +222,7 @@ func beyondLimit(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32
 	return finished[:max(0, len(finished)-int(*limit))]
 }
 
-// compareTimes orders times, of which nil is the latest.
+// compareTimes orders times. nil is the latest.
 //
 //upstream:pkg/controller/cronjob.byJobStartTime
 func compareTimes(a, b *metav1.Time) int {
@@ -238,14 +237,14 @@ func compareTimes(a, b *metav1.Time) int {
 	return a.Compare(b.Time)
 }
 
-// jobName returns the name of the Job for a time, which so can be created only once.
+// jobName returns the name of the Job for a time. The name is unique, so the Job cannot be created twice.
 //
 //upstream:pkg/controller/cronjob.getJobName
 func jobName(cj *batchv1.CronJob, scheduled time.Time) string {
 	return fmt.Sprintf("%s-%d", cj.Name, scheduled.Unix()/60)
 }
 
-// scheduledTime returns the time for which the controller has created a Job, if it has.
+// scheduledTime returns the time of a Job in the schedule. own reports whether the controller has created the Job.
 func scheduledTime(cj *batchv1.CronJob, job *batchv1.Job) (at time.Time, own bool) {
 	at, err := time.Parse(time.RFC3339, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
 	return at, err == nil && metav1.IsControlledBy(job, cj) && job.Name == jobName(cj, at)

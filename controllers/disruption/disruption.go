@@ -1,5 +1,5 @@
-// Package disruption keeps the status of PodDisruptionBudgets, which says how many pods may be
-// evicted now.
+// Package disruption updates the status of PodDisruptionBudgets, which has the number of pods that may be evicted, and
+// resets stale conditions DisruptionTarget of pods.
 package disruption
 
 import (
@@ -34,8 +34,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// deletionTimeout is how long a pod whose eviction was allowed counts as disrupted before it is
-// deleted.
+// deletionTimeout is the time that an evicted pod counts as disrupted before it is deleted.
 //
 //upstream:pkg/controller/disruption.DeletionTimeout
 const deletionTimeout = 2 * time.Minute
@@ -97,8 +96,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, b)))
 }
 
-// fail sets the status of a budget that cannot be computed. The message of the first failure stays, since the
-// next failures may each have another one.
+// fail sets the status of a budget that cannot be computed. It keeps the message of the first failure, since the
+// message of each further failure may differ.
 //
 //upstream:pkg/controller/disruption.DisruptionController.failSafe
 func fail(s *policyv1.PodDisruptionBudgetStatus, err error) {
@@ -113,8 +112,7 @@ func fail(s *policyv1.PodDisruptionBudgetStatus, err error) {
 	})
 }
 
-// setStatus computes the status of a budget. It returns when a pod will no longer count as
-// disrupted; zero for never.
+// setStatus computes the status of a budget. It returns the time until a pod no longer counts as disrupted, or zero.
 //
 //upstream:pkg/controller/disruption.DisruptionController.trySync
 //upstream:pkg/controller/disruption.DisruptionController.updatePdbStatus
@@ -175,8 +173,8 @@ func (r *reconciler) pods(ctx context.Context, b *policyv1.PodDisruptionBudget) 
 	return pods, nil
 }
 
-// disruptedPods returns the pods that were evicted and are not deleted yet, and when the first of
-// them counts again.
+// disruptedPods returns the pods that were evicted and are not deleted yet, and the time until the first of them counts
+// as healthy again.
 //
 //upstream:pkg/controller/disruption.DisruptionController.buildDisruptedPodMap
 func (r *reconciler) disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, after time.Duration) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// action is what is to be done for one object. At most one of lookup, patch, delete, orphans and
-// enqueue is set; none means that there is nothing to do.
+// action is the next step for one object. At most one of lookup, patch, delete, orphans and enqueue is set. If none is
+// set, there is nothing to do.
 type action struct {
 	node node
 
@@ -18,20 +18,18 @@ type action struct {
 	lookup []metav1.OwnerReference
 	// invalidOwners are the references to owners in another namespace.
 	invalidOwners []metav1.OwnerReference
-	// unresolved is set if it cannot be determined whether an owner exists, so that nothing can be
-	// done.
+	// unresolved is set if the existence of an owner cannot be determined. The object then stays.
 	unresolved bool
 	// patch replaces the owner references or the finalizers.
 	patch *patch
-	// removesFinalizer is set if the patch removes a finalizer of an owner because the graph has no
-	// dependent for which the deletion waits. Dependents that are not in the graph must be listed
-	// first.
+	// removesFinalizer is set if the patch removes a finalizer of an owner because the graph has no dependent that
+	// blocks the deletion. Dependents that are not in the graph must be listed first.
 	removesFinalizer bool
-	// delete is the propagation policy with which the object is to be deleted.
+	// delete is the propagation policy of the deletion of the object.
 	delete metav1.DeletionPropagation
-	// orphans are the dependents whose references to the object are to be removed.
+	// orphans are the dependents that lose their references to the object.
 	orphans []orphan
-	// enqueue are the dependents to be enqueued, because they must be deleted before the object.
+	// enqueue are the dependents that must be deleted before the object.
 	enqueue []types.UID
 }
 
@@ -79,8 +77,8 @@ func coordinatesOf(ref metav1.OwnerReference) coordinates {
 	return coordinates{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
-// nextAction returns what is to be done for an object now. found has the states of the owners in
-// the lookup of an earlier action.
+// nextAction returns the next action for an object. found has the states of the owners in the lookup of an earlier
+// action.
 func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,8 +99,8 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	}
 }
 
-// orphanDependents returns the action for an owner with the finalizer orphan: to remove the
-// references of its dependents, and then the finalizer.
+// orphanDependents returns the action for an owner with the finalizer orphan. It removes the references of the
+// dependents, and then the finalizer.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.orphanDependents
 func (g *graph) orphanDependents(n *node) action {
@@ -117,8 +115,8 @@ func (g *graph) orphanDependents(n *node) action {
 	return a
 }
 
-// processDeletingDependents returns the action for an owner in foreground deletion: to delete the
-// dependents that block it, and then to remove the finalizer.
+// processDeletingDependents returns the action for an owner in foreground deletion. It deletes the dependents that block
+// the owner, and then removes the finalizer.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.processDeletingDependentsItem
 func (g *graph) processDeletingDependents(n *node) action {
@@ -144,9 +142,9 @@ func (g *graph) processDeletingDependents(n *node) action {
 	return a
 }
 
-// attemptToDelete returns the action for a dependent: to delete it if none of its owners is solid,
-// or else to remove its dangling references. A solid owner is present; a dangling one is absent;
-// the third state is an owner that waits for the deletion of its dependents.
+// attemptToDelete returns the action for a dependent. It deletes the dependent if no owner is solid, or else removes its
+// dangling references. A solid owner is present, and a dangling owner is absent. The third state is an owner that waits
+// for the deletion of its dependents.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToDeleteItem
 func (g *graph) attemptToDelete(n *node, found ownerStates) action {
@@ -197,10 +195,9 @@ func (g *graph) attemptToDelete(n *node, found ownerStates) action {
 	return a
 }
 
-// ownerState returns the state of an owner; ok is false if the owner must be read live. The graph
-// alone can prove only that an owner is present. That it is absent, because of which a reference is
-// removed or an object deleted, must be proved by a live read, now or before: a UID that was
-// deleted is never used again.
+// ownerState returns the state of an owner. ok is false if the owner must be read live. The graph alone proves only that
+// an owner is present. A live read, now or before, must prove that an owner is absent, since the collector then removes
+// a reference or deletes an object. A deleted UID is never used again.
 func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
 	deleted := g.tombstones[ref.UID]
 	if deleted != nil && deleted.confirmedAbsent {

@@ -1,20 +1,18 @@
-// Package gc is the garbage collector: it deletes objects whose owners no longer exist.
+// Package gc is the garbage collector. It deletes objects without existing owners.
 //
-// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone.
-// An owner is absent only if a live get by name finds no object, or one with another UID. If the
-// server does not serve the owner's kind, the dependent is kept until it does, unless an informer
-// has delivered the deletion of the owner before. Every write has the UID and the resource version
-// of the object as preconditions, so if the object has changed, the write is a conflict and the
-// action is computed again.
+// The collector keeps a graph of the owner references of all objects, by UID, but does not rely on the graph alone. An
+// owner is absent only if a live read by name finds no object, or an object with another UID. If the server does not
+// serve the owner's kind, the dependent stays until it does, unless an informer has delivered the deletion of the owner.
+// Every write has the UID and the resource version of the object as preconditions. If the object has changed, the write
+// is a conflict and the action is computed again.
 //
-// There are the three propagation policies of Kubernetes, of which two are finalizers of the owner.
-// Background: the owner is deleted at once, and its dependents afterwards. Foreground: the owner is
-// terminating until no dependent with blockOwnerDeletion is left. Orphan: the references of the
-// dependents are removed before the owner is deleted.
+// There are three propagation policies. Background deletes the owner at once, and its dependents afterwards. Foreground
+// keeps the owner, by a finalizer, until no dependent with blockOwnerDeletion exists. Orphan removes the references of
+// the dependents before it deletes the owner, which has a finalizer until then.
 //
-// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference
-// the event OwnerRefInvalidNamespace is recorded. Such an owner counts as absent for a namespaced
-// dependent, while a cluster-scoped dependent with one is never collected.
+// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference the collector records
+// the event OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced dependent. A cluster-scoped
+// dependent with such an owner is never collected.
 package gc
 
 import (
@@ -47,10 +45,10 @@ const (
 	//
 	//upstream:cmd/kube-controller-manager/app.newGarbageCollectorController
 	initialSyncTimeout = 30 * time.Second
-	// A dependent whose owner exists but is not in the graph is reconciled again after
-	// minUnobservedInterval, which doubles each time up to maxUnobservedInterval. No watch may ever
-	// deliver the owner's deletion: its kind may not have the verb watch, or the owner is deleted
-	// before an informer that has lost its watch has listed again.
+	// If the owner of a dependent exists but is not in the graph, the dependent is reconciled again after
+	// minUnobservedInterval. The interval doubles each time up to maxUnobservedInterval. A watch may never deliver
+	// the owner's deletion: its kind may not have the verb watch, or the owner is deleted before an informer that has
+	// lost its watch lists again.
 	minUnobservedInterval, maxUnobservedInterval = 100 * time.Millisecond, time.Minute
 )
 
@@ -78,9 +76,8 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(c)
 }
 
-// collector is a controller whose requests are UIDs. As a handler of the inventory it updates the
-// graph and enqueues the objects that are affected; as a reconciler it executes the actions that
-// the graph returns.
+// collector is a controller of objects by UID. As a handler of the inventory it updates the graph and enqueues the
+// affected objects. As a reconciler it executes the actions of the graph.
 type collector struct {
 	operations
 	inventory *inventory.Inventory
@@ -209,8 +206,8 @@ func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *nod
 	return n
 }
 
-// Reconcile executes the next action for one object. An object whose owner is of a kind that is not
-// served is deferred.
+// Reconcile executes the next action for one object. If the server does not serve the kind of an owner, the object is
+// deferred.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	c.mu.Lock()
 	epoch := c.epoch
@@ -224,8 +221,7 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	return result, err
 }
 
-// processItem executes the next action for one object, after live reads of what is not in the
-// graph.
+// processItem executes the next action for one object. It reads objects live that are not in the graph.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToDeleteWorker
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
@@ -306,9 +302,9 @@ func (c *collector) getOwnerStates(ctx context.Context, n *node, owners []metav1
 	return found, nil
 }
 
-// listMissingDependents adds the dependents that may be missing in the graph, by live lists, before
-// the finalizer of their owner is removed. To orphan dependents it lists every kind, as one that is
-// missed would be deleted later. To delete them it lists only the kinds that have not synced.
+// listMissingDependents adds dependents that may be missing in the graph, by live lists, before the finalizer of their
+// owner is removed. To orphan dependents it lists every kind, because a missed dependent would be deleted later. To
+// delete dependents it lists only the kinds that have not synced.
 func (c *collector) listMissingDependents(ctx context.Context, a *action) error {
 	all, undiscovered, unparsed := c.inventory.Discover()
 	if err := errors.Join(undiscovered, unparsed); err != nil {
@@ -363,14 +359,13 @@ func (c *collector) patch(ctx context.Context, n *node, p *patch) error {
 	return nil
 }
 
-// delete deletes an object, if it has not changed since the graph was updated, but for changes that
-// do not concern its owners.
+// delete deletes an object, unless its owner references have changed since the graph was updated.
 func (c *collector) delete(ctx context.Context, n *node, how metav1.DeletionPropagation) error {
-	log.FromContext(ctx).V(1).Info("Deleting an object whose owners do not exist",
+	log.FromContext(ctx).V(1).Info("Deleting an object without existing owners",
 		"kind", n.kind, "namespace", n.namespace, "name", n.name, "uid", n.uid, "propagation", how)
 	err := c.operations.delete(ctx, n, how)
 	if apierrors.IsConflict(err) {
-		// Otherwise, an object that is updated all the time could never be deleted.
+		// Otherwise an object with constant updates could never be deleted.
 		now, unknown := c.get(ctx, n)
 		if unknown == nil && now != nil && slices.EqualFunc(now.ownerReferences, n.ownerReferences, sameReference) {
 			now.resourceVersion = ""

@@ -52,27 +52,25 @@ func (n *node) canOwnIn(namespace string) bool {
 	return n.namespace == "" || n.namespace == namespace
 }
 
-// graph is the graph of the owner references of all objects, by UID. It does no I/O: its methods
-// apply a change and return the UIDs of the objects to be reconciled because of it, and nextAction
-// returns what is to be done for one object.
+// graph is the graph of the owner references of all objects, by UID. It does no I/O. Its methods apply a change and
+// return the UIDs of the objects to reconcile because of it. The method nextAction returns the next step for one object.
 //
-// An owner may exist only in the references of its dependents, like a virtual node of the collector
-// in kube-controller-manager. The caller has to find out whether it exists; the graph only has
-// tombstones of the owners that were deleted.
+// An owner may exist only in the references of its dependents. The caller has to find out whether the owner exists. The
+// graph only has tombstones of deleted owners.
 //
 // The methods may be called from several goroutines at once.
 type graph struct {
 	mu        sync.Mutex
 	uidToNode map[types.UID]*node
-	// most is how many nodes uidToNode has had room for since it was made, as maps do not shrink.
+	// most is the maximum length of uidToNode since it was made. Maps do not shrink.
 	most int
 	// dependents has the nodes that refer to an owner, whether or not that is in the graph.
 	dependents map[types.UID]map[types.UID]*node
-	// tombstones are those of owners, kept as long as an object refers to them.
+	// tombstones has a tombstone of each deleted owner as long as an object refers to the owner.
 	tombstones map[types.UID]*tombstone
 }
 
-// tombstone stands for an object whose deletion an informer delivered.
+// tombstone stands for an object after an informer has delivered its deletion.
 type tombstone struct {
 	lastKnown *node // nil if it was never in the graph
 	// confirmedAbsent is set if a live read did not find it either.
@@ -87,8 +85,8 @@ func newGraph() *graph {
 	}
 }
 
-// update adds an object or replaces its state, and returns the UIDs of the objects to be
-// reconciled. A state that is older than that in the graph is ignored. The graph retains n.
+// update adds an object or replaces its state, and returns the UIDs of the objects to reconcile. It ignores a state
+// that is older than the state in the graph. The graph retains n.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
 func (g *graph) update(n *node) []types.UID {
@@ -158,7 +156,7 @@ func (g *graph) remove(uid types.UID) []types.UID {
 // minShrunk is the number of nodes up to which the map keeps its size.
 const minShrunk = 1024
 
-// shrink makes the map anew when it has less than an eighth of the nodes it has had.
+// shrink makes a new map when less than an eighth of the nodes is left.
 func (g *graph) shrink() {
 	if g.most <= minShrunk || len(g.uidToNode) >= g.most/8 {
 		return
@@ -168,8 +166,8 @@ func (g *graph) shrink() {
 	g.uidToNode, g.most = nodes, len(nodes)
 }
 
-// updateExisting is update for a node that is in the graph. Any other is ignored, because its
-// deletion may have been delivered since it was read.
+// updateExisting is update for a node that is in the graph. It ignores other nodes, since an informer may have delivered
+// their deletion since they were read.
 func (g *graph) updateExisting(n *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,7 +247,7 @@ func (g *graph) removeDependentFromOwners(n *node, keep []metav1.OwnerReference)
 	}
 }
 
-// waitingOwners returns the owners of n whose deletion waits for their dependents.
+// waitingOwners returns the owners of n that wait for their dependents before they are deleted.
 func (g *graph) waitingOwners(n *node) []types.UID {
 	var uids []types.UID
 	for _, ref := range n.ownerReferences {

@@ -26,8 +26,7 @@ type operations struct {
 	recorder record.EventRecorder
 }
 
-// errUnresolved is the error for an owner whose existence cannot be determined, mostly because its
-// kind is not served.
+// errUnresolved is the error if the existence of an owner cannot be determined, mostly because its kind is not served.
 var errUnresolved = errors.New("an owner cannot be resolved")
 
 // isUnserved reports whether an error means that a kind is not served in the requested version. The
@@ -81,8 +80,8 @@ func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.Owne
 	}
 }
 
-// mapping returns the mapping of a kind in that version or, because all versions have the same
-// objects, in another one.
+// mapping returns the mapping of a kind in its version, or else in another version, since all versions have the same
+// objects.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.apiResource
 func (o *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {

@@ -13,8 +13,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// The delay before a failed pod is replaced is firstBackoff after the first failure, and doubles
-// with each further one, up to maxBackoff.
+// The delay before a failed pod is replaced starts with firstBackoff and doubles with each failure, up to maxBackoff.
 const (
 	//upstream:pkg/controller/job.DefaultJobPodFailureBackOff
 	firstBackoff = 10 * time.Second
@@ -22,11 +21,10 @@ const (
 	maxBackoff = 10 * time.Minute
 )
 
-// keptFailures is the number of failures from which on the delay is maxBackoff.
+// keptFailures is the number of failures after which the delay is maxBackoff.
 const keptFailures = 7
 
-// backoffAfter returns how much is left of the delay after a number of failures, the last of them
-// at that time.
+// backoffAfter returns the rest of the delay after a number of failures. last is the time of the last failure.
 //
 //upstream:pkg/controller/job.getRemainingTimeForFailuresCount
 func backoffAfter(failures int, last, now time.Time) time.Duration {
@@ -43,16 +41,14 @@ type failure struct {
 	at  time.Time
 }
 
-// backoff has the failures of the pods of a Job since the last success, of which it keeps the last
-// keptFailures. It is never changed.
+// backoff has the last failures of the pods of a Job since the last success, at most keptFailures. It is immutable.
 type backoff struct {
 	job         types.UID
 	lastSuccess time.Time
 	failures    []failure // in the order of their times
 }
 
-// with returns the backoff after some pods have terminated. Pods that it has already change
-// nothing.
+// with returns the backoff after further pods have terminated. Pods that are in b already change nothing.
 //
 //upstream:pkg/controller/job.backoffStore.newBackoffRecord
 func (b backoff) with(succeeded, failed []*corev1.Pod) backoff {
@@ -83,8 +79,8 @@ func (b backoff) remaining(now time.Time) time.Duration {
 	return backoffAfter(n, b.failures[n-1].at, now)
 }
 
-// backoffs has the backoffs of the Jobs. They hold the failures of pods that do not exist any more;
-// what they have lost by a restart can be derived again from the pods that do.
+// backoffs has the backoffs of the Jobs. They keep the failures of pods that no longer exist. After a restart they
+// are computed from the pods that exist.
 type backoffs struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]backoff
@@ -110,8 +106,8 @@ func (b *backoffs) forget(key types.NamespacedName) {
 	delete(b.of, key)
 }
 
-// finishTime returns when a pod has terminated: the last of its containers, or when it became
-// unready, or was deleted.
+// finishTime returns the time at which a pod terminated: the end of its last container, or else the time at which it
+// became unready or was deleted.
 //
 //upstream:pkg/controller/job.getFinishedTime
 func finishTime(p *corev1.Pod) time.Time {
@@ -129,8 +125,8 @@ func finishTime(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// containersFinished returns when the last container of a pod has terminated, sidecars included, or
-// the zero time if one has not.
+// containersFinished returns the time at which the last container of a pod terminated, sidecars included, or the zero
+// time if a container has not terminated.
 //
 //upstream:pkg/controller/job.getFinishTimeFromContainers
 func containersFinished(p *corev1.Pod) (last time.Time) {

@@ -15,8 +15,8 @@ type interval struct{ first, last int }
 //upstream:pkg/controller/job.orderedIntervals
 type indexes []interval
 
-// parseIndexes parses a list such as "1,3-5,7", as in the status of Jobs and in success policies.
-// It leaves out indexes from completions on, and what is not a number or a range.
+// parseIndexes parses a list such as "1,3-5,7", as in the status of Jobs and in success policies. It skips indexes from
+// completions on, and parts that are neither a number nor a range.
 //
 //upstream:pkg/controller/job.parseIndexesFromString
 func parseIndexes(list string, completions int) indexes {
@@ -100,8 +100,9 @@ func (x indexes) missing(n, completions int) []int {
 	return list
 }
 
-// String returns the set as [parseIndexes] parses it. Two adjoining indexes are separated by a
-// comma, as by kube-controller-manager.
+// String returns the set in the format of [parseIndexes]. A comma separates two adjoining indexes.
+//
+//upstream:pkg/controller/job.orderedIntervals.String
 func (x indexes) String() string {
 	var b strings.Builder
 	for n, i := range x {

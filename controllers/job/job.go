@@ -1,13 +1,11 @@
-// Package job runs the pods of Jobs to completion: it creates them, replaces those that fail,
-// counts those that succeed and fail, and sets the conditions of Jobs that have succeeded or
-// failed.
+// Package job runs the pods of Jobs to completion. It creates pods, replaces failed pods, counts the pods that have
+// succeeded and failed, and sets the conditions of Jobs that have succeeded or failed.
 //
-// An observation is a Job with its pods; a plan, what is to be done with the pods, and the next
-// status are pure functions of it. A reconcile executes the plan, writes the status, and then
-// removes the finalizer of the pods that the status has; the changes that it makes trigger the next
-// one. How each pod is counted exactly once, across restarts and failed writes, is said at the
-// method track. Only the failures of pods that do not exist any more, which delay the creation of
-// further pods, are kept in memory.
+// An observation is a Job with its pods. The plan for the pods and the next status are pure functions of the
+// observation. A reconcile executes the plan, writes the status, and then removes the finalizer of the pods that the
+// status has. These changes trigger the next reconcile. The method track explains how each pod is counted exactly
+// once, across restarts and failed writes. The only state in memory is the failures of deleted pods, which delay the
+// creation of further pods.
 package job
 
 import (
@@ -86,7 +84,7 @@ func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcil
 	})
 }
 
-// managed reports whether a Job is managed by this controller, and not by another one.
+// managed reports whether this controller manages a Job.
 //
 //upstream:pkg/controller/job.managedByExternalController
 func managed(job *batchv1.Job) bool {
@@ -219,8 +217,8 @@ func progress(before, after *batchv1.Job) []jobEvent {
 	return events
 }
 
-// removeFinalizer removes the finalizer of a pod, if it has it and exists, and updates the pod. If
-// unchanged is set, and the pod has changed since it was read, it returns a conflict.
+// removeFinalizer removes the finalizer of a pod, if there is one, and updates the pod. A pod that does not exist is no
+// error. If unchanged is set, a pod that has changed since it was read is a conflict.
 //
 //upstream:pkg/controller/job.removeTrackingFinalizerPatch
 func removeFinalizer(ctx context.Context, c client.Client, pod *corev1.Pod, unchanged bool) error {

@@ -16,7 +16,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// observation is a Job with the pods that it owns, and what follows from them. Neither is changed.
+// observation is a Job with the pods that it owns, and the values that follow from them. It is immutable.
 //
 //upstream:pkg/controller/job.syncJobCtx
 type observation struct {
@@ -28,9 +28,9 @@ type observation struct {
 	uncountedSucceeded, uncountedFailed sets.Set[types.UID]
 	// newSucceeded and newFailed are the terminated pods that are not in the status at all.
 	newSucceeded, newFailed []*corev1.Pod
-	// succeeded and failed are the numbers of pods that the status has or is going to have.
+	// succeeded and failed are the numbers of pods in the next status.
 	succeeded, failed int
-	// completed and failedIndexes are the indexes that the status has or is going to have.
+	// completed and failedIndexes are the indexes in the next status.
 	completed, failedIndexes indexes
 	// delayedDeletion has the failed pods, by index, that keep their finalizer until their replacement
 	// exists, because it inherits their number of failures.
@@ -73,20 +73,19 @@ func observe(job *batchv1.Job, pods []*corev1.Pod, now time.Time) *observation {
 // completions returns the number of completions of an indexed Job.
 func (o *observation) completions() int { return int(*o.job.Spec.Completions) }
 
-// validIndex reports whether a pod of an indexed Job has an index that is to be completed.
+// validIndex reports whether a pod of an indexed Job has an index below completions.
 func (o *observation) validIndex(p *corev1.Pod) bool {
 	i := indexOf(p)
 	return !indexed(o.job) || i != noIndex && i < o.completions()
 }
 
-// inStatus reports whether the status has a pod among those that are not in its counters. The phase of
-// the pod may be another one by now, as after an eviction, but it must not be in the status twice.
+// inStatus reports whether a pod is among the uncounted pods in the status. The phase of the pod may have changed
+// since, for example by an eviction, but the pod must not be in the status twice.
 func (o *observation) inStatus(p *corev1.Pod) bool {
 	return o.uncountedSucceeded.Has(p.UID) || o.uncountedFailed.Has(p.UID)
 }
 
-// observeIndexes computes the indexes that have completed and failed, and the pods whose deletion is
-// delayed.
+// observeIndexes computes the completed and the failed indexes, and the pods with a delayed deletion.
 //
 //upstream:pkg/controller/job.calculateSucceededIndexes
 //upstream:pkg/controller/job.calculateFailedIndexes
@@ -143,8 +142,8 @@ func compareFailures(a, b *corev1.Pod) int {
 	)
 }
 
-// finishedPods returns the pods that have succeeded and failed, counted or not. Those that the Job
-// itself has deleted have not failed: they are terminating and not tracked.
+// finishedPods returns the pods that have succeeded and failed, counted or not. Pods that the Job itself has deleted
+// have not failed. They are terminating and have no finalizer.
 func (o *observation) finishedPods() (succeeded, failed []*corev1.Pod) {
 	for _, p := range o.pods {
 		switch {
@@ -181,9 +180,8 @@ func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 	return list
 }
 
-// finishedCondition returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have
-// no more pods, or nil. One in the status is final. A Job may satisfy several criteria at once; those
-// for its failure come first.
+// finishedCondition returns the condition FailureTarget or SuccessCriteriaMet of a Job that gets no more pods, or nil.
+// A condition in the status is final. If a Job meets several criteria, the criteria for failure come first.
 //
 //upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) finishedCondition() *batchv1.JobCondition {
@@ -225,9 +223,8 @@ func (o *observation) finishedCondition() *batchv1.JobCondition {
 	return nil
 }
 
-// completion returns the condition SuccessCriteriaMet if enough pods have succeeded and none of
-// these pods is active, or nil. Of a work queue, which has no number of completions, one success is
-// enough.
+// completion returns the condition SuccessCriteriaMet if enough pods have succeeded and no pod is active, or nil. For
+// a Job without a number of completions, one success is enough.
 //
 //upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
@@ -273,7 +270,7 @@ func (o *observation) untilDeadline() (left time.Duration, ok bool) {
 	return o.startTime().Add(time.Duration(*deadline) * time.Second).Sub(o.now), true
 }
 
-// startTime returns when a Job that is not suspended has started, or been resumed.
+// startTime returns the time at which a Job started, or was resumed. The Job is not suspended.
 func (o *observation) startTime() metav1.Time {
 	if t := o.job.Status.StartTime; t != nil && jobstate.Condition(o.job, batchv1.JobSuspended) == nil {
 		return *t

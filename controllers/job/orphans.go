@@ -19,8 +19,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// addOrphans adds the controller that removes the finalizer of pods that no Job will count. Pods
-// whose controller does not exist come to it when the garbage collector deletes or orphans them.
+// addOrphans adds the controller that removes the finalizer of pods that no Job will count. If the controller of a
+// pod does not exist, the pod is reconciled when the garbage collector deletes or orphans it.
 //
 //upstream:pkg/controller/job.Controller.enqueueOrphanPod
 func addOrphans(mgr manager.Manager) error {
@@ -78,7 +78,7 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil || !tracked(pod) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	// The cache of Jobs may be behind that of pods, so what it says is confirmed.
+	// The cache of Jobs may be behind the cache of pods, so a live read confirms it.
 	for _, reader := range []client.Reader{r.client, r.live} {
 		if orphan, err := isOrphan(ctx, reader, pod); err != nil || !orphan {
 			return reconcile.Result{}, err
@@ -87,8 +87,8 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	return reconcile.Result{}, removeFinalizer(ctx, r.client, pod, true)
 }
 
-// isOrphan reports whether no Job will count a pod: it has no controller, or its Job does not
-// exist, has finished, or would release the pod if that were not being deleted.
+// isOrphan reports whether no Job will count a pod. The pod has no controller, or its Job does not exist, has
+// finished, or does not select the pod, which is being deleted.
 //
 //upstream:pkg/controller/job.Controller.handleSingleOrphanPod
 func isOrphan(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {

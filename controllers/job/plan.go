@@ -15,10 +15,10 @@ import (
 //upstream:pkg/controller/job.MaxPodCreateDeletePerSync
 const maxPodsPerReconcile = 500
 
-// plan is what is to be done with the pods of a Job. At most one of end, remove and create is set.
+// plan is the next change of the pods of a Job. At most one of end, remove and create is set.
 type plan struct {
-	// finishedCondition is the condition FailureTarget or SuccessCriteriaMet, or nil if the Job goes on.
-	// Until all pods of end are deleted, it must not be in the status.
+	// finishedCondition is the condition FailureTarget or SuccessCriteriaMet, or nil if the Job continues. It must
+	// not be in the status before all pods of end are deleted.
 	finishedCondition *batchv1.JobCondition
 	// end are the active pods to be deleted because the Job has finished. They stay tracked until the
 	// status has them.
@@ -31,7 +31,7 @@ type plan struct {
 	after time.Duration
 }
 
-// plan returns what is to be done with the pods. b has their failures so far.
+// plan returns the next change of the pods. b has their failures so far.
 //
 //upstream:pkg/controller/job.Controller.manageJob
 func (o *observation) plan(b backoff) plan {
@@ -64,7 +64,7 @@ func (o *observation) plan(b backoff) plan {
 	return p
 }
 
-// wantActive returns the number of pods that are to be active, of which there are some now.
+// wantActive returns the number of pods that should be active. active is the number now.
 //
 //upstream:pkg/controller/job.Controller.manageJob
 func (o *observation) wantActive(active int) int {
@@ -81,9 +81,8 @@ func (o *observation) wantActive(active int) int {
 	}
 }
 
-// surplus returns the active pods that are to be removed, at least so many: those of an indexed Job
-// that have no index to be completed, or the same as another one, and then those that have made the
-// least progress.
+// surplus returns the active pods to remove, at least atLeast of them. In an indexed Job, pods with an invalid or a
+// duplicate index come first. Then come the pods that have made the least progress.
 //
 //upstream:pkg/controller/job.activePodsForRemoval
 //upstream:pkg/controller/job.appendDuplicatedIndexPodsForRemoval
@@ -109,8 +108,7 @@ func (o *observation) surplus(active []*corev1.Pod, atLeast int) []*corev1.Pod {
 	return append(remove, kept[:max(0, atLeast-len(remove))]...)
 }
 
-// creations returns the completion indexes of up to n pods to be created now, or the time until the
-// backoff ends.
+// creations returns the completion indexes of up to n pods to create now, or the time until the backoff ends.
 //
 //upstream:pkg/controller/job.Controller.getPodCreationInfoForIndependentIndexes
 //upstream:pkg/controller/job.getRemainingTimePerIndex
@@ -150,7 +148,7 @@ func (o *observation) creations(n int, b backoff) (list []int, wait time.Duratio
 	return list, wait
 }
 
-// earlier returns the smaller of two durations, of which zero means never.
+// earlier returns the smaller of two durations. Zero means never.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

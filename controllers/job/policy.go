@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// failureAction is what the pod failure policy says about a failed pod.
+// failureAction is the action of the pod failure policy for a failed pod.
 type failureAction struct {
 	action  batchv1.PodFailurePolicyAction // "" if no rule matches
 	message string                         // of the condition of the Job, for FailJob
@@ -78,8 +78,7 @@ func matchingCondition(pod *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPod
 	return nil
 }
 
-// successRule returns the index of the first rule of a success policy that the indexes that have
-// succeeded satisfy.
+// successRule returns the index of the first rule of a success policy that the succeeded indexes satisfy.
 //
 //upstream:pkg/controller/job.matchSuccessPolicy
 func successRule(policy *batchv1.SuccessPolicy, completions int, succeeded indexes) (index int, ok bool) {

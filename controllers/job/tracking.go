@@ -11,27 +11,24 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// maxUncounted is the maximum number of pods that one update adds to the status, which so stays
-// below some 20 KB.
+// maxUncounted is the maximum number of pods that one update adds to the status. It keeps the status below 20 KB.
 //
 //upstream:pkg/controller/job.MaxUncountedPods
 const maxUncounted = 500
 
-// track returns the status of the Job with these pods, after the plan for them was executed, and
-// the pods that may lose their finalizer as soon as that status is written. finishedCondition is as
-// in [plan], or the completion.
+// track returns the status of the Job with these pods, after the plan for them was executed, and the pods that may
+// lose their finalizer once the status is written. finishedCondition is the condition in [plan], or the completion.
 //
-// Each terminated pod goes through these steps, each of which is one write. Wherever the controller
-// stops, the next one goes on from there, and the sum of the counter, the uncounted pods and the
-// terminated pods with a finalizer stays the same:
+// Each terminated pod goes through the steps below. Each step is one write. If the controller stops, it continues
+// at the same step. The sum of the counter, the uncounted pods and the terminated pods with a finalizer is constant:
 //
 //  1. The pod has the finalizer: it is not counted.
 //  2. Its UID is in status.uncountedTerminatedPods.
 //  3. The pod has lost the finalizer, and may be deleted by anyone.
 //  4. The UID leaves the status, and the counter is incremented, in the same update.
 //
-// For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which
-// cannot be added twice, takes the place of the UID.
+// For pods that have succeeded in an indexed Job, the index in status.completedIndexes takes the place of the UID.
+// An index cannot be added twice.
 //
 //upstream:pkg/controller/job.Controller.trackJobStatusAndRemoveFinalizers
 //upstream:pkg/controller/job.Controller.flushUncountedAndRemoveFinalizers
@@ -83,8 +80,8 @@ func countUntracked(status *batchv1.JobStatus, pods []*corev1.Pod) {
 	count(&status.UncountedTerminatedPods.Failed, &status.Failed)
 }
 
-// countTerminated adds the terminated pods to the uncounted ones, or the completed indexes, and
-// returns the pods that need not be tracked any more.
+// countTerminated adds the terminated pods to the uncounted pods or the completed indexes, and returns the pods
+// that need no finalizer once the status is written.
 //
 //upstream:pkg/controller/job.Controller.trackJobStatusAndRemoveFinalizers
 func (o *observation) countTerminated(status *batchv1.JobStatus, finishedCondition *batchv1.JobCondition,
@@ -120,7 +117,7 @@ func (o *observation) countTerminated(status *batchv1.JobStatus, finishedConditi
 	return untrack
 }
 
-// canRemoveFinalizer reports whether a pod need not be tracked once the status has it.
+// canRemoveFinalizer reports whether a pod needs no finalizer once the status has it.
 //
 //upstream:pkg/controller/job.canRemoveFinalizer
 func (o *observation) canRemoveFinalizer(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
@@ -134,8 +131,8 @@ func (o *observation) canRemoveFinalizer(finishedCondition *batchv1.JobCondition
 	return delayed == nil || delayed.UID != p.UID
 }
 
-// countsAsFailed reports whether a pod that is untracked counts as failed. With the Job, every pod
-// fails that has not terminated; when it succeeds, the pods that it deletes do not fail.
+// countsAsFailed reports whether a pod counts as failed when it loses its finalizer. When the Job fails, every pod
+// that has not terminated fails too. When the Job succeeds, the pods that it deletes do not fail.
 func (o *observation) countsAsFailed(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
 	failed := isPodFailed(o.job, p)
 	if finishedCondition != nil {

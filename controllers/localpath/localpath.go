@@ -1,12 +1,11 @@
-// Package localpath provisions volumes as in a cluster of kind or k3s, where the provisioner
-// rancher.io/local-path does so: for each claim of a class of that provisioner, such as the default
-// StorageClass "standard", when a pod that uses the claim has a node, it creates a volume on that node.
+// Package localpath is a provisioner of volumes with the name of the provisioner in kind and k3s, rancher.io/local-path.
+// When a pod that uses a claim has a node, it creates a volume for the claim on the node, if the StorageClass of the
+// claim has this provisioner. The default StorageClass "standard" has.
 //
-// The volumes have a path, at which there is nothing, since no container runs. They are deleted, if
-// that is their reclaim policy, by the controller of volumes. Claims are handled as by any external
-// provisioner: package persistentvolume asks for volumes by annotations, and binds them.
+// The volumes have paths that do not exist, since no container runs. The controller of volumes deletes released volumes.
+// Like any external provisioner, this one reads the annotations of claims that package persistentvolume sets.
 //
-//upstream:none The provisioner is no part of Kubernetes.
+//upstream:none The provisioner belongs to the project rancher/local-path-provisioner.
 package localpath
 
 import (

@@ -17,11 +17,11 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// deletionResult is what is left in a namespace after the deletion of its content, and why.
+// deletionResult describes the remaining content of a namespace after a deletion of its content.
 type deletionResult struct {
-	discoveryErr    error          // the groups that could not be discovered
-	groupVersionErr error          // the group-versions that could not be parsed
-	contentErrs     []error        // the kinds whose objects could not be deleted or listed
+	discoveryErr    error          // groups that could not be discovered
+	groupVersionErr error          // group versions that could not be parsed
+	contentErrs     []error        // by kind, the errors in deleting or listing its objects
 	remaining       map[string]int // the number of objects left, by resource
 	finalizers      map[string]int // the number of objects left, by finalizer
 	unmonitored     bool           // some are of kinds that the inventory does not watch now
@@ -32,9 +32,8 @@ func (r *deletionResult) empty() bool {
 	return r.discoveryErr == nil && r.groupVersionErr == nil && len(r.contentErrs) == 0 && len(r.remaining) == 0
 }
 
-// deleteAllContent deletes all objects in a namespace and returns what is left. Pods are deleted
-// first, so that the objects that they use exist as long as they do. The error has all kinds that
-// failed.
+// deleteAllContent deletes all objects in a namespace and returns the remaining content. It deletes pods first, so
+// that the objects that pods use exist as long as the pods. The error has all kinds that failed.
 //
 //upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteAllContent
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
@@ -79,9 +78,8 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// deleteContentOf deletes the objects of one kind and adds those that are left to result. If the
-// kind is no longer served, that is an error: its objects may still exist, and be served in another
-// version.
+// deleteContentOf deletes the objects of one kind and adds the remaining ones to result. It is an error if the kind is
+// no longer served, since its objects may still exist and may be served in another version.
 //
 //upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteAllContentForGroupVersionResource
 func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource,
@@ -141,8 +139,8 @@ func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res
 	return errors.Join(errs...)
 }
 
-// conditions returns the conditions of the namespace. Those in old whose status does not change
-// keep the time of their last transition.
+// conditions returns the conditions of the namespace. A condition of old that keeps its status keeps the time of its
+// last transition.
 //
 //upstream:pkg/controller/namespace/deletion.namespaceConditionUpdater.Update
 //upstream:pkg/controller/namespace/deletion.updateConditions
@@ -195,7 +193,7 @@ func discoveryMessage(err error) string {
 	return message(err)
 }
 
-// contentMessage returns the message for kinds whose objects could not be deleted.
+// contentMessage returns the message for the errors in deleting objects.
 func contentMessage(errs []error) string {
 	var messages []string
 	for _, err := range errs {

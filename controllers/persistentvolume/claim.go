@@ -1,8 +1,9 @@
-// Package persistentvolume binds claims to volumes that exist, and maintains the phases of both. If there
-// is none for a claim whose class has a provisioner, it asks that for one, by annotations of the claim.
+// Package persistentvolume binds PersistentVolumeClaims to PersistentVolumes and maintains the phases of both. If no
+// volume matches a claim, and the StorageClass of the claim has a provisioner, annotations of the claim request a
+// volume from the provisioner.
 //
-// A claim whose class has the binding mode WaitForFirstConsumer is bound when a pod that uses it has a
-// node, to a volume that the node can use. The scheduler does not consider volumes.
+// A claim of a StorageClass with the binding mode WaitForFirstConsumer is bound when a pod that uses the claim has
+// a node, to a volume that the node can use. The scheduler does not consider volumes.
 package persistentvolume
 
 import (
@@ -35,8 +36,8 @@ const (
 	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
 
-// betaStorageProvisioner is the old name of the annotation [volume.StorageProvisioner], which
-// provisioners may still read.
+// betaStorageProvisioner is the old name of the annotation [volume.StorageProvisioner]. Provisioners may still read
+// it.
 //
 //upstream:k8s.io/component-helpers/storage/volume.AnnBetaStorageProvisioner
 const betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
@@ -79,7 +80,7 @@ type claimReconciler struct {
 	recorder record.EventRecorder
 }
 
-// ofVolume returns the claim of a volume, or all that a volume without a claim may be for.
+// ofVolume returns the claim of a volume. A volume without a claim may be for any pending claim.
 func (r *claimReconciler) ofVolume(ctx context.Context, obj client.Object) []reconcile.Request {
 	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
@@ -120,7 +121,7 @@ func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// volume returns the volume of a claim, or the one that it is to be bound to; nil if there is none.
+// volume returns the volume of a claim, or the volume that the claim is to be bound to, or nil.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncBoundClaim
@@ -168,7 +169,7 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 	return v, nil
 }
 
-// refused records why a claim that was not bound yet is not bound to the volume that it names.
+// refused records an event that says why a claim that was never bound is not bound to the volume that it names.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
 func (r *claimReconciler) refused(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
@@ -181,8 +182,7 @@ func (r *claimReconciler) refused(claim *corev1.PersistentVolumeClaim, v *corev1
 	}
 }
 
-// byClaim is the name of the index of volumes by the claims that they are for. Volumes that are for no
-// claim have the value noClaim there.
+// byClaim is the name of the index of volumes by spec.claimRef. Volumes without a claimRef have the value noClaim.
 const (
 	byClaim = "spec.claimRef"
 	noClaim = "none"
@@ -203,7 +203,7 @@ func volumesFor(ctx context.Context, c client.Reader, value string) ([]corev1.Pe
 	return volumes.Items, err
 }
 
-// candidates returns the volumes that are for a claim, and those that are for none.
+// candidates returns the volumes that are reserved for a claim, and the volumes that are for no claim.
 func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.PersistentVolume, error) {
 	reserved, err := volumesFor(ctx, r.client, client.ObjectKeyFromObject(claim).String())
 	if err != nil {
@@ -213,8 +213,8 @@ func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.Persiste
 	return append(reserved, free...), err
 }
 
-// assignDefaultClass gives the default class to a claim that was created when there was none, and does
-// not ask for no class.
+// assignDefaultClass sets the default StorageClass on a claim that was created before there was one. A claim with
+// the class "" asks for none.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.assignDefaultStorageClass
 func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (assigned bool, err error) {
@@ -233,7 +233,7 @@ func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.
 	return true, r.client.Update(ctx, claim)
 }
 
-// class returns the class of a claim, or nil if it has none or the class does not exist.
+// class returns the StorageClass of a claim, or nil if the claim has none or it does not exist.
 func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
 	name, class := volume.ClassOf(claim), &storagev1.StorageClass{}
 	if name == "" {
@@ -268,7 +268,7 @@ func (r *claimReconciler) provision(ctx context.Context, claim *corev1.Persisten
 	return nil
 }
 
-// consumer returns the node of a pod that uses a claim whose class waits for one. wait is true while
+// consumer returns the node of a pod that uses a claim, if the class of the claim waits for one. wait is true while
 // there is none.
 func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	class *storagev1.StorageClass) (node *corev1.Node, wait bool, err error) {
@@ -330,8 +330,8 @@ func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolu
 	return r.client.Status().Update(ctx, claim)
 }
 
-// unbound sets the phase of a claim without a volume: Lost if it was bound to one, and a live read
-// confirms that this does not exist or is bound to another claim.
+// unbound sets the phase of a claim without a volume. The phase is Lost if the claim was bound, and a live read
+// confirms that its volume does not exist or is bound to another claim.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatusWithEvent
 func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {

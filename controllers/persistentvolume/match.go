@@ -16,9 +16,9 @@ import (
 	"flyball.dev/controllers/internal/volume"
 )
 
-// match returns the volume for a claim: one that is reserved for it, whatever its class, or else the
-// one with the fewest access modes, and of these the smallest, that is available and fits. A node, if
-// not nil, must be able to use the volume; then only the size counts, as in the scheduler.
+// match returns the volume for a claim, or nil. A volume that is reserved for the claim comes first, whatever its
+// class. Otherwise match selects among the available volumes that fit, by the fewest access modes and then by size.
+// If node is not nil, the node must be able to use the volume, and only the size counts, as in the scheduler.
 //
 //upstream:k8s.io/component-helpers/storage/volume.FindMatchingVolume
 //upstream:pkg/controller/volume/persistentvolume.persistentVolumeOrderedIndex.findByClaim
@@ -50,8 +50,7 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 	return best
 }
 
-// compareVolumes orders volumes by their sizes, and before that, if byModes is set, by how many access
-// modes they have.
+// compareVolumes orders volumes by size. If byModes is set, the number of access modes comes first.
 //
 //upstream:pkg/controller/volume/persistentvolume.byAccessModes
 func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
@@ -63,8 +62,7 @@ func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
 	return cmp.Or(modes, size.Cmp(storageOf(b)))
 }
 
-// mismatch returns why a volume does not have what a claim asks for, its class aside, or "". The texts
-// are those of kube-controller-manager.
+// mismatch returns why a volume does not satisfy a claim, or "". It does not consider the class.
 //
 //upstream:pkg/controller/volume/persistentvolume.checkVolumeSatisfyClaim
 func mismatch(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
@@ -105,8 +103,7 @@ func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) b
 	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && refusal(v, claim) == ""
 }
 
-// refusal returns why a claim cannot be bound to a volume that it names and that is for no claim, or
-// "".
+// refusal returns why a claim cannot be bound to a volume that it names, or "". The volume is for no claim.
 //
 //upstream:pkg/controller/volume/persistentvolume.checkVolumeSatisfyClaim
 func refusal(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) string {
@@ -123,8 +120,8 @@ func storageOf(v *corev1.PersistentVolume) resource.Quantity {
 	return v.Spec.Capacity[corev1.ResourceStorage]
 }
 
-// defaultClass returns the name of the default class, which has an annotation, or "". Of several it is
-// the newest, as in admission.
+// defaultClass returns the name of the default StorageClass, or "". If several are annotated as default, the newest
+// one is.
 //
 //upstream:pkg/volume/util.GetDefaultClass
 func defaultClass(classes []storagev1.StorageClass) string {

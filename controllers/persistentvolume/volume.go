@@ -24,14 +24,14 @@ func addVolumes(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// volumeReconciler sets the phase of a volume, and deletes it if that is its reclaim policy.
+// volumeReconciler sets the phase of a volume, and deletes a released volume with the reclaim policy Delete.
 type volumeReconciler struct {
 	client client.Client
 	live   client.Reader
 }
 
-// ofClaim returns the volume that a claim names and those that are reserved for it: a claim may have
-// been deleted before it names the volume that it was given.
+// ofClaim returns the volume that a claim names and the volumes that are reserved for the claim. A claim may be
+// deleted before it names its volume.
 func (r *volumeReconciler) ofClaim(ctx context.Context, obj client.Object) []reconcile.Request {
 	names := sets.New(obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName)
 	volumes, err := volumesFor(ctx, r.client, client.ObjectKeyFromObject(obj).String())
@@ -76,7 +76,7 @@ func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 		client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}))
 }
 
-// phase returns the phase that a volume should have. A live read confirms that its claim is gone.
+// phase returns the phase of a volume. A live read confirms that the claim is gone.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncVolume
 func (r *volumeReconciler) phase(ctx context.Context, v *corev1.PersistentVolume) (corev1.PersistentVolumePhase, error) {

@@ -10,9 +10,8 @@ import (
 	"k8s.io/utils/buffer"
 )
 
-// maxReleased is how many released addresses are kept before the oldest of them is reused, as long
-// as there are some that were never allocated. So a client with the address of a deleted pod hardly
-// ever reaches another pod.
+// maxReleased is the number of released addresses above which the oldest is reused, while there are addresses that were
+// never allocated. It makes it unlikely that a client with the address of a deleted pod reaches another pod.
 const maxReleased = 1 << 12
 
 // addresses allocates an address from one IPv4 network to each pod, in amortized constant time. Its
@@ -27,13 +26,13 @@ type addresses struct {
 	mu        sync.Mutex
 	of        map[types.NamespacedName]uint32
 	allocated bitmap
-	next      uint32 // from here on, addresses were allocated by occupy only, if at all
+	next      uint32 // only occupy has allocated addresses from here on
 	released  buffer.TypedRingGrowing[uint32]
 	waiting   waiting
-	returned  map[types.NamespacedName]struct{} // by release, and not allocated an address since
+	returned  map[types.NamespacedName]struct{} // pods that release has returned, without an address yet
 }
 
-// newAddresses returns an allocator for a network, of which all addresses are free.
+// newAddresses returns an allocator for a network. All addresses are free.
 func newAddresses(network netip.Prefix) *addresses {
 	network = network.Masked()
 	first := network.Addr().As4()
@@ -49,8 +48,8 @@ func newAddresses(network netip.Prefix) *addresses {
 	}
 }
 
-// occupy allocates an address to a pod that has it already. Of two pods with the same address the
-// first one keeps it, and allocate returns another one for the second.
+// occupy allocates an address to a pod that has the address already. If two pods have the same address, the first pod
+// keeps it, and allocate returns another address for the second.
 func (a *addresses) occupy(pod types.NamespacedName, address string) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil || !a.network.Contains(addr) {
@@ -65,8 +64,8 @@ func (a *addresses) occupy(pod types.NamespacedName, address string) {
 	}
 }
 
-// allocate returns the address of a pod, and allocates one if it has none. It returns "" if none is
-// free; the pod waits until release returns it.
+// allocate returns the address of a pod, and allocates one if necessary. It returns "" if no address is free. The pod
+// then waits until release returns it.
 func (a *addresses) allocate(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +84,7 @@ func (a *addresses) allocate(pod types.NamespacedName) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// nextFree returns a free address: one that was never allocated, or the one that was released
-// first.
+// nextFree returns a free address: an address that was never allocated, or the address that was released first.
 func (a *addresses) nextFree() (uint32, bool) {
 	for a.next < a.size && a.allocated.has(a.next) {
 		a.next++
@@ -106,9 +104,8 @@ func (a *addresses) assign(pod types.NamespacedName, n uint32) {
 	a.allocated.set(n)
 }
 
-// release frees the address of a pod, if it has one. If an address is free that no other pod was
-// returned for, and a pod waits for one, it returns that pod, which must call allocate again, or
-// release if it is deleted. Releasing again does nothing.
+// release frees the address of a pod. If a pod waits, and an address is free for it, release returns the waiting pod,
+// which must call allocate again, or release if it is deleted. A pod without an address may be released.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

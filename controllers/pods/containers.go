@@ -16,12 +16,12 @@ type containers struct {
 	pod           *corev1.Pod
 	started       bool              // the delay before they start has passed
 	missingImages []string          // patterns of images that cannot be pulled
-	config        map[string]string // why containers cannot be configured, by their names
+	config        map[string]string // by container, the error in its configuration
 	now           metav1.Time
 }
 
-// statuses returns the statuses of the init containers and of the others, and whether all init
-// containers have completed, or started if they are sidecars.
+// statuses returns the statuses of the init containers and of the other containers. initialized reports whether all
+// init containers have completed, or have started if they are sidecars.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
@@ -29,7 +29,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	if len(c.pod.Spec.InitContainers) > 0 {
 		reason = "PodInitializing"
 	}
-	// Once initialized, a pod remains so: a sidecar that has to wait again does not stop the other containers.
+	// An initialized pod stays initialized: a sidecar that has to wait again does not stop the other containers.
 	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
 	})
@@ -58,7 +58,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	return inits, mains, initialized || len(inits) == 0
 }
 
-// ephemeralStatuses returns the statuses of the ephemeral containers, which run, and are never ready.
+// ephemeralStatuses returns the statuses of the ephemeral containers. They run and are never ready.
 func (c *containers) ephemeralStatuses(initialized bool) (all []corev1.ContainerStatus) {
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
@@ -82,8 +82,8 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 	}
 }
 
-// startedStatus returns the status of a container that starts, or has started, with an outcome. If
-// its image has changed it is restarted at once; if its image cannot be pulled it is waiting.
+// startedStatus returns the status of a container that starts, or has started, with an outcome. A container with a
+// changed image restarts at once. A container waits if its image cannot be pulled.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus,
@@ -135,7 +135,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	return s
 }
 
-// run sets the state of a container that has run since its start: it still runs, or has terminated.
+// run sets the state of a container that has been started. The container still runs, or it has terminated.
 func (c *containers) run(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, startedAt metav1.Time) {
 	c.setID(s)
 	if !out.terminates || c.now.Sub(startedAt.Time) < out.after {
@@ -151,7 +151,8 @@ func (c *containers) run(spec *corev1.Container, s *corev1.ContainerStatus, out 
 	c.terminate(spec, s, out, end)
 }
 
-// terminate sets the state of a container that has terminated: it stays so, is restarted, or waits for that.
+// terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
+// its restart.
 func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, end corev1.ContainerStateTerminated) {
 	if !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = isInit(c.pod, spec)
@@ -168,7 +169,7 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 	c.run(spec, s, out, c.now)
 }
 
-// setID sets the ID of a container, which each of its runs has anew.
+// setID sets the ID of a container. Each run has its own.
 func (c *containers) setID(s *corev1.ContainerStatus) {
 	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + s.Name
 	if s.RestartCount > 0 {
@@ -176,9 +177,8 @@ func (c *containers) setID(s *corev1.ContainerStatus) {
 	}
 }
 
-// pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull
-// first, then ImagePullBackOff. was is the reason for which it is already waiting for that image,
-// or "".
+// pullFailure returns the waiting state of a container with an image that cannot be pulled: ErrImagePull first, then
+// ImagePullBackOff. was is the reason for which the container already waits for the image, or "".
 //
 //upstream:pkg/kubelet/images.imageManager.EnsureImageExists
 //upstream:pkg/kubelet/images.imageManager.pullImage

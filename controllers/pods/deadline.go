@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The reason and the message, as from kubelet, of a pod whose active deadline has passed.
+// The reason and the message of a pod after its active deadline.
 const (
 	//upstream:pkg/kubelet.reason
 	deadlineExceeded = "DeadlineExceeded"
@@ -26,8 +26,7 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (left ti
 	return s.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(now), true
 }
 
-// overdueStatus returns the status of a pod whose containers were stopped because its active deadline
-// has passed.
+// overdueStatus returns the status of a pod after its active deadline. Its containers are stopped.
 //
 //upstream:pkg/kubelet.activeDeadlineHandler.ShouldEvict
 func overdueStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {

@@ -25,7 +25,7 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 	}
 }
 
-// statusEvents returns the events that kubelet records when the status of a pod changes.
+// statusEvents returns the events of a change of a pod's status.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
@@ -52,7 +52,7 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	return append(events, resizeEvents(pod)...)
 }
 
-// killingEvents returns the events that kubelet records when it kills a pod.
+// killingEvents returns the events of a pod that is killed.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 func killingEvents(pod *corev1.Pod) []containerEvent {
@@ -67,7 +67,7 @@ func killingEvents(pod *corev1.Pod) []containerEvent {
 	return events
 }
 
-// containerEvents returns the events that kubelet records when the status of a container changes.
+// containerEvents returns the events of a change of a container's status.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer

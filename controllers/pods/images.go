@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// DefaultMissingImages are the default patterns of images that cannot be pulled: those with the tag
-// 404, and those of registries in the top-level domain invalid, which do not exist.
+// DefaultMissingImages are the default patterns of images that cannot be pulled: images with the tag 404, and images of
+// registries in the top-level domain invalid.
 var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
 
-// The reasons why a container waits for its image, as kubelet gives them.
+// The reasons why a container waits for its image.
 const (
 	//upstream:pkg/kubelet/images.ErrImagePull
 	errImagePull = "ErrImagePull"

@@ -12,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The duration of the node's lease and the interval of its renewal are those of kubelet.
+// The duration of the node's lease, and the interval of its renewal.
+//
+//upstream:pkg/kubelet.nodeLeaseRenewIntervalFraction
 const (
 	leaseDuration = 40 * time.Second
 	renewInterval = 10 * time.Second
 )
 
-// renew renews the node's lease if it is due, and returns the time until the next renewal.
+// renew renews the node's lease if the renewal is due, and returns the time until the next renewal.
 //
 //upstream:k8s.io/component-helpers/apimachinery/lease.controller.sync
 //upstream:k8s.io/component-helpers/apimachinery/lease.controller.ensureLease

@@ -27,7 +27,7 @@ const (
 	NodeIP   = "10.0.0.1"
 )
 
-// User is the name of the user that the node is.
+// User is the user name of the node.
 const User = "system:node:" + NodeName
 
 // capacity is the capacity of the node.

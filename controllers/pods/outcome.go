@@ -11,7 +11,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// outcome is what a container does after its start. The zero value runs, and is ready.
+// outcome is the behaviour of a container after its start. With the zero value the container runs and is ready.
 type outcome struct {
 	unready    bool // it is not ready while it runs
 	terminates bool
@@ -19,8 +19,7 @@ type outcome struct {
 	exitCode   int32
 }
 
-// outcomeOf returns the outcome that the annotations of a pod say. Values that are not valid are
-// ignored.
+// outcomeOf returns the outcome in the annotations of a pod. It ignores invalid values.
 func outcomeOf(pod *corev1.Pod) outcome {
 	code, err := strconv.ParseUint(pod.Annotations[ExitCodeAnnotation], 10, 8)
 	hasCode := err == nil && code > 0
@@ -50,7 +49,7 @@ func isOfJob(pod *corev1.Pod) bool {
 	return ref != nil && ref.Kind == "Job" && ref.APIVersion == batchv1.SchemeGroupVersion.String()
 }
 
-// statusUnknownReason is the reason, as from kubelet, of a container that was not there when its pod ended.
+// statusUnknownReason is the reason of a container that did not exist when its pod ended.
 //
 //upstream:pkg/kubelet/container.ContainerReasonStatusUnknown
 const statusUnknownReason = "ContainerStatusUnknown"
@@ -76,8 +75,8 @@ func untilChange(pod *corev1.Pod, status *corev1.PodStatus, now time.Time) (afte
 	return after
 }
 
-// killedStatus returns the status of a pod on the node whose containers were stopped, because it is
-// being deleted. As a process that does not handle SIGTERM, they end with its exit code.
+// killedStatus returns the status of a pod on the node after its containers were stopped. The containers end with the
+// exit code of a process that does not handle SIGTERM.
 //
 //upstream:pkg/kubelet/status.manager.TerminatePod
 func killedStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {

@@ -1,11 +1,10 @@
-// Package pods simulates a node and its kubelet: it registers one node without a host, makes the
-// pods that are bound to it start, become ready and terminate, and completes their deletion.
+// Package pods simulates a node and its kubelet. It registers one node, sets the statuses of the pods on the node so that
+// they start, become ready and terminate, and completes their deletion.
 //
-// No container is executed. The pods of Jobs succeed at once, and all others run until they are
-// deleted, unless annotations say otherwise: [OutcomeAnnotation], [DurationAnnotation] and
-// [ExitCodeAnnotation]. Containers that terminate are restarted by their restart policy, with kubelet's
-// back-off. [Options] are for all pods. The next status of a pod is a function of the pod alone, so a
-// restart changes nothing. Pods on other nodes are left to their kubelets.
+// No container is executed. The pods of Jobs succeed at once, and other pods run until they are deleted. Annotations of
+// a pod change that: [OutcomeAnnotation], [DurationAnnotation] and [ExitCodeAnnotation]. Terminated containers restart by
+// their restart policy, with kubelet's back-off. [Options] apply to all pods. The next status of a pod is a function of
+// the pod alone, so a restart of the controller changes nothing. Pods on other nodes belong to their kubelets.
 package pods
 
 import (
@@ -140,7 +139,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-// provide returns what there is for a pod with an address, and records why volumes cannot be mounted.
+// provide returns the provision of a pod with an address, and records events about volumes that cannot be mounted.
 func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (given provision, err error) {
 	given = provision{ip: ip, mounted: true}
 	if pod.DeletionTimestamp != nil || podstate.Finished(pod) {
@@ -181,9 +180,8 @@ func (r *reconciler) claimsBound(ctx context.Context, pod *corev1.Pod) (ok bool,
 	return ok, err
 }
 
-// address returns the address of a pod, or "" if it needs one and none is free; the pod is then
-// enqueued when one is released. A terminated pod has released its address, but keeps it in its
-// status.
+// address returns the address of a pod, or "" if none is free. The pod is then enqueued when an address is released. A
+// terminated pod has released its address, but keeps it in its status.
 func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:

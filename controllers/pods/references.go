@@ -19,17 +19,16 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// rootCA is the name of the ConfigMap that the control plane publishes in each namespace, and that
-// every pod has a volume of. No pod waits for it, since nothing reads it here.
+// rootCA is the name of the ConfigMap that the control plane publishes in each namespace. Every pod has a volume of it.
+// No pod waits for it, since no container runs.
 const rootCA = "kube-root-ca.crt"
 
-// createContainerConfigError is the reason, as from kubelet, for a container with a variable whose
-// source does not exist.
+// createContainerConfigError is the reason of a container with an environment variable from a missing source.
 //
 //upstream:pkg/kubelet/kuberuntime.ErrCreateContainerConfig
 const createContainerConfigError = "CreateContainerConfigError"
 
-// The kinds of what pods refer to, as in the messages of kubelet.
+// The kinds of dependencies, as in the messages of kubelet.
 const (
 	configMapKind = "configmap"
 	secretKind    = "secret"
@@ -39,7 +38,7 @@ const (
 type dependency struct {
 	kind, name string
 	optional   bool
-	keys       []string // those that must exist
+	keys       []string // keys that must exist
 	// missingKey is the format of the error for a key that does not exist.
 	missingKey string
 }
@@ -144,15 +143,14 @@ func containersOf(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool)
 	}
 }
 
-// unresolved are the references of a pod that lead nowhere.
+// unresolved are the errors for references to missing objects.
 type unresolved struct {
-	mounts []string          // why volumes cannot be mounted, in the words of kubelet
-	config map[string]string // why containers cannot be configured, by their names
+	mounts []string          // the errors in mounting volumes, in the words of kubelet
+	config map[string]string // by container, the error in its configuration
 }
 
-// resolve resolves the references of the pod that matter now: those of its volumes, unless its
-// containers have been started before, and those of the containers that do not run. The pod waits for
-// what is missing.
+// resolve resolves the references of the volumes of a pod, unless the volumes are mounted, and the references of the
+// containers that do not run. The pod waits for missing objects.
 func (r *reconciler) resolve(ctx context.Context, pod *corev1.Pod, mounted bool) (u unresolved, err error) {
 	var volumes []*corev1.Volume
 	if !mounted {
@@ -227,7 +225,7 @@ type content struct {
 	has     func(key string) bool
 }
 
-// check returns why a reference leads nowhere, or nil.
+// check returns why a reference cannot be resolved, or nil.
 func (l *lookups) check(ref *dependency) (why, err error) {
 	if ref.optional {
 		return nil, nil
@@ -276,8 +274,8 @@ func (l *lookups) read(name objectName) (c content, err error) {
 	return c, err
 }
 
-// dependents has the pods that wait for ConfigMaps and Secrets. A pod is added before what it waits for
-// is read, so that no creation is missed.
+// dependents has the pods that wait for ConfigMaps and Secrets. A pod is added before the object is read, so that no
+// creation is missed.
 type dependents struct {
 	mu   sync.Mutex
 	pods map[objectKey]map[types.NamespacedName]bool
@@ -290,7 +288,7 @@ type objectKey struct {
 	types.NamespacedName
 }
 
-// wait is what a pod waits for, and what was reported about it.
+// wait has the keys of the objects that a pod waits for, and the last report.
 type wait struct {
 	keys     []objectKey
 	reported string
@@ -300,7 +298,7 @@ func newDependents() *dependents {
 	return &dependents{pods: map[objectKey]map[types.NamespacedName]bool{}, keys: map[types.NamespacedName]*wait{}}
 }
 
-// add makes a pod wait for what a reference leads to, unless that is optional.
+// add makes a pod wait for the object of a reference, unless the reference is optional.
 func (w *dependents) add(pod types.NamespacedName, ref dependency) {
 	if ref.optional {
 		return
@@ -337,7 +335,7 @@ func (w *dependents) remove(pod types.NamespacedName) {
 	}
 }
 
-// report reports whether a pod that waits has not been reported with these messages last.
+// report records the messages about a waiting pod, and reports whether they differ from the last ones.
 func (w *dependents) report(pod types.NamespacedName, messages []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

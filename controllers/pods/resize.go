@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// resources sets the resources of a container that has been started: those of its specification, since
-// a resize is carried out at once.
+// resources sets the resources of a started container to the resources in its specification. A resize takes effect at
+// once.
 func resources(s *corev1.ContainerStatus, spec *corev1.Container) {
 	all := spec.Resources
 	s.Resources, s.AllocatedResources = &all, spec.Resources.Requests
@@ -20,8 +20,7 @@ func isResized(old *corev1.ContainerStatus, spec *corev1.Container) bool {
 	return old.State.Running != nil && old.Resources != nil && !equality.Semantic.DeepEqual(*old.Resources, spec.Resources)
 }
 
-// restartsOnResize reports whether a container that is resized is restarted, because the policy of a
-// resource that changes says so.
+// restartsOnResize reports whether a resized container restarts by the resize policy of a changed resource.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodResizeAction
 func restartsOnResize(old *corev1.ContainerStatus, spec *corev1.Container) bool {

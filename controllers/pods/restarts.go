@@ -11,22 +11,20 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// crashLoopBackOffReason is the reason, as from kubelet, of a container that waits for its restart.
+// crashLoopBackOffReason is the reason of a container that waits for its restart.
 //
 //upstream:pkg/kubelet/container.ErrCrashLoopBackOff
 const crashLoopBackOffReason = "CrashLoopBackOff"
 
-// The delay before a container is restarted begins with firstRestart, and doubles up to maxRestart, as
-// kubelet's.
+// The delay before a container restarts begins with firstRestart and doubles up to maxRestart.
 const (
 	//upstream:pkg/kubelet.newCrashLoopBackOff
 	firstRestart = 10 * time.Second
 	maxRestart   = 5 * time.Minute
 )
 
-// restarts reports whether a container is restarted after it has terminated with an exit code, as
-// ContainerShouldRestart of kubelet does. An init container that has succeeded is not restarted, unless it is
-// a sidecar.
+// restarts reports whether a container restarts after an exit code. An init container that has succeeded does not
+// restart, unless it is a sidecar.
 //
 //upstream:pkg/kubelet/container.ShouldContainerBeRestarted
 //upstream:pkg/api/v1/pod.ContainerShouldRestart
@@ -67,9 +65,9 @@ func isInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// backOff returns the delay before a container is restarted that has ended, as doBackOff of kubelet: none after
-// its first run and after one of more than 10 minutes, and otherwise twice the delay before that run, which is
-// the time since the end of the run before. last is that end, or nil for the first run.
+// backOff returns the delay before a container restarts. end is the end of its last run, and last is the end of the run
+// before, or nil. There is no delay after the first run, and after a run of more than 10 minutes. Otherwise the delay is
+// twice the delay before the last run, which is the time from last to the start of that run.
 //
 //upstream:k8s.io/client-go/util/flowcontrol.Backoff
 func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {

@@ -14,12 +14,11 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is
-// ready immediately.
+// Options configure the behaviour of pods. With the zero value, a pod is ready immediately if its images can be pulled.
 type Options struct {
 	// Delay is the time between the binding of a pod and its readiness.
 	Delay time.Duration
-	// Jitter is the maximum of what is added to the delay; how much depends on the UID of the pod.
+	// Jitter is the maximum time that is added to the delay. The time depends on the UID of the pod.
 	Jitter time.Duration
 	// MissingImages are patterns of images that cannot be pulled, in which * matches any
 	// characters. A container with such an image waits with ErrImagePull and then ImagePullBackOff
@@ -93,11 +92,11 @@ type step struct {
 	after  time.Duration     // reconcile it again after that time, if not zero
 }
 
-// provision is all that the node has for a pod.
+// provision is the set of resources that the node has for a pod.
 type provision struct {
 	ip      string            // its address, "" if none is free
 	mounted bool              // its volumes are there
-	config  map[string]string // why containers cannot be configured, by their names
+	config  map[string]string // by container, the error in its configuration
 }
 
 // next returns the next step of a pod.

@@ -12,8 +12,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// failedCreatePodSandBox is the reason, as from kubelet, for a pod that cannot start without an
-// address.
+// failedCreatePodSandBox is the reason of a pod that cannot start without an address.
 //
 //upstream:pkg/kubelet/events.FailedCreatePodSandBox
 const failedCreatePodSandBox = "FailedCreatePodSandBox"
@@ -23,9 +22,8 @@ const failedCreatePodSandBox = "FailedCreatePodSandBox"
 //upstream:pkg/kubelet/types.PodSandboxNotReadyReason
 const podSandboxNotReady = "PodSandboxNotReady"
 
-// statusOf returns the status of a pod on the node. started is whether the delay before its containers
-// start has passed and its volumes are there. Conditions and containers that do
-// not change keep their times.
+// statusOf returns the status of a pod on the node. started reports whether the delay before the start of its containers
+// has passed and its volumes are mounted. Unchanged conditions and containers keep their times.
 //
 //upstream:pkg/kubelet.Kubelet.generateAPIPodStatus
 func statusOf(pod *corev1.Pod, started bool, given provision, o *Options, at time.Time) corev1.PodStatus {

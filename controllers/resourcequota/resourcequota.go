@@ -1,4 +1,4 @@
-// Package resourcequota counts what the objects in a namespace use of its resource quotas.
+// Package resourcequota computes the usage of ResourceQuotas from the objects in their namespaces.
 package resourcequota
 
 import (
@@ -32,14 +32,14 @@ import (
 	"flyball.dev/internal/quota"
 )
 
-// resync is how often each quota is counted again. Admission charges a quota before an object is
-// stored, and nothing reports an object that was charged for and then not stored.
+// resync is the interval at which the usage of each quota is computed again. Admission charges a quota before an
+// object is stored, and nothing reports an object that is then not stored.
 //
 //upstream:cmd/kube-controller-manager/app.newResourceQuotaController
 const resync = 5 * time.Minute
 
-// recount is when a quota is counted again whose usage was not what admission has charged. The first
-// count may have missed objects that were admitted, but not stored yet.
+// recount is the time after which the usage is computed again if it differs from the charges of admission. The
+// first computation may have missed objects that were admitted but not stored yet.
 const recount = time.Second
 
 // AddToManager adds the controller, which is a handler of the inventory.
@@ -73,7 +73,7 @@ type reconciler struct {
 	quotas quotas
 }
 
-// Reconcile counts what is used of one quota, and updates its status.
+// Reconcile computes the usage of one quota and updates its status.
 //
 //upstream:pkg/controller/resourcequota.Controller.syncResourceQuota
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -100,8 +100,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: recount}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
 }
 
-// read returns a quota, or nil if it does not exist. The cache may not have yet what admission has
-// charged, and would agree with a count without it. The controller may list quotas, but not get one.
+// read returns a quota, or nil if it does not exist. It reads live, since the cache may lack a charge of admission
+// and then agree with a computation that lacks the object. It lists, since the controller's role does not permit get.
 func (r *reconciler) read(ctx context.Context, key client.ObjectKey) (*corev1.ResourceQuota, error) {
 	found := &corev1.ResourceQuotaList{}
 	byName := client.MatchingFields{"metadata.name": key.Name}
@@ -115,9 +115,8 @@ func (r *reconciler) read(ctx context.Context, key client.ObjectKey) (*corev1.Re
 	return &found.Items[0], nil
 }
 
-// list returns the objects of a resource in a namespace, of most of which only the metadata. It
-// reads them from the server: a cache may not have an object yet that was there before the quota,
-// and that admission has not charged.
+// list returns the objects of a resource in a namespace, for most resources their metadata only. It reads live,
+// since a cache may lack an object that is older than the quota, which admission has not charged.
 func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
 	var list client.ObjectList
 	switch resource {
@@ -147,8 +146,8 @@ func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, na
 	return meta.ExtractList(list)
 }
 
-// quotas are the quotas of each namespace. As a handler of the inventory it enqueues those of a
-// namespace in which an object was deleted, or a service or a claim has changed.
+// quotas are the quotas of each namespace. As a handler of the inventory it enqueues the quotas of a namespace
+// when an object is deleted there, or when a Service or a claim changes.
 type quotas struct {
 	mu    sync.Mutex
 	names map[string]map[string]bool // by namespace
@@ -199,8 +198,8 @@ func (q *quotas) in(namespace string) []reconcile.Request {
 	return requests
 }
 
-// OnDelete implements inventory.Handler. Pods have a watch of their own, which shows also when they
-// end.
+// OnDelete implements inventory.Handler. Pods have a watch of their own, because a pod that terminates frees
+// resources too.
 func (q *quotas) OnDelete(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	if r.Kind.Group == "" && r.Plural == "pods" {
 		return

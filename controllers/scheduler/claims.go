@@ -12,9 +12,9 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are those of
-// others, are being deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
-// is retried when one of its claims changes.
+// missingClaim returns kube-scheduler's message for a pod that cannot be scheduled because of a claim, or "". The claim
+// does not exist, belongs to another pod, is being deleted, or is not bound though its class does not wait for a pod.
+// A change of the claim causes a retry.
 //
 //upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.podHasPVCs
 //upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.PreFilter

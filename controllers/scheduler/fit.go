@@ -37,8 +37,8 @@ type rejection struct {
 	unresolvable bool
 }
 
-// filter returns the reasons why a node is not suitable for a pod with these requests, or none. As
-// in kube-scheduler, they are those of the first filter that fails.
+// filter returns the reasons why a node is not suitable for a pod with these requests, or nil. It returns the reasons
+// of the first filter that fails.
 //
 //upstream:pkg/scheduler/framework/plugins/nodeunschedulable.NodeUnschedulable.Filter
 //upstream:pkg/scheduler/framework/plugins/tainttoleration.TaintToleration.Filter
@@ -82,8 +82,8 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	})
 }
 
-// selectNode selects a node for a pod: of the suitable ones the preferred node, or else the one
-// with the fewest pods. If none is suitable, it returns kube-scheduler's message.
+// selectNode selects a suitable node for a pod: the preferred node, or else the node with the fewest pods. If no node
+// is suitable, it returns kube-scheduler's message.
 //
 //upstream:pkg/scheduler.Scheduler.schedulePod
 //upstream:pkg/scheduler/framework/preemption.Evaluator.Preempt
@@ -118,8 +118,8 @@ func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred s
 	return nil, unavailable(len(nodes), reasonHistogram(reasons), reasonHistogram(preemption))
 }
 
-// unavailable returns kube-scheduler's message for a pod that fits on no node, with the reasons, and
-// those why preemption does not help.
+// unavailable returns kube-scheduler's message for a pod that fits on no node, with the reasons, and the reasons why
+// preemption does not help.
 //
 //upstream:pkg/scheduler/framework.FitError
 func unavailable(nodes int, reasons, preemption string) string {

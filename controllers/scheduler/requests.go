@@ -45,10 +45,9 @@ func (a quantities) atLeast(b quantities) {
 	}
 }
 
-// podRequests returns the effective requests of a pod, sorted by name: the larger of the sum over
-// its containers and the maximum over its init containers, where sidecars (init containers that are
-// always restarted) count from their start on. Pod-level requests replace those of the containers.
-// The overhead is added.
+// podRequests returns the effective requests of a pod, sorted by name: the larger of the sum over the containers and
+// the maximum over the init containers. Sidecars count from their start on. Requests of the pod replace the requests of
+// the containers. The overhead is added.
 //
 //upstream:k8s.io/component-helpers/resource.PodRequests
 //upstream:k8s.io/component-helpers/resource.AggregateContainerRequests

@@ -14,9 +14,8 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them
-// request, and the unschedulable pods. It is updated by the events of nodes and pods. A pod that is
-// scheduled is assumed to be on its node until its binding is observed.
+// state is the scheduler's cache of the cluster: the nodes, the requests of the pods on them, and the unschedulable
+// pods. Events of nodes and pods update it. A scheduled pod is assumed to be on its node until its binding is observed.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl
 type state struct {
@@ -130,8 +129,8 @@ func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	return nil
 }
 
-// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to
-// be retried because of that. A pod whose binding was observed is not removed.
+// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to retry because of
+// that. It does not remove a pod with an observed binding.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.ForgetPod
 func (s *state) forgetPod(pod types.UID) []types.NamespacedName {

@@ -1,5 +1,5 @@
-// Package serviceaccounttoken fills Secrets of the type kubernetes.io/service-account-token with a
-// token of their service account, and deletes them with it.
+// Package serviceaccounttoken writes tokens of service accounts to Secrets of the type
+// kubernetes.io/service-account-token, and deletes the Secrets with their service account.
 package serviceaccounttoken
 
 import (
@@ -19,7 +19,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// expirationSeconds is the longest that a token can be valid. It ends with its Secret.
+// expirationSeconds is the longest lifetime of a token. The token ends with its Secret.
 const expirationSeconds int64 = 1 << 32
 
 // AddToManager adds the controller, which publishes a certificate, in PEM, with the tokens. It
@@ -78,7 +78,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if secret.Type != corev1.SecretTypeServiceAccountToken {
 		return reconcile.Result{}, nil
 	}
-	// Not from the cache: a Secret is not deleted because its service account is not there yet.
+	// A live read, because the cache may not have the service account yet.
 	account := &corev1.ServiceAccount{}
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: accountName(secret)}, account)
 	if apierrors.IsNotFound(err) {
@@ -119,14 +119,14 @@ func (r *reconciler) addToken(ctx context.Context, secret *corev1.Secret, accoun
 	return nil
 }
 
-// step is what is to be done about a Secret.
+// step is the next change of a Secret. The zero value changes nothing.
 type step struct {
 	delete bool
-	update *corev1.Secret // nil for no change
-	token  bool           // whether the update needs a token
+	update *corev1.Secret
+	token  bool // the update needs a token
 }
 
-// nextStep returns what is to be done about a Secret. account is nil if it does not exist.
+// nextStep returns the next change of a Secret. account is nil if the service account does not exist.
 //
 //upstream:pkg/controller/serviceaccount.TokensController.secretUpdateNeeded
 //upstream:pkg/controller/serviceaccount.TokensController.generateTokenIfNeeded

@@ -1,5 +1,5 @@
-// Package servicecidr protects ServiceCIDRs from deletion while services have addresses of them, and
-// reports in their condition Ready whether services can get addresses.
+// Package servicecidr protects ServiceCIDRs from deletion while Services have addresses in them, and sets their
+// condition Ready.
 package servicecidr
 
 import (
@@ -28,8 +28,7 @@ import (
 //upstream:pkg/controller/servicecidrs.ServiceCIDRProtectionFinalizer
 const finalizer = "networking.k8s.io/service-cidr-finalizer"
 
-// gracePeriod is how long a ServiceCIDR stays after its deletion, for the writes of services that had
-// begun before.
+// gracePeriod is the time that a ServiceCIDR stays after its deletion, for writes of Services that began before.
 //
 //upstream:pkg/controller/servicecidrs.deletionGracePeriod
 const gracePeriod = 10 * time.Second
@@ -117,7 +116,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, c))
 }
 
-// terminating is the condition of a ServiceCIDR whose addresses are in use.
+// terminating is the condition of a deleted ServiceCIDR with addresses in use.
 //
 //upstream:pkg/controller/servicecidrs.Controller.sync
 var terminating = metav1.Condition{
@@ -125,8 +124,8 @@ var terminating = metav1.Condition{
 	Message: "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 }
 
-// ready sets the condition Ready, unless it says the same already. The default ServiceCIDR has another
-// message, which the API server sets.
+// ready sets the condition Ready, unless its status and reason are the same. The message is not compared, since the
+// API server sets another one on the default ServiceCIDR.
 //
 //upstream:pkg/controller/servicecidrs.Controller.updateConditionIfNeeded
 func (r *reconciler) ready(ctx context.Context, c *networkingv1.ServiceCIDR, condition metav1.Condition) error {

@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// claimTemplates returns the templates of the claims of a pod. Of several with the same name, the
-// last one counts.
+// claimTemplates returns the templates of the claims of a pod. If several have the same name, the last one counts.
 //
 //upstream:pkg/controller/statefulset.getPersistentVolumeClaims
 func claimTemplates(set *appsv1.StatefulSet) []*corev1.PersistentVolumeClaim {
@@ -73,8 +72,8 @@ func refersTo(ref *metav1.OwnerReference, gvk schema.GroupVersionKind, name stri
 	return ref.APIVersion == gvk.GroupVersion().String() && ref.Kind == gvk.Kind && ref.Name == name
 }
 
-// hasStalePodOwner reports whether a claim is owned by an earlier pod of the same name, with which it is
-// going to be garbage collected.
+// hasStalePodOwner reports whether an earlier pod of the same name owns a claim. The garbage collector then deletes the
+// claim.
 //
 //upstream:pkg/controller/statefulset.StatefulPodControl.PodClaimIsStale
 func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
@@ -83,11 +82,10 @@ func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool
 	})
 }
 
-// claimOwners returns the owner references that a claim of a pod should have, which determine when it
-// is garbage collected: those to others, and by the retention policy one to the pod, if the pod is
-// to be deleted because of a scale down, or one to the StatefulSet. conflict is whether another
-// controller makes that impossible. A claim of an earlier StatefulSet or pod of the same name is left
-// to the garbage collector.
+// claimOwners returns the owner references that a claim of a pod should have. It keeps the references to other owners.
+// By the retention policy it adds a reference to the pod, if the pod is scaled down, or to the StatefulSet. conflict
+// reports whether another controller owns the claim, so that the policy cannot apply. The references of a claim of an
+// earlier StatefulSet or pod of the same name do not change.
 //
 //upstream:pkg/controller/statefulset.isClaimOwnerUpToDate
 //upstream:pkg/controller/statefulset.updateClaimOwnerRefForSetAndPod

@@ -90,8 +90,8 @@ func (r *reconciler) createClaims(ctx context.Context, set *appsv1.StatefulSet, 
 	return errors.Join(errs...)
 }
 
-// recordPod records an event for what was done to a pod, or has failed. Nothing is recorded if it
-// failed because the namespace is being deleted.
+// recordPod records an event for an action on a pod, or its failure. A failure because the namespace is being deleted
+// has no event.
 //
 //upstream:pkg/controller/statefulset.StatefulPodControl.recordPodEvent
 func (r *reconciler) recordPod(set *appsv1.StatefulSet, verb verb, pod *corev1.Pod, err error) {

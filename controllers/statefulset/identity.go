@@ -84,8 +84,8 @@ func setIdentity(pod *corev1.Pod, ordinal int) {
 	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 }
 
-// conform returns a copy of a pod with the labels and the volumes that it should have, or nil if it
-// has them. The index label alone is no reason for an update: pods of old versions lack it.
+// conform returns a copy of a pod with the labels and the volumes that it should have, or nil if the pod has them. A
+// missing index label alone is no reason for an update, since pods of old versions lack it.
 //
 //upstream:pkg/controller/statefulset.identityMatches
 func conform(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) *corev1.Pod {
@@ -116,7 +116,7 @@ func storageMatches(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool 
 	return true
 }
 
-// setVolumes sets the volumes for the claims of a pod, in place of others of their names.
+// setVolumes sets the volumes for the claims of a pod. They replace other volumes of the same names.
 //
 //upstream:pkg/controller/statefulset.updateStorage
 func setVolumes(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) {

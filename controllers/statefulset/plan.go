@@ -34,7 +34,7 @@ type revision struct {
 	template *corev1.PodTemplateSpec
 }
 
-// verb is what an action does to a pod.
+// verb is the kind of an action.
 type verb string
 
 // The verbs. They are parts of the reasons and messages of events.
@@ -49,14 +49,13 @@ const (
 type action struct {
 	verb verb
 	pod  *corev1.Pod
-	// blocked, if not empty, is why the pod cannot be created; nothing is to be done then.
+	// blocked, if not empty, says why the pod cannot be created. The action then does nothing.
 	blocked string
-	// create are claims that are missing. They are created before the change of the pod.
+	// create are missing claims. They are created before the change of the pod.
 	create []*corev1.PersistentVolumeClaim
-	// update are claims whose owner references have to change, after the change of the pod.
+	// update are claims with changed owner references. They are updated after the change of the pod.
 	update []*corev1.PersistentVolumeClaim
-	// conflicts are the names of claims to which the retention policy is not applied, because
-	// another controller owns them.
+	// conflicts are the names of claims that another controller owns. The retention policy does not apply to them.
 	conflicts []string
 }
 
@@ -65,12 +64,11 @@ func (a *action) empty() bool {
 	return a.verb == nothing && a.blocked == "" && len(a.create) == 0 && len(a.update) == 0
 }
 
-// plan is the next changes of a StatefulSet. The changes after them follow from the events of pods
-// and claims.
+// plan is the next changes of a StatefulSet. Events of pods and claims cause the changes after them.
 type plan struct {
-	// phases are executed one after the other, each only if the one before had no error: the
-	// replicas, the claims of the pods to be scaled down, these pods, and the rolling update. The
-	// actions of a phase are concurrent if the pod management policy is Parallel.
+	// phases are executed in order, each only if the phase before had no error: the replicas, the claims of the pods
+	// to scale down, these pods, and the rolling update. The actions of a phase are concurrent if the pod management
+	// policy is Parallel.
 	phases [][]action
 	status appsv1.StatefulSetStatus
 	// after is the time until another pod becomes available, or zero.
@@ -104,11 +102,11 @@ type planner struct {
 	first   int // the first ordinal
 
 	replicas  map[int]*corev1.Pod // by ordinal
-	condemned []*corev1.Pod       // those that are not in the range of ordinals, in descending order
-	created   int                 // how many replicas the plan creates
+	condemned []*corev1.Pod       // pods outside the range of ordinals, in descending order
+	created   int                 // number of replicas that the plan creates
 }
 
-// partition divides the pods into replicas and those to be scaled down.
+// partition divides the pods into replicas and condemned pods.
 func (p *planner) partition() {
 	for _, pod := range p.pods {
 		if ordinal := p.ordinal(pod); inRange(p.set, ordinal) {
@@ -134,8 +132,8 @@ func (p *planner) phase(actions []action) {
 	}
 }
 
-// planReplicas creates the replicas that are missing, replaces those that have terminated, and
-// corrects the others, in ascending order. It reports whether the plan may go on.
+// planReplicas creates missing replicas, replaces terminated replicas and corrects the others, in ascending order. It
+// reports whether the plan may continue.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.updateStatefulSet
 func (p *planner) planReplicas() (proceed bool) {
@@ -154,8 +152,8 @@ func (p *planner) planReplicas() (proceed bool) {
 	return true
 }
 
-// replica returns the action for a replica, and whether it is healthy. An unhealthy replica is
-// corrected too with the policy Parallel.
+// replica returns the action for a replica, and whether the replica is healthy. With the policy Parallel, unhealthy
+// replicas are corrected too.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.processReplica
 func (p *planner) replica(ordinal int) (a action, ready bool) {
@@ -165,8 +163,8 @@ func (p *planner) replica(ordinal int) (a action, ready bool) {
 		p.created++
 		return p.creation(ordinal), false
 	case podstate.Finished(pod):
-		// It is created again when it is gone, whether it has failed or not: the phase of a pod that
-		// was stopped by force depends on its containers only.
+		// The pod is created again, even if it has succeeded: the phase of a pod that was stopped by force depends
+		// only on the exit codes of its containers.
 		if pod.DeletionTimestamp == nil {
 			a = action{verb: remove, pod: pod}
 		}
@@ -210,8 +208,7 @@ func (p *planner) creation(ordinal int) action {
 	return a
 }
 
-// revisionFor returns the revision from which a replica is created: below the partition the current
-// one.
+// revisionFor returns the revision of a new replica. Below the partition it is the current revision.
 //
 //upstream:pkg/controller/statefulset.newVersionedStatefulSetPod
 func (p *planner) revisionFor(ordinal int) revision {
@@ -229,8 +226,8 @@ func (p *planner) revisionFor(ordinal int) revision {
 	return p.update
 }
 
-// claims returns the changes of the claims of a pod: those that are missing, if they are wanted, and
-// the owner references that the retention policy demands.
+// claims returns the changes of the claims of a pod: the owner references that the retention policy demands and, if
+// missing is set, the missing claims.
 //
 //upstream:pkg/controller/statefulset.StatefulPodControl.ClaimsMatchRetentionPolicy
 func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
@@ -256,9 +253,8 @@ func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
 	return a
 }
 
-// planScaleDown deletes the pods that are not in the range of ordinals, in descending order. With
-// the policy OrderedReady it deletes one at a time, and none that is healthy while a lower one is
-// not. It reports whether the plan may go on.
+// planScaleDown deletes the condemned pods in descending order. With the policy OrderedReady it deletes one pod at a
+// time, and no healthy pod while a lower pod is unhealthy. It reports whether the plan may continue.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.processCondemned
 func (p *planner) planScaleDown() (proceed bool) {
@@ -287,8 +283,8 @@ func (p *planner) planScaleDown() (proceed bool) {
 	return !p.ordered || len(p.condemned) == 0
 }
 
-// updatePartition returns the partition of a rolling update: how many replicas, from the first one,
-// keep the current revision.
+// updatePartition returns the partition of a rolling update: the number of replicas, from the first one, that keep the
+// current revision.
 func updatePartition(set *appsv1.StatefulSet) int {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if r == nil || r.Partition == nil {

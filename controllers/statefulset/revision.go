@@ -35,10 +35,10 @@ const maxRevisionPrefix = 223
 type history struct {
 	// all are the existing ones, the oldest first.
 	all []*appsv1.ControllerRevision
-	// current is the revision that was rolled out last, update the one of the present template.
+	// current is the revision of the last complete rollout, and update is the revision of the present template.
 	current, update *appsv1.ControllerRevision
-	// create is whether update does not exist yet, and renumber whether it exists but was not the
-	// latest one; it then has its new number.
+	// create reports whether update does not exist yet. renumber reports whether it exists but was not the latest
+	// revision; it has its new number then.
 	create, renumber bool
 }
 
@@ -89,8 +89,7 @@ func compareRevisions(a, b *appsv1.ControllerRevision) int {
 		strings.Compare(a.Name, b.Name))
 }
 
-// beyondLimit returns the revisions beyond the revision history limit, which does not count those
-// that are in use.
+// beyondLimit returns the revisions beyond the revision history limit. Revisions in use do not count.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.truncateHistory
 func (h *history) beyondLimit(set *appsv1.StatefulSet, pods []*corev1.Pod) []*appsv1.ControllerRevision {
@@ -146,8 +145,8 @@ func templateOf(set *appsv1.StatefulSet, r *appsv1.ControllerRevision) (*corev1.
 	return &result.Spec.Template, nil
 }
 
-// restores reports whether a revision restores the present template, though it is encoded in another
-// way. It prevents a rollout that would change nothing.
+// restores reports whether a revision restores the present template, even if its encoding differs. It prevents a rollout
+// that would change nothing.
 //
 //upstream:pkg/controller/statefulset.setMatchesLatestExistingRevision
 func restores(set *appsv1.StatefulSet, r *appsv1.ControllerRevision) bool {

@@ -1,8 +1,8 @@
-// Package statefulset creates, updates and deletes the pods of StatefulSets, with their claims, in
-// the order of their ordinals, and records the revisions of their templates.
+// Package statefulset creates, updates and deletes the pods of StatefulSets and their claims in the order of the
+// ordinals, and records the revisions of their templates.
 //
-// What is to be done next is a pure function of the StatefulSet, its pods and their claims
-// ([nextPlan]). Each reconcile executes one plan; the changes that it makes trigger the next one.
+// The next plan is a pure function of the StatefulSet, its pods and their claims ([nextPlan]). Each reconcile executes
+// one plan. The changes trigger the next reconcile.
 //
 // The feature gate MaxUnavailableStatefulSet is enabled, as by default in Kubernetes 1.37, and
 // StatefulSetRecreateStrategy is not.
@@ -78,8 +78,8 @@ func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcil
 	})
 }
 
-// awaitingDeletion returns the StatefulSets that may wait for the deletion of a claim, or have to
-// create it again, by its name.
+// awaitingDeletion returns the StatefulSets that may wait for the deletion of a claim, or have to create the claim
+// again. It compares names.
 func (r *reconciler) awaitingDeletion(ctx context.Context, pvc client.Object) []reconcile.Request {
 	sets := &appsv1.StatefulSetList{}
 	if err := r.client.List(ctx, sets, client.InNamespace(pvc.GetNamespace())); err != nil {
@@ -187,8 +187,8 @@ func (r *claimReader) get(name string) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// saveRevision creates or renumbers the update revision. If its name is taken by another one, it is
-// created with another name, and the collisions are counted in set's status.
+// saveRevision creates or renumbers the update revision. If another revision has the name, it increments the collision
+// count in the status of set and uses another name.
 //
 //upstream:pkg/controller/history.realHistory.CreateControllerRevision
 //upstream:pkg/controller/history.realHistory.UpdateControllerRevision
@@ -249,8 +249,7 @@ func (r *reconciler) execute(ctx context.Context, set *appsv1.StatefulSet, p *pl
 		if set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 			limit = len(phase)
 		}
-		// Batches double in size, so that an error that concerns all pods occurs once and not for
-		// each.
+		// Batches double in size, so that an error that concerns all pods occurs once.
 		for batch := 1; len(phase) > 0; batch = min(2*batch, limit) {
 			n := min(batch, len(phase))
 			err := podcontrol.InParallel(n, func(i int) error { return r.act(ctx, set, &phase[i]) })

@@ -45,9 +45,8 @@ func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration
 	return status, after
 }
 
-// completeRollingUpdate makes the update revision the current one if a rolling update is complete: all
-// replicas have it and are ready, and there are no others. With the strategy OnDelete, the current
-// revision stays the one before.
+// completeRollingUpdate makes the update revision the current revision if a rolling update is complete: all pods are
+// replicas with the update revision and are ready. With the strategy OnDelete the current revision does not change.
 //
 //upstream:pkg/controller/statefulset.completeUpdate
 func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
@@ -66,8 +65,7 @@ func runningAndReady(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && podstate.Ready(pod)
 }
 
-// available reports whether a pod has been ready for minReadySeconds, or else how much of that is
-// left.
+// available reports whether a pod has been ready for minReadySeconds. left is the time until then.
 //
 //upstream:pkg/controller/statefulset.isRunningAndAvailable
 func (o *observed) available(pod *corev1.Pod) (ok bool, left time.Duration) {

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// name is that of the controller and of its field manager.
+// name is the name of the controller and of its field manager.
 //
 //upstream:pkg/controller/validatingadmissionpolicystatus.ControllerName
 const name = "validatingadmissionpolicy-status"
@@ -41,8 +41,8 @@ type reconciler struct {
 	checker validating.TypeChecker
 }
 
-// Reconcile checks a policy whose spec has changed. As in kube-controller-manager, a change of the
-// kinds that it is about does not cause another check.
+// Reconcile checks one policy if its spec has changed. A change of the kinds that the policy refers to does not cause
+// another check.
 //
 //upstream:pkg/controller/validatingadmissionpolicystatus.Controller.reconcile
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

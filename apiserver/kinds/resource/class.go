@@ -99,11 +99,7 @@ func DeviceTaintRules() kinds.Kind {
 			columns.Column("TimeAdded", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["timeAdded"]),
 		},
 		Row: func(r *resourcev1.DeviceTaintRule) []any {
-			added := ""
-			if t := r.Spec.Taint.TimeAdded; t != nil {
-				added = columns.Age(*t)
-			}
-			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect), added}
+			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect), timeAdded(r.Spec.Taint.TimeAdded)}
 		},
 	}
 }

@@ -1,6 +1,5 @@
-// Package claim determines which objects a controller owns, like the ControllerRefManager of
-// kube-controller-manager: it adopts objects without a controller that match the selector, and
-// releases those that no longer match.
+// Package claim determines which objects a controller owns. It adopts objects without a controller that match the
+// selector, and releases owned objects that no longer match.
 package claim
 
 import (
@@ -26,9 +25,9 @@ type Classified[T client.Object] struct {
 	Release []T // owned, but no longer matching
 }
 
-// Classify determines what owner is to do with each object. An object that a filter rejects counts as
-// not matching the selector. Objects that are being deleted are neither adopted nor released, and an
-// owner that is being deleted does neither. It changes nothing.
+// Classify divides objects into the objects that owner keeps, adopts and releases. An object that a filter rejects counts
+// as not matching the selector. Objects that are being deleted are neither adopted nor released. An owner that is being
+// deleted neither adopts nor releases. Classify does not change the objects.
 //
 //upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T, filters ...func(T) bool) Classified[T] {
@@ -50,14 +49,14 @@ func Classify[T client.Object](owner metav1.Object, selector labels.Selector, ob
 	return s
 }
 
-// OwnerDeleted is the error for an owner that, unlike in the cache, was or is being deleted. It
-// must not adopt or create objects.
+// OwnerDeleted is the error for an owner that was or is being deleted, unlike in the cache. The owner must not adopt or
+// create objects.
 type OwnerDeleted struct{ Owner client.ObjectKey }
 
 func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
-// IgnoreOwnerDeleted returns nil for [OwnerDeleted], and other errors as they are: a reconcile of an owner
-// that is gone has nothing to do.
+// IgnoreOwnerDeleted returns nil for [OwnerDeleted], and other errors unchanged. There is nothing to reconcile for a
+// deleted owner.
 func IgnoreOwnerDeleted(err error) error {
 	if errors.As(err, &OwnerDeleted{}) {
 		return nil
@@ -65,13 +64,13 @@ func IgnoreOwnerDeleted(err error) error {
 	return err
 }
 
-// Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
-// those that owner then owns. They are of the kind of the list, which must have an [Index]. An object
-// that a filter rejects counts as not matching the selector. Before it adopts, it confirms with a read
-// through live that owner exists and is not being deleted.
+// Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns the objects that owner
+// then owns. They have the kind of the list, which must have an [Index]. An object that a filter rejects counts as not
+// matching the selector. Before Claim adopts an object, it confirms by a live read that owner exists and is not being
+// deleted.
 //
-// Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
-// error it is not known what owner owns, which does not mean that it owns nothing.
+// The error is [OwnerDeleted], or a conflict if an object has changed since it was read. After an error the owned objects
+// are unknown.
 //
 //upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
@@ -117,8 +116,8 @@ func checkOwner(ctx context.Context, live client.Reader, owner client.Object, ki
 	return err
 }
 
-// finalizers has the finalizer of the objects that a kind of owner owns. They are given it when
-// they are adopted, and lose it when they are released.
+// finalizers has, by kind of owner, the finalizer of the owned objects. Adoption adds the finalizer, and release removes
+// it.
 var finalizers = map[schema.GroupVersionKind]string{
 	batchv1.SchemeGroupVersion.WithKind("Job"): batchv1.JobTrackingFinalizer,
 }

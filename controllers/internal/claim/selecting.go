@@ -12,8 +12,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// Adopters returns the owners that would adopt o: those of [Selecting], if o has no controller and
-// is not being deleted.
+// Adopters returns the owners that would adopt o: the result of [Selecting] if o has no controller and is not being
+// deleted, or else nil.
 func Adopters[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object,
 	selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if metav1.GetControllerOfNoCopy(o) != nil || o.GetDeletionTimestamp() != nil {
@@ -22,8 +22,8 @@ func Adopters[T client.Object](ctx context.Context, c client.Reader, list client
 	return Selecting(ctx, c, list, o, selector)
 }
 
-// Selecting returns the owners in o's namespace whose selector matches o's labels. They are of the
-// kind of the list. A selector that is nil, empty or invalid matches nothing.
+// Selecting returns the owners in o's namespace with a selector that matches o's labels. They have the kind of the list.
+// A selector that is nil, empty or invalid matches nothing.
 func Selecting[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object,
 	selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if len(o.GetLabels()) == 0 {

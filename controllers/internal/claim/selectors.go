@@ -14,9 +14,9 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// Selectors is an index of the selectors of the owners of a kind, by namespace. It is kept by the
-// events of the owners, as their event handler, which also enqueues the owners. So [Selectors.Of]
-// reads no cache: an owner whose event comes only later is enqueued then.
+// Selectors is an index of the selectors of the owners of a kind, by namespace. It is the event handler of the owners,
+// which enqueues them and updates the index. [Selectors.Of] does not read the cache: an owner that is not in the index
+// yet is enqueued by its own event.
 type Selectors struct {
 	selector func(client.Object) labels.Selector
 

@@ -25,8 +25,8 @@ type Resource struct {
 // Can reports whether the resource has the verb.
 func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) }
 
-// Monitored reports whether inventories watch the resource. They do not watch events, of which
-// there are many, and which own nothing and expire.
+// Monitored reports whether inventories watch the resource. They do not watch events, which are many, own nothing and
+// expire.
 //
 //upstream:pkg/controller/garbagecollector.DefaultIgnoredResources
 //upstream:pkg/controller/garbagecollector.GetDeletableResources
@@ -39,8 +39,8 @@ func (r Resource) equal(other Resource) bool {
 		slices.Equal(r.Versions, other.Versions) && slices.Equal(r.Verbs, other.Verbs)
 }
 
-// Discover returns the server's resources. If undiscovered is not nil, those of the groups in that
-// error are missing; if unparsed is not nil, those of the group-versions in that error.
+// Discover returns the server's resources. Resources are missing for the groups in the error undiscovered and the group
+// versions in the error unparsed.
 //
 //upstream:pkg/controller/garbagecollector.GetDeletableResources
 func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {

@@ -290,8 +290,8 @@ func (i *Inventory) awaitSync(ctx context.Context, m *monitor) {
 	}
 }
 
-// unservedGracePeriod is how long the monitor of a kind that is no longer served is kept. It may
-// still have events to deliver, such as the deletions that preceded that of a definition.
+// unservedGracePeriod is the time that a monitor stays after its kind is no longer served. It may still deliver events,
+// for example the deletions of objects before the deletion of their definition.
 const unservedGracePeriod = 10 * time.Second
 
 // stopUnserved stops the monitors of kinds that have not been served for the grace period. If there
@@ -363,7 +363,7 @@ func (h *handler) OnDelete(obj any) {
 	h.requestDiscovery(obj)
 }
 
-// requestDiscovery causes another discovery if the object decides about what is served.
+// requestDiscovery causes another discovery if the object determines the served kinds.
 func (h *handler) requestDiscovery(obj any) {
 	switch h.resource.Kind.GroupKind() {
 	case crdKind:

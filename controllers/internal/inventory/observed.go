@@ -14,8 +14,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// shared are the kinds of which other controllers watch whole objects. An informer of the metadata
-// would watch, decode and store each of these once more.
+// shared are the kinds that other controllers watch as whole objects. An informer of the metadata would watch, decode and
+// store each object once more.
 var shared = map[schema.GroupVersionKind]client.Object{
 	appsv1.SchemeGroupVersion.WithKind("Deployment"):                        &appsv1.Deployment{},
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                        &appsv1.ReplicaSet{},
@@ -45,8 +45,8 @@ func observedObject(kind schema.GroupVersionKind, scheme *runtime.Scheme) (_ cli
 	return obj, false
 }
 
-// metadataOf returns the metadata of an object of an informer, or false if it has none. It refers to
-// the object's.
+// metadataOf returns the metadata of an object of an informer, or false if it has none. The result shares memory with the
+// object.
 func metadataOf(kind schema.GroupVersionKind, obj any) (*metav1.PartialObjectMetadata, bool) {
 	switch o := obj.(type) {
 	case *metav1.PartialObjectMetadata:

@@ -28,8 +28,7 @@ func Users(ctx context.Context, c client.Reader, claim client.ObjectKey) ([]core
 	return pods.Items, err
 }
 
-// UserRequests returns a handler.MapFunc that maps a claim to those of its [Users] for which a function
-// is true.
+// UserRequests returns a handler.MapFunc that maps a claim to its [Users], if is reports true for them.
 func UserRequests(c client.Reader, is func(*corev1.Pod) bool) handler.MapFunc {
 	return func(ctx context.Context, claim client.Object) []reconcile.Request {
 		pods, err := Users(ctx, c, client.ObjectKeyFromObject(claim))
@@ -75,8 +74,7 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 //upstream:k8s.io/component-helpers/storage/ephemeral.VolumeClaimName
 func EphemeralClaim(pod *corev1.Pod, v *corev1.Volume) string { return pod.Name + "-" + v.Name }
 
-// ForeignClaim returns an error, worded as upstream's (VolumeIsForPod), if the claim of an ephemeral
-// volume of a pod was not created for the pod.
+// ForeignClaim returns an error if the claim of an ephemeral volume of a pod was not created for the pod.
 //
 //upstream:k8s.io/component-helpers/storage/ephemeral.VolumeIsForPod
 func ForeignClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
@@ -98,7 +96,7 @@ func ClaimRequests(_ context.Context, pod client.Object) []reconcile.Request {
 // UsedClaim is a claim that a pod uses.
 type UsedClaim struct {
 	Name      string
-	Ephemeral bool // it is that of an ephemeral volume
+	Ephemeral bool // the volume is ephemeral
 	// Object is the claim, which must not be changed, or nil if it does not exist.
 	Object *corev1.PersistentVolumeClaim
 }

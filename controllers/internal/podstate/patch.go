@@ -9,10 +9,9 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// PatchStatus writes a change of the status of a pod, as upstream's PatchPodStatus does: a strategic merge patch
-// that names only what has changed, so a write of something else at the same time neither makes it fail nor is
-// lost. It fails if another pod has the name now, and does nothing if the change is none. The pod, which is
-// changed too, becomes the written one.
+// PatchStatus applies a change to the status of a pod and writes the changed fields by a strategic merge patch. A
+// concurrent write of other fields is not lost, and is no conflict. PatchStatus fails if another pod has the name now. It
+// writes nothing if the change has no effect.
 //
 //upstream:pkg/util/pod.PatchPodStatus
 func PatchStatus(ctx context.Context, c client.Client, pod *corev1.Pod, change func(*corev1.PodStatus)) error {

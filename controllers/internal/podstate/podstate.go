@@ -33,8 +33,7 @@ func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Ended is a predicate for the events after which a pod does not use any more what it has used: it has
-// terminated, or was deleted.
+// Ended is a predicate for the events after which a pod uses no resources: it has terminated or was deleted.
 var Ended = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {

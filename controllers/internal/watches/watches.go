@@ -1,6 +1,6 @@
 // Package watches has the predicates and mappings that the watches of controllers share.
 //
-//upstream:none Predicates and mappings are of controller-runtime, and informers of client-go have none.
+//upstream:none The predicates belong to our runtime; client-go's informers have none.
 package watches
 
 import (
