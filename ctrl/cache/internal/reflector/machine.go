@@ -113,8 +113,10 @@ type machine struct {
 	// delivers an event or is stable.
 	failures int
 	// fruitless counts consecutive lists that no watch has continued. A watch that delivers an event
-	// or is stable resets it, and so does the signal reset.
+	// or is stable resets it, and so does a reset of the server.
 	fruitless int
+	// resetVersion is the version of the last list that a reset discarded.
+	resetVersion string
 	// interval is the time from the end of the last list to the next one, while backing off without a
 	// failure. It is zero otherwise.
 	interval time.Duration
@@ -151,7 +153,7 @@ func (m machine) begin() action {
 //	ended           -               back off¹      -               -          synced|back off²
 //	failed          back off¹       back off¹      back off¹       back off²  back off²
 //	expired         empty³⁴|back off¹  empty³      empty³⁵         back off⁶  back off⁶
-//	reset           back off⁷       back off⁷      back off⁷       back off⁷  back off⁷
+//	reset           back off⁷       back off⁷      back off⁷       back off⁷⁹ back off⁷⁹
 //	decodingFailed  -               back off¹      -               -          back off¹⁸
 //	unsupported     empty, paging   empty, paging  -               -          -
 //
@@ -160,11 +162,10 @@ func (m machine) begin() action {
 // ⁵ with a list in one page; ⁶ and continue from empty: until an interval has passed since the last
 // list if that was the first of consecutive fruitless ones, for longer with each further one; ⁷ and
 // continue from empty, when a short interval has passed since the last list, without a failure; ⁸ after
-// a fruitless list. While backing off, only backOffElapsed is valid. Any other signal panics.
+// a fruitless list; ⁹ or as expired, if the last reset discarded the same version. While backing off, only backOffElapsed is valid. Any other signal panics.
 func (m machine) step(in input) (machine, action) {
 	if in.signal == reset && m.state != backingOff {
-		m.failures, m.fruitless = 0, 0
-		return m.listAfter(minResetInterval)
+		return m.wasReset()
 	}
 	switch m.state {
 	case backingOff:
@@ -313,6 +314,20 @@ func (m machine) relist() (machine, action) {
 		return m.backOff(empty)
 	}
 	return m.listAfter(minRelistInterval)
+}
+
+// wasReset backs off before a new list. A reset gives the server a new version, and the list follows
+// soon. A server that discards a list of the same version once more was not reset: it is listed like one
+// without a history.
+func (m machine) wasReset() (machine, action) {
+	if m.state == synced || m.state == watching {
+		if m.version == m.resetVersion {
+			return m.relist()
+		}
+		m.resetVersion = m.version
+	}
+	m.failures, m.fruitless = 0, 0
+	return m.listAfter(minResetInterval)
 }
 
 // listAfter backs off until an interval has passed since the last list.

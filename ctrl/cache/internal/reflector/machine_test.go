@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -19,6 +20,7 @@ func TestStep(t *testing.T) {
 	in := func(m machine, s state) machine { m.state = s; return m }
 	failures := func(m machine, n int) machine { m.failures = n; return m }
 	fruitless := func(m machine, n int) machine { m.fruitless = n; return m }
+	discarded := func(m machine) machine { m.resetVersion = m.version; return m }
 	consistent := func(m machine) machine { m.consistent = true; return m }
 	paged := func(m machine) machine { m.paged = true; return m }
 	unpaged := func(m machine) machine { m.unpaged = true; return m }
@@ -77,7 +79,8 @@ func TestStep(t *testing.T) {
 		{failures(in(v1, synced), 3), input{signal: opened}, failures(in(v1, watching), 3), read},
 		{in(v1, synced), input{signal: failed}, backing(v1, synced, 1), wait},
 		{in(v1, synced), input{signal: expired}, fruitless(spaced(v1, minRelistInterval), 1), wait},
-		{failures(fruitless(in(v1, synced), 1), 1), input{signal: reset}, spaced(v1, minResetInterval), wait},
+		{failures(fruitless(in(v1, synced), 1), 1), input{signal: reset}, discarded(spaced(v1, minResetInterval)), wait},
+		{discarded(in(v1, synced)), input{signal: reset}, fruitless(discarded(spaced(v1, minRelistInterval)), 1), wait},
 		{fruitless(in(v1, synced), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
 
 		{in(v1, watching), input{signal: received, version: "2"}, in(v2, watching), read},
@@ -92,7 +95,8 @@ func TestStep(t *testing.T) {
 		{failures(in(v1, watching), 1), input{signal: expired}, failures(fruitless(spaced(v1, minRelistInterval), 1), 1), wait},
 		{fruitless(in(v1, watching), 1), input{signal: expired}, fruitless(backing(v1, empty, 1), 2), wait},
 		{fruitless(in(v1, watching), 1), input{signal: expired, stable: true}, fruitless(spaced(v1, minRelistInterval), 1), wait},
-		{fruitless(failures(in(v1, watching), 3), 1), input{signal: reset}, spaced(v1, minResetInterval), wait},
+		{fruitless(failures(in(v1, watching), 3), 1), input{signal: reset}, discarded(spaced(v1, minResetInterval)), wait},
+		{discarded(in(v1, watching)), input{signal: reset}, fruitless(discarded(spaced(v1, minRelistInterval)), 1), wait},
 		{in(v1, watching), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 1), wait},
 		{fruitless(in(v1, watching), 4), input{signal: decodingFailed}, fruitless(backing(v1, empty, 1), 5), wait},
 
@@ -115,7 +119,7 @@ func TestStep(t *testing.T) {
 }
 
 // Whatever a server answers, and whenever, it is listed less and less often until there is progress: a watch
-// that delivers something or lasts, or a reset.
+// that delivers something or lasts, or a reset, after which the server has another version.
 func TestListsAreBounded(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -123,18 +127,19 @@ func TestListsAreBounded(t *testing.T) {
 		next := m.begin()
 		// The time since the last list, the lists without progress, and whether there was a reset since.
 		since, fruitless, wasReset := time.Duration(0), 0, true
+		version, discarded := 1, 0
 		for range 1000 {
 			var in input
 			switch next {
 			case list:
-				in = input{signal: choose(r, pageReceived, pageReceived, failed, expired, reset), version: "1"}
+				in = input{signal: choose(r, pageReceived, pageReceived, failed, expired, reset), version: fmt.Sprint(version)}
 			case stream, watch:
 				in.signal = choose(r, opened, opened, failed, expired, reset)
 			case read:
 				in.signal = choose(r, received, ended, failed, expired, expired, reset, decodingFailed)
-				in.stable = r.IntN(20) == 0
+				in.version, in.stable = m.version, r.IntN(20) == 0
 				if m.state == streaming && r.IntN(2) == 0 {
-					in = input{signal: listCompleted, version: "1"}
+					in = input{signal: listCompleted, version: fmt.Sprint(version)}
 				}
 			case wait:
 				in.signal = backOffElapsed
@@ -144,8 +149,12 @@ func TestListsAreBounded(t *testing.T) {
 					since += backOffDelay(m.consecutive())
 				}
 			}
-			if in.signal == reset {
+			if listed := m.state == synced || m.state == watching; in.signal == reset && (!listed || version != discarded) {
 				fruitless, wasReset = 0, true
+				if listed {
+					discarded = version
+				}
+				version += r.IntN(2)
 			} else if m.state == watching && (in.signal == received || in.stable) {
 				fruitless = 0
 			}

@@ -511,6 +511,7 @@ func TestQuietKindsExpire(t *testing.T) {
 						s.set(func() { *requests = []error{errors.New("connection refused")} })
 					}
 					time.Sleep(test.between)
+					s.Do(func() { s.Version++ })
 					s.SendError(test.err)
 					s.Break(io.EOF)
 					begun := time.Now()
@@ -529,19 +530,29 @@ func TestQuietKindsExpire(t *testing.T) {
 	}
 }
 
-// A server that is reset all the time is not listed in a tight loop.
+// A server that is reset all the time is not listed in a tight loop, and one that says so of each watch,
+// but has the same version, is listed less and less often.
 func TestIntervalOfResets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		k, _ := start(t, s, true)
-		for begun := time.Now(); time.Since(begun) < time.Second; advance(time.Millisecond) {
-			s.SendError(resetError())
-			s.Break(io.EOF)
-		}
-		if lists := k.completed.Load(); lists > 102 {
-			t.Errorf("%d lists in a second", lists)
-		}
-	})
+	for _, test := range []struct {
+		name     string
+		versions int
+		lists    int
+	}{{"reset", 1, 102}, {"not reset", 0, 4}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				k, _ := start(t, s, true)
+				for begun := time.Now(); time.Since(begun) < time.Second; advance(time.Millisecond) {
+					s.Do(func() { s.Version += test.versions })
+					s.SendError(resetError())
+					s.Break(io.EOF)
+				}
+				if lists := int(k.completed.Load()); lists > test.lists {
+					t.Errorf("%d lists in a second", lists)
+				}
+			})
+		})
+	}
 }
 
 // A server on which every watch delivers an event that cannot be decoded is not listed in a tight loop.
