@@ -75,7 +75,7 @@ type Options struct {
 	// Simulated, if not nil, reports whether nothing runs in a pod. A webhook or an extension API server
 	// is never called at the address of such a pod.
 	Simulated func(*corev1.Pod) bool
-	// ReadyChecks are the checks of /readyz besides those of the server itself.
+	// ReadyChecks are checks of /readyz besides the server's own.
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
 	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
@@ -146,7 +146,7 @@ type Server struct {
 	registrations registrations
 }
 
-// New returns a server of what is in the storage. It creates the namespaces, the priority classes
+// New returns a server of the objects in the storage. It creates the namespaces, the priority classes
 // and, in the mode RBAC, the roles and bindings that every cluster has. No goroutine that it starts
 // outlives [Server.Stop].
 func New(o Options) (*Server, error) {

@@ -97,7 +97,7 @@ func (s *Server) reconcileAuthentication(required map[string]string) error {
 			is.Data = data
 		}
 	})
-	if errors.IsInvalid(err) && strings.Contains(err.Error(), "Too long") { // what is there leaves no room
+	if errors.IsInvalid(err) && strings.Contains(err.Error(), "Too long") { // the present value leaves no room
 		return cmp.Or(s.remove(configMaps, metav1.NamespaceSystem, authenticationName, nil), err)
 	}
 	return ignoreChanged(err)

@@ -53,7 +53,7 @@ func (s *Server) bootstrap() error {
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 	corev1.NamespaceNodeLease}
 
-// createSystemNamespaces creates those of the system's namespaces that are missing.
+// createSystemNamespaces creates the missing system namespaces.
 func (s *Server) createSystemNamespaces() error {
 	for _, name := range systemNamespaces {
 		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -111,7 +111,7 @@ func (s *Server) resourceOf(obj kinds.Object) schema.GroupVersionResource {
 	return kind.Resource
 }
 
-// reconcileAccess adds what is missing in a role or binding that exists, or replaces it.
+// reconcileAccess adds the missing rules or subjects to a role or binding that exists, or replaces it.
 func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Object) error {
 	namespace, name := want.GetNamespace(), want.GetName()
 	ctx := request.WithNamespace(context.Background(), namespace)
@@ -133,7 +133,7 @@ func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Obje
 	return nil
 }
 
-// own returns the context of a write of the server itself, whose user may do everything.
+// own returns the context of the server's own writes. Their user may do everything.
 func own() context.Context {
 	return request.WithUser(context.Background(), serverUser)
 }

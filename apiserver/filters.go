@@ -27,7 +27,7 @@ var infoFactory = &request.RequestInfoFactory{
 	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
-// recoverPanics answers 500 for a request whose handler panicked.
+// recoverPanics answers 500 for a request if its handler panics.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -127,7 +127,7 @@ func (k *kubernetesService) keys() []string {
 	return keys
 }
 
-// reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as
+// reconcile creates missing objects and corrects the endpoints. It does not correct the Service, as
 // in kube-apiserver.
 func (k *kubernetesService) reconcile() error {
 	all := k.server.reconcileServiceCIDR()

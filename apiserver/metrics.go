@@ -44,7 +44,7 @@ func (s *Server) metricsHandler() http.Handler {
 	})
 }
 
-// measure sets the number of requests in flight, and that of the stored objects of each resource.
+// measure sets the number of requests in flight, and the number of stored objects of each resource.
 func (g *gauges) measure(ctx context.Context) {
 	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
 	g.mu.Lock()

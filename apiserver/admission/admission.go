@@ -29,7 +29,7 @@ type Options struct {
 	ConfigFile string
 }
 
-// Environment is what the plugins need of the server.
+// Environment connects the plugins to the server.
 type Environment struct {
 	Objects
 	// Authorizer answers the authorizer checks of CEL expressions.
@@ -55,8 +55,8 @@ var plugins = []struct {
 	configured func(Environment, []byte) (admission.Interface, error)
 	// off is set for a plugin that does not run by default.
 	off bool
-	// measured is set for a plugin that may take long, whose duration is in the metrics. To measure
-	// those that only compute would cost more than what they do.
+	// measured is set for a plugin that may take long, whose duration is in the metrics. Measuring
+	// a plugin that only computes would cost more than the plugin.
 	measured bool
 }{
 	{name: "AlwaysAdmit", new: newNothing, off: true},
@@ -176,7 +176,7 @@ func New(o Options, e Environment) (admission.Interface, error) {
 	return metrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chosen...)}), nil
 }
 
-// chain is what [admission.NewChainHandler] returns.
+// chain has the methods of the chain that [admission.NewChainHandler] returns.
 type chain interface {
 	admission.MutationInterface
 	admission.ValidationInterface

@@ -102,7 +102,7 @@ func (d *defaultClass[T]) isDefault(c T) bool {
 	return false
 }
 
-// newer orders classes by the time of their creation, those of the same second by their names.
+// newer orders classes by creation time, and classes of the same second by name.
 //
 //upstream:pkg/volume/util.GetDefaultClass
 //upstream:plugin/pkg/admission/network/defaultingressclass.getDefaultClass

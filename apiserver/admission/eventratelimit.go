@@ -49,14 +49,14 @@ type eventLimitConfiguration struct {
 // eventLimit limits the rate of the events that have a key in common.
 type eventLimit struct {
 	Type string `json:"type"`
-	// QPS is the number of events a second for each key, and Burst that of events at once.
+	// QPS is the number of events a second for each key, and Burst the number of events at once.
 	QPS   int32 `json:"qps"`
 	Burst int32 `json:"burst"`
 	// CacheSize is the number of keys, 4096 if it is zero. The least recently used is forgotten.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
-// validate returns what is invalid.
+// validate returns the errors in the configuration.
 //
 //upstream:plugin/pkg/admission/eventratelimit/apis/eventratelimit/validation.ValidateConfiguration
 func (c *eventLimitConfiguration) validate() field.ErrorList {

@@ -54,7 +54,7 @@ func (p podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _
 	return err
 }
 
-// check returns the selector of the namespace, or an error if that of a pod conflicts with it.
+// check returns the selector of the namespace, or an error if the selector of the pod conflicts with it.
 func (p podNodeSelector) check(ctx context.Context, a admission.Attributes, pod string, given labels.Set) (labels.Set, error) {
 	namespace, err := p.namespaces.get(ctx, "", a.GetNamespace())
 	if err != nil {

@@ -64,7 +64,7 @@ func newPodSecurity(e Environment, data []byte) (admission.Interface, error) {
 		}),
 	}
 	if p.always {
-		_, err := p.delegate() // reports what is invalid in the configuration
+		_, err := p.delegate() // reports errors in the configuration
 		return p, err
 	}
 	return p, nil
@@ -161,7 +161,7 @@ func (a podSecurityAttributes) GetOperation() admissionv1.Operation {
 
 func (a podSecurityAttributes) GetUserName() string { return a.GetUserInfo().GetName() }
 
-// podSecurityNamespaces gets the namespaces whose labels have the levels.
+// podSecurityNamespaces gets namespaces. Their labels set the levels.
 type podSecurityNamespaces struct{ namespaces }
 
 func (n podSecurityNamespaces) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {

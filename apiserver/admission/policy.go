@@ -197,5 +197,5 @@ func (t typeConverters) GetTypeConverter(gvk schema.GroupVersionKind) managedfie
 	return served.TypeConverter
 }
 
-// Run does nothing: the converters are those of the server.
+// Run does nothing: the server keeps its converters up to date.
 func (typeConverters) Run(context.Context) {}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// priority sets a pod's priority to that of its class, or of the default class, and allows at most
+// priority sets a pod's priority to the value of its class, or of the default class, and allows at most
 // one default class.
 //
 //upstream:plugin/pkg/admission/priority.Plugin

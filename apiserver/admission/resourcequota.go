@@ -24,8 +24,8 @@ import (
 const maxCharges = 10
 
 // resourceQuota refuses what would exceed a quota of its namespace, and charges the quotas for what
-// it allows. Whether a request fits is decided by upstream's plugin, whose queue and goroutines are
-// not needed: the requests of a namespace that has quotas are charged one after the other.
+// it allows. Upstream's CheckRequest decides whether a request fits. There is no queue of
+// checks: the requests of a namespace that has quotas are charged one after the other.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission
 type resourceQuota struct {

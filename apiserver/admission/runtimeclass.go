@@ -78,7 +78,7 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 
 var errOverhead = fmt.Errorf("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
-// Validate refuses a pod whose overhead is not that of its class.
+// Validate refuses a pod if its overhead differs from the overhead of its class.
 func (r *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || pod.Spec.Overhead == nil && pod.Spec.RuntimeClassName == nil {

@@ -145,7 +145,7 @@ func mountToken(s *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what a program in a pod needs to reach the API server: a token, the CA
+// tokenSource projects all that a program in a pod needs to reach the API server: a token, the CA
 // certificate, and the namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{

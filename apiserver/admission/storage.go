@@ -52,8 +52,7 @@ func withFinalizer(list []string, name string) []string {
 	return append(list, name)
 }
 
-// claimResize refuses to enlarge a claim that is not bound, or whose storage class does not allow
-// it.
+// claimResize refuses to enlarge a claim that is not bound, or if its storage class does not allow it.
 //
 //upstream:plugin/pkg/admission/storage/persistentvolume/resize.persistentVolumeClaimResize
 type claimResize struct {

@@ -32,7 +32,7 @@ import (
 // kube-apiserver.
 const interval = 30 * time.Second
 
-// Config is what an [Aggregator] needs of the server.
+// Config connects an [Aggregator] to the server.
 type Config struct {
 	Catalog  *resource.Catalog
 	Services webhook.Services
@@ -115,7 +115,7 @@ func (a *Aggregator) proxy(to *remote, w http.ResponseWriter, r *http.Request) {
 	proxy.NewUpgradeAwareHandler(location, identified, true, upgrade, responder{w}).ServeHTTP(w, out)
 }
 
-// responder answers a request whose Service does not.
+// responder answers a request in place of a Service that does not.
 //
 //upstream:k8s.io/kube-aggregator/pkg/apiserver.responder
 type responder struct{ http.ResponseWriter }

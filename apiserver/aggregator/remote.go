@@ -77,7 +77,7 @@ func newRemote(c Config, s *apiregistrationv1.APIService) *remote {
 	return r
 }
 
-// same reports whether an APIService is still that of the remote.
+// same reports whether the remote was made for this APIService with its present spec.
 func (r *remote) same(s *apiregistrationv1.APIService) bool {
 	return r.uid == string(s.UID) && reflect.DeepEqual(r.spec, s.Spec)
 }
@@ -285,8 +285,8 @@ func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document open
 	return all
 }
 
-// openAPI are the OpenAPI documents of a remote, as its server sent them: that of all its groups in
-// version 2, and that of the group version in version 3.
+// openAPI are the OpenAPI documents of a remote, as its server sent them: one of version 2 for all its
+// groups, and one of version 3 for the group version.
 type openAPI struct {
 	group  string
 	v2, v3 []byte

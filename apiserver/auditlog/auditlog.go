@@ -1,6 +1,6 @@
 // Package auditlog writes audit events to a file, as a policy says.
 //
-// The events, the policy and the format are those of kube-apiserver.
+// Events, policy and format are kube-apiserver's.
 package auditlog
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Options configure the audit log, by the names and with the meaning of kube-apiserver's flags.
 type Options struct {
-	// PolicyFile is a file with a Policy of audit.k8s.io/v1, which says what is logged. Without it
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1, which selects the events. Without it
 	// nothing is.
 	PolicyFile string
 	// LogPath is the file that events are appended to, or "-" for standard output. Without it nothing

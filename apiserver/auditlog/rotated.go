@@ -76,7 +76,7 @@ func (r *rotated) rotate() error {
 	return r.prune(time.Now())
 }
 
-// backupName returns what is before and after the time in the name of a rotated file.
+// backupName returns the prefix and the suffix around the time in the name of a rotated file.
 func (r *rotated) backupName() (prefix, suffix string) {
 	suffix = filepath.Ext(r.path)
 	return strings.TrimSuffix(filepath.Base(r.path), suffix) + "-", suffix

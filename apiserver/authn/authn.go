@@ -1,6 +1,6 @@
 // Package authn authenticates requests.
 //
-// The user is that of the client certificate or the bearer token. A request without credentials has
+// The client certificate or the bearer token names the user. A request without credentials has
 // the user of its in-process transport, or else is anonymous. Invalid credentials are an error and
 // never fall through to a weaker identity.
 package authn

@@ -36,8 +36,8 @@ type Objects interface {
 }
 
 // BootstrapTokens authenticates bootstrap tokens, which new nodes use to request a certificate, by
-// the Secrets in kube-system. It reads the Secret for every request. A token that is not valid for
-// any reason is that of nobody.
+// the Secrets in kube-system. It reads the Secret for every request. A token that is
+// invalid for any reason authenticates nobody.
 type BootstrapTokens struct{ Objects Objects }
 
 var _ authenticator.Token = BootstrapTokens{}

@@ -29,11 +29,11 @@ func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, e
 	return k.apply(crd)
 }
 
-// apply is prepare for a definition whose status is up to date.
+// apply is prepare for a definition with a status that is up to date.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
-	own := *crd // of which commit sets the resource version
+	own := *crd // commit sets its resource version
 	c := &change{kinds: k, name: crd.Name, next: &definition{crd: &own}, before: k.served(crd.Name)}
 	current := k.definitions[crd.Name]
 	if current != nil && current.crd.UID == crd.UID {
@@ -91,7 +91,7 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 	c.kinds.acceptFreedNames(ctx, stored.Spec.Group)
 }
 
-// served returns what is served of a definition, nil if there is nothing.
+// served returns the served kind of a definition, or nil if none is served.
 func (k *Kinds) served(name string) *serving {
 	if d := k.definitions[name]; d != nil {
 		return d.serving
@@ -99,7 +99,7 @@ func (k *Kinds) served(name string) *serving {
 	return nil
 }
 
-// publish makes what is served the definition's part of the catalog.
+// publish puts the served kind of a definition into the catalog.
 func (k *Kinds) publish(name string, s *serving) {
 	if s == nil {
 		k.options.Catalog.Set(source(name))

@@ -117,7 +117,7 @@ func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID,
 	})
 }
 
-// hasOtherFinalizers reports whether a definition has finalizers besides that of the cleanup.
+// hasOtherFinalizers reports whether a definition has finalizers besides the cleanup's.
 func (k *Kinds) hasOtherFinalizers(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

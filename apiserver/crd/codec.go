@@ -55,7 +55,7 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("custom:" + c.stored.String())
 }
 
-// Decode implements [runtime.Decoder]. Defaults are those of the version that is stored.
+// Decode implements [runtime.Decoder]. It sets the defaults of the version that is stored.
 func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	u := &unstructured.Unstructured{}

@@ -49,7 +49,7 @@ type Options struct {
 	ServiceResolver webhook.ServiceResolver
 	// WebhookAuthentication authenticates the server to conversion webhooks; it may be nil.
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
-	// DeletionDelay is that of the custom resources' stores; see [store.Config].
+	// DeletionDelay is the delay of the custom resources' stores; see [store.Config].
 	DeletionDelay time.Duration
 	// Require says what the creation of a custom resource requires; see [store.Options].
 	Require store.Requirement

@@ -129,7 +129,7 @@ func approve(crd *apiextensions.CustomResourceDefinition) {
 	setCondition(crd, apiextensions.KubernetesAPIApprovalPolicyConformant, status, reason, message)
 }
 
-// setCondition sets a condition, whose time changes only with its status.
+// setCondition sets a condition. Its time changes only with its status.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apihelpers.SetCRDCondition
 func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextensions.CustomResourceDefinitionConditionType,

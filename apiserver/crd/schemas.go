@@ -31,7 +31,7 @@ type versionSchema struct {
 	strategies func() (strategies, error)
 }
 
-// terms are what is compiled of a version besides its schema.
+// terms are the compiled parts of a version besides its schema.
 type terms struct {
 	kind                        schema.GroupVersionKind
 	namespaced, preserveUnknown bool

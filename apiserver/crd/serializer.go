@@ -52,7 +52,7 @@ func onceByCBOR[T any](make func(withCBOR bool) T) func() T {
 	}
 }
 
-// mediaTypes are those of all custom resources.
+// mediaTypes are the media types of all custom resources.
 var mediaTypes = onceByCBOR(func(withCBOR bool) []runtime.SerializerInfo {
 	text := func(o json.SerializerOptions) runtime.Serializer {
 		s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer{}, o)
@@ -114,7 +114,7 @@ func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// typer gets the kind of a custom resource from the resource, and that of other objects from the
+// typer gets the kind of a custom resource from the resource, and the kind of other objects from the
 // scheme.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.UnstructuredObjectTyper

@@ -35,10 +35,10 @@ func (s *serving) retire() {
 	}
 }
 
-// customKind is what the versions of a custom kind have in common.
+// customKind holds the parts that all versions of a custom kind share.
 type customKind struct {
 	*Kinds
-	definition  *apiextensions.CustomResourceDefinition // its metadata is not that of the stored one
+	definition  *apiextensions.CustomResourceDefinition // its metadata differs from the stored metadata
 	crd         *v1.CustomResourceDefinition            // without schemas
 	names       v1.CustomResourceDefinitionNames        // those accepted
 	schemas     schemas

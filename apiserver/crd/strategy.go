@@ -20,7 +20,7 @@ type strategy interface {
 	rest.ResetFieldsStrategy
 }
 
-// lazyStrategy is a strategy whose schema is compiled for the first validation: compiling its rules
+// lazyStrategy is a strategy that compiles its schema for the first validation: compiling its rules
 // takes longer than the rest of serving it.
 type lazyStrategy struct {
 	strategy
@@ -143,5 +143,5 @@ func (s lazyStrategy) updates(ctx context.Context, obj, old runtime.Object) bool
 	return err == nil && whole.updates(ctx, obj, old)
 }
 
-// strategies are those of one version, with its schema.
+// strategies are the strategies of one version, with its schema.
 type strategies struct{ main, status versionStrategy }

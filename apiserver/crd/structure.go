@@ -17,7 +17,7 @@ type structure struct {
 	nullable   bool
 	preserves  bool // unknown fields
 
-	merges   bool  // a list whose elements can have different managers
+	merges   bool  // a list with elements that can have different managers
 	measured bool  // this or a part has such a list, or a default
 	costs    []int // of the defaults, in bytes
 }

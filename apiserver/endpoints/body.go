@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 )
 
-// initialBuffer is the size of the buffer for a body whose length is not announced, or larger.
+// initialBuffer is the size of the buffer for a body if its length is unknown or larger.
 const initialBuffer = 16 << 10
 
 // bufferedBody is a request's body in memory, which checkDocument accepts.

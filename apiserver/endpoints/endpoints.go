@@ -21,7 +21,7 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// minWatch is the minimum of the random timeout of a watch whose client sets none.
+// minWatch is the minimum of the random timeout of a watch if the client sets none.
 const minWatch = 30 * time.Minute
 
 // Handler serves every resource in a catalog. It needs the RequestInfo in the request's context. A
@@ -32,7 +32,7 @@ type Handler struct {
 	serializer runtime.NegotiatedSerializer
 	notFound   http.Handler
 	fast       bool
-	// mediaTypes are those of the serializer, and listMediaTypes also those of watches.
+	// mediaTypes are the media types of the serializer; listMediaTypes also has the types of watches.
 	mediaTypes, listMediaTypes []string
 
 	mu    sync.RWMutex

@@ -195,7 +195,7 @@ func mergeStrategically(content, patch map[string]any, schema runtime.Object) (m
 	return strategicpatch.StrategicMergeMapPatch(content, patch, schema)
 }
 
-// parsed is a decoder whose document is an object already. What a negotiated serializer puts around
+// parsed is a decoder of a document that is an object already. What a negotiated serializer puts around
 // it prunes and defaults the object, in place, as if it had been decoded.
 type parsed struct {
 	object runtime.Object

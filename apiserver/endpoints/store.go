@@ -131,7 +131,7 @@ func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, 
 	}
 }
 
-// prepare makes an object what is to be stored, and fails if it is invalid or not admitted.
+// prepare makes an object ready to be stored, and fails if it is invalid or not admitted.
 func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
 	validate rest.ValidateObjectUpdateFunc) error {
 	if s, ok := strategy.(resource.BeforeUpdater); !ok || !s.BeforeUpdate(ctx, next, current) {
@@ -146,7 +146,7 @@ func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, curren
 	return validate(ctx, next, current)
 }
 
-// keepTimestamps sets the timestamps of an object's managed fields to those of the current object if
+// keepTimestamps copies the timestamps of the managed fields from the current object if
 // the objects are equal but for them, as upstream's IgnoreManagedFieldsTimestampsTransformer does:
 // then nothing is written.
 //

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot
+// patchStorage is the storage of the objects that a request patches. Upstream's patches report a patch that cannot
 // be applied, such as an apply with an unknown field, as a plain error, for which the response
 // would be 500.
 type patchStorage struct {

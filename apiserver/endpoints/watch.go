@@ -43,8 +43,8 @@ type watches struct {
 	formats sync.Map // media type → *watchFormat
 }
 
-// eventServer is a watch whose events can be received without a channel. A watch that is not, as
-// its events are filtered or converted on their way, is left to upstream.
+// eventServer is a watch that can send its events without a channel. Upstream's
+// handler serves all other watches: their events are filtered or converted on the way.
 type eventServer interface {
 	// ServeEvents calls send with each event, on the goroutine of the caller, until the watch ends,
 	// and flush when no more events follow for now. An error of either ends the watch.
@@ -176,7 +176,7 @@ func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, o
 	return o, true
 }
 
-// isWatchList reports whether a watch begins with a list, at the end of which is a bookmark.
+// isWatchList reports whether a watch begins with a list, which ends with a bookmark.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.isListWatchRequest
 func isWatchList(o *metainternalversion.ListOptions) bool {
@@ -214,7 +214,7 @@ func (f *watchFormat) write(e watch.Event, w io.Writer) error {
 	return err
 }
 
-// scratch is what an event is encoded in.
+// scratch are the buffers that an event is encoded in.
 type scratch struct{ object, event bytes.Buffer }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}

@@ -29,7 +29,7 @@ func compareValues(m *mergeType, old, now reflect.Value) (*typed.Comparison, boo
 	return c.out, !c.failed
 }
 
-// compare compares two values of which neither is omitted.
+// compare compares two values. Neither is omitted.
 func (c *comparer) compare(m *mergeType, old, now reflect.Value) {
 	if equality.Identical(old, now) {
 		return

@@ -7,7 +7,7 @@ import (
 	"flyball.dev/internal/equality"
 )
 
-// reduce removes from two structs of one type what is equal in both, so that comparing them costs
+// reduce removes the fields that are equal in two structs of one type, so that comparing them costs
 // as much as they differ. It goes into structs only; a list or map stays whole if it differs. The
 // structs are shallow copies: what they refer to is copied before it is changed.
 func (m *mergeType) reduce(a, b reflect.Value) {

@@ -27,7 +27,7 @@ type Write struct {
 	// Manager is the name of the field manager. It is not empty.
 	Manager   string
 	Operation metav1.ManagedFieldsOperationType
-	// Subresource is what the write goes through, empty for the resource itself.
+	// Subresource is the subresource that is written, empty for the resource itself.
 	Subresource string
 }
 

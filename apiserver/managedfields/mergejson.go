@@ -110,7 +110,7 @@ func (m jsonMerger) conforms(of smd.TypeRef, value any) bool {
 	return atom.Scalar != nil && isOfType(*atom.Scalar, value)
 }
 
-// maxDistinct is the length of the longest list whose elements are compared with each other.
+// maxDistinct bounds the length of lists with elements that are compared pairwise.
 const maxDistinct = 16
 
 // distinct reports whether all elements of a list have the keys, and different ones. Elements without

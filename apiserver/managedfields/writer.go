@@ -22,7 +22,7 @@ type writer struct {
 	failed bool // something cannot be written
 }
 
-// changed writes the fields of a struct that differ from those of an empty one.
+// changed writes the fields of a struct that differ from the zero struct.
 func (w *writer) changed(m *mergeType, v reflect.Value) {
 	for _, f := range m.fields {
 		x := f.GetFrom(v)

@@ -20,7 +20,7 @@ type Catalog struct {
 	current atomic.Pointer[Snapshot]
 }
 
-// contribution is what a source serves.
+// contribution are the resources that a source serves.
 type contribution struct {
 	resources []*Resource
 	stale     *schema.GroupVersion // see SetStale

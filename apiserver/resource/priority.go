@@ -2,11 +2,11 @@ package resource
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Priority is the order of a group among all groups, and that of a version in its group. Higher ones
+// Priority is the order of a group among all groups, and the order of a version in its group. Higher ones
 // come first.
 type Priority struct{ Group, Version int32 }
 
-// priorities are those of Kubernetes' own group versions.
+// priorities are the priorities of Kubernetes' own group versions.
 var priorities = map[schema.GroupVersion]Priority{
 	{Group: "apiregistration.k8s.io", Version: "v1"}:       {20000, 18},
 	{Group: "", Version: "v1"}:                             {18000, 1},
@@ -33,7 +33,7 @@ var priorities = map[schema.GroupVersion]Priority{
 	{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
 }
 
-// customPriority is that of all custom resources.
+// customPriority is the priority of all custom resources.
 var customPriority = Priority{1000, 100}
 
 // PriorityOf returns the priority of a group version, and whether it is one of Kubernetes' own.

@@ -1,4 +1,4 @@
 package resource
 
-// Release is the Kubernetes release whose API is served: that of the k8s.io libraries.
+// Release is the release of Kubernetes that the server serves, and of the k8s.io libraries.
 const Release = "1.37.2"

@@ -226,7 +226,7 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 	return s.lend(written, out)
 }
 
-// Update is GuaranteedUpdate for an object that exists. It returns a shallow copy of what is stored,
+// Update is GuaranteedUpdate for an object that exists. It returns a shallow copy of the stored object,
 // as GetList does.
 func (s *Store) Update(ctx context.Context, key string, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc) (runtime.Object, error) {
@@ -400,7 +400,7 @@ func (s *Store) key(key string, collection bool) (string, error) {
 	return key, err
 }
 
-// encode returns the stored form of an object, after clearing what is not stored.
+// encode returns the stored form of an object, after clearing the fields that are not stored.
 func (s *Store) encode(obj runtime.Object) ([]byte, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)

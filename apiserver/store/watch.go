@@ -235,7 +235,7 @@ func (w *watcher) sendEvents() error {
 			bookmark, requested = false, false
 		}
 		if len(events) > 0 && w.sent > before {
-			continue // what is not flushed yet is sent with what follows
+			continue // events that are not flushed yet are sent with the next ones
 		}
 		if last && len(events) == 0 {
 			return nil
@@ -244,7 +244,7 @@ func (w *watcher) sendEvents() error {
 			w.cancel()
 			return err
 		}
-		if len(events) > 0 { // there may always be more, of which none are selected
+		if len(events) > 0 { // more events may follow, with none selected
 			select {
 			case <-timer.due:
 				bookmark = true

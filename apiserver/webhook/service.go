@@ -161,7 +161,7 @@ func (s Services) Get(namespace, name string) (*corev1.Service, error) {
 	return obj.(*corev1.Service), nil
 }
 
-// errNotFound is worded as that of a lister of client-go, which kube-apiserver uses.
+// errNotFound has the text of the error of client-go's lister, which kube-apiserver uses.
 func errNotFound(name string) error {
 	return errors.NewNotFound(corev1.Resource("service"), name)
 }
