@@ -98,8 +98,9 @@ func (r *registrations) reconcile() error {
 	return err
 }
 
-// check creates, corrects or deletes one APIService; either argument is nil if there is none. The
-// cases are those of checkAPIService of kube-aggregator.
+// check creates, corrects or deletes one APIService; either argument is nil if there is none.
+//
+//upstream:k8s.io/kube-aggregator/pkg/controllers/autoregister.autoRegisterController.checkAPIService
 func (r *registrations) check(desired, current *apiregistrationv1.APIService) error {
 	onStart := func(a *apiregistrationv1.APIService) bool {
 		return a != nil && a.Labels[apiregistration.ManagedLabel] == apiregistration.ManagedOnStart

@@ -104,9 +104,10 @@ func (s *Server) reconcileAuthentication(required map[string]string) error {
 }
 
 // combineAuthentication returns what the ConfigMap has to have: what is there and what is required, each
-// once, without expired certificates and other keys. It does what the controller
-// cluster_authentication_trust_controller of kube-apiserver does, in combinedClusterAuthenticationInfo and
-// getConfigMapDataFor.
+// once, without expired certificates and other keys.
+//
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.combinedClusterAuthenticationInfo
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.getConfigMapDataFor
 func combineAuthentication(existing, required map[string]string, now time.Time) (map[string]string, error) {
 	data := map[string]string{}
 	for _, key := range []string{clientCAKey, proxyCAKey} {
@@ -135,6 +136,9 @@ func combineAuthentication(existing, required map[string]string, now time.Time) 
 }
 
 // combineBundles returns the certificates in either of two PEM bundles that have not expired.
+//
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.combineCertLists
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.filterExpiredCerts
 func combineBundles(a, b string, now time.Time) (string, error) {
 	var all []*x509.Certificate
 	for _, bundle := range []string{a, b} {
@@ -156,6 +160,8 @@ func combineBundles(a, b string, now time.Time) (string, error) {
 }
 
 // combineLists returns the strings in either of two JSON lists.
+//
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.combineUniqueStringSlices
 func combineLists(a, b string) ([]string, error) {
 	all := []string{}
 	for _, text := range []string{a, b} {

@@ -54,6 +54,8 @@ var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem,
 	corev1.NamespaceNodeLease}
 
 // createSystemNamespaces creates the missing system namespaces.
+//
+//upstream:pkg/controlplane/controller/systemnamespaces.Controller.createNamespaceIfNeeded
 func (s *Server) createSystemNamespaces() error {
 	for _, name := range systemNamespaces {
 		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -74,8 +74,10 @@ func (s *Server) keepFlowControl() error {
 }
 
 // reconcileFlowControl creates and corrects the objects of a kind, and deletes those that only another
-// version of the server has. It does what the hook priority-and-fairness-config-producer of kube-apiserver
-// does each minute, in EnsureConfiguration and RemoveUnwantedObjects.
+// version of the server has.
+//
+//upstream:pkg/registry/flowcontrol/ensurer.EnsureConfiguration
+//upstream:pkg/registry/flowcontrol/ensurer.RemoveUnwantedObjects
 func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, wanted []flowControl) error {
 	list, err := s.objects.Storage(resource).(rest.Lister).List(context.Background(), &metainternalversion.ListOptions{})
 	if err != nil {
@@ -118,7 +120,9 @@ func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, want
 
 // revise corrects the spec and the annotation that says whether the server may, and reports whether it
 // has changed something. The spec of a suggested object is left alone if the annotation says so, or
-// if it has none and the spec was changed. It does what ReviseIfNeeded of kube-apiserver does.
+// if it has none and the spec was changed.
+//
+//upstream:pkg/registry/flowcontrol/ensurer.strategy.ReviseIfNeeded
 func (f *flowControl) revise(is kinds.Object) bool {
 	annotated, err := strconv.ParseBool(is.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
 	update := f.mandatory || err == nil && annotated || err != nil && is.GetGeneration() == 1

@@ -31,6 +31,8 @@ func WithoutLimit(ctx context.Context) context.Context {
 // limitInFlight answers 429 for requests above the limits of concurrent requests, of which
 // read-only and mutating requests have one each. Long-running requests do not count, and exempt ones
 // are not limited.
+//
+//upstream:k8s.io/apiserver/pkg/server/filters.WithMaxInFlightLimit
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	s.reading = newLimiter(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
 	s.mutating = newLimiter(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)

@@ -127,8 +127,10 @@ func (k *kubernetesService) keys() []string {
 	return keys
 }
 
-// reconcile creates missing objects and corrects the endpoints. It does not correct the Service, as
-// in kube-apiserver.
+// reconcile creates missing objects and corrects the endpoints. It does not correct the
+// Service.
+//
+//upstream:pkg/controlplane/controller/kubernetesservice.Controller.UpdateKubernetesService
 func (k *kubernetesService) reconcile() error {
 	all := k.server.reconcileServiceCIDR()
 	endpoints, slice := k.endpoints(), k.slice()

@@ -24,6 +24,8 @@ const serviceCIDRManager = "kubernetes-service-cidr-controller"
 
 // reconcileServiceCIDR creates the default ServiceCIDR if it is missing, and sets its condition Ready
 // if it has none. One that is being deleted is left to the controller of ServiceCIDRs.
+//
+//upstream:pkg/controlplane/controller/defaultservicecidr.Controller.sync
 func (s *Server) reconcileServiceCIDR() error {
 	wanted := networking.DefaultServiceCIDR(s.options.ServiceNetwork)
 	if _, err := s.seed(serviceCIDRs, wanted); err != nil {

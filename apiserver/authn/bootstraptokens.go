@@ -43,6 +43,8 @@ type BootstrapTokens struct{ Objects Objects }
 var _ authenticator.Token = BootstrapTokens{}
 
 // AuthenticateToken implements [authenticator.Token].
+//
+//upstream:plugin/pkg/auth/authenticator/token/bootstrap.TokenAuthenticator.AuthenticateToken
 func (b BootstrapTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	parts := bootstrapToken.FindStringSubmatch(token)
 	if parts == nil {
