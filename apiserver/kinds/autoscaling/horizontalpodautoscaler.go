@@ -425,6 +425,7 @@ func targetsCell(specs []autoscalingv2.MetricSpec, statuses []autoscalingv2.Metr
 
 const unknownMetric = "<unknown>"
 
+// metricCell returns the current value and the target of one metric.
 func metricCell(m *autoscalingv2.MetricSpec, is *autoscalingv2.MetricStatus) string {
 	var current *autoscalingv2.MetricValueStatus
 	switch m.Type {
