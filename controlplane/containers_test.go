@@ -153,7 +153,7 @@ func TestConnections(t *testing.T) {
 		{"HEAD", pods + "one/proxy/", 501, ""},
 		{"GET", pods + "none:80/proxy/", 404, `pods \"none\" not found`},
 		{"GET", services + "http:s:80/proxy/healthz", 501, `service \"s\" has no pod that listens on a port` + runsNone},
-		{"GET", services + "none/proxy/", 404, `services \"none\" not found`},
+		{"GET", services + "none/proxy/", 503, `no endpoints available for service \"none\"`},
 		{"PATCH", "/api/v1/nodes/n/proxy/configz", 501, `node \"n\" has no kubelet` + runsNone},
 		{"GET", "/api/v1/nodes/none/proxy/", 404, `nodes \"none\" not found`},
 		{"GET", "/api/v1/namespaces/default/configmaps/a/proxy/x", 404, "the server could not find the requested resource"},
