@@ -25,7 +25,7 @@ func TestEnvironment(t *testing.T) {
 		controllers bool
 	}{
 		{name: "default", env: &envtest.Environment{}, deletion: 5 * time.Millisecond},
-		{name: "fields", env: &envtest.Environment{Controllers: "gc,namespace", DeletionDelay: -1}, controllers: true},
+		{name: "fields", env: &envtest.Environment{Controllers: "garbagecollector,namespace", DeletionDelay: -1}, controllers: true},
 		{name: "longer", env: &envtest.Environment{DeletionDelay: time.Second}, deletion: time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestSelectedControllers(t *testing.T) {
 	if checks := readyz(t, start()); strings.Contains(checks, "controller/") {
 		t.Errorf("controllers run without being selected:\n%s", checks)
 	}
-	t.Setenv("FLYBALL_CONTROLLERS", "gc,namespace")
+	t.Setenv("FLYBALL_CONTROLLERS", "garbagecollector,namespace")
 	env := &envtest.Environment{Controllers: "none"}
 	cfg, err := env.Start()
 	if err != nil {

@@ -12,7 +12,6 @@ package controllers
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/client-go/rest"
 
@@ -99,60 +98,63 @@ func (s *shared) objects() (_ *inventory.Inventory, err error) {
 	return s.inventory, err
 }
 
-// descriptors are all controllers.
+// descriptors are all controllers. The names of kube-controller-manager's controllers are its own.
+//
+//upstream:cmd/kube-controller-manager/app.NewControllerDescriptors
+//upstream:cmd/kube-controller-manager/names/
 var descriptors = []descriptor{
-	{"garbage-collector", account("generic-garbage-collector"), withInventory(gc.AddToManager)},
-	{"namespace", account("namespace-controller"), withInventory(namespace.AddToManager)},
-	{"serviceaccount", account("service-account-controller"), withoutOptions(serviceaccount.AddToManager)},
-	{"serviceaccount-token", ManagerIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
+	{"garbage-collector-controller", account("generic-garbage-collector"), withInventory(gc.AddToManager)},
+	{"namespace-controller", account("namespace-controller"), withInventory(namespace.AddToManager)},
+	{"serviceaccount-controller", account("service-account-controller"), withoutOptions(serviceaccount.AddToManager)},
+	{"serviceaccount-token-controller", ManagerIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
 		return serviceaccounttoken.AddToManager(mgr, o.RootCA)
 	}},
-	{"root-ca", account("root-ca-cert-publisher"), func(mgr manager.Manager, o Options, s *shared) error {
+	{"root-ca-certificate-publisher-controller", account("root-ca-cert-publisher"), func(mgr manager.Manager, o Options, s *shared) error {
 		if len(o.RootCA) == 0 {
 			return nil
 		}
 		return rootca.AddToManager(mgr, s.manager.GetAPIReader(), o.RootCA)
 	}},
-	{"csrapproving", account("certificate-controller"), withoutOptions(certificates.AddApproverToManager)},
-	{"csrcleaner", account("certificate-controller"), withoutOptions(certificates.AddCleanerToManager)},
-	{"csrsigning", account("certificate-controller"), func(mgr manager.Manager, o Options, _ *shared) error {
+	{"certificatesigningrequest-approving-controller", account("certificate-controller"), withoutOptions(certificates.AddApproverToManager)},
+	{"certificatesigningrequest-cleaner-controller", account("certificate-controller"), withoutOptions(certificates.AddCleanerToManager)},
+	{"certificatesigningrequest-signing-controller", account("certificate-controller"), func(mgr manager.Manager, o Options, _ *shared) error {
 		if o.Signer == nil {
 			return nil
 		}
 		return certificates.AddToManager(mgr, o.Signer)
 	}},
-	{"clusterrole-aggregation", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
-	{"deployment", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
-	{"replicaset", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
-	{"statefulset", account("statefulset-controller"), withoutOptions(statefulset.AddToManager)},
-	{"job", account("job-controller"), withoutOptions(job.AddToManager)},
-	{"cronjob", account("cronjob-controller"), withoutOptions(cronjob.AddToManager)},
-	{"ttl-after-finished", account("ttl-after-finished-controller"), withoutOptions(ttlafterfinished.AddToManager)},
-	{"disruption", account("disruption-controller"), withoutOptions(disruption.AddToManager)},
-	{"endpoints", account("endpoint-controller"), withoutOptions(endpoints.AddToManager)},
-	{"endpointslice", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
-	{"endpointslicemirroring", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
-	{"node-lifecycle", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
-	{"resourcequota", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
-	{"service-cidr", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
+	{"clusterrole-aggregation-controller", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
+	{"deployment-controller", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
+	{"replicaset-controller", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
+	{"statefulset-controller", account("statefulset-controller"), withoutOptions(statefulset.AddToManager)},
+	{"job-controller", account("job-controller"), withoutOptions(job.AddToManager)},
+	{"cronjob-controller", account("cronjob-controller"), withoutOptions(cronjob.AddToManager)},
+	{"ttl-after-finished-controller", account("ttl-after-finished-controller"), withoutOptions(ttlafterfinished.AddToManager)},
+	{"disruption-controller", account("disruption-controller"), withoutOptions(disruption.AddToManager)},
+	{"endpoints-controller", account("endpoint-controller"), withoutOptions(endpoints.AddToManager)},
+	{"endpointslice-controller", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
+	{"endpointslice-mirroring-controller", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
+	{"node-lifecycle-controller", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
+	{"resourcequota-controller", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
+	{"service-cidr-controller", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
 	{"scheduler", schedulerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
 	{"pods", nodeIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
-	{"persistentvolume-binder", account("persistent-volume-binder"), withoutOptions(persistentvolume.AddToManager)},
+	{"persistentvolume-binder-controller", account("persistent-volume-binder"), withoutOptions(persistentvolume.AddToManager)},
 	{"local-path-provisioner", provisionerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
 		return localpath.AddToManager(mgr, pods.NodeName)
 	}},
-	{"ephemeral-volume", account("ephemeral-volume-controller"), withoutOptions(ephemeralvolume.AddToManager)},
-	{"taint-eviction", account("node-controller"), withoutOptions(tainteviction.AddToManager)},
-	{"validatingadmissionpolicy-status", account("validatingadmissionpolicy-status-controller"), withoutOptions(validatingadmissionpolicystatus.AddToManager)},
-	{"pvc-protection", account("pvc-protection-controller"), withoutOptions(volumeprotection.AddClaimsToManager)},
-	{"pv-protection", account("pv-protection-controller"), withoutOptions(volumeprotection.AddVolumesToManager)},
-	{"volumeattributesclass-protection", account("volumeattributesclass-protection-controller"),
+	{"ephemeral-volume-controller", account("ephemeral-volume-controller"), withoutOptions(ephemeralvolume.AddToManager)},
+	{"taint-eviction-controller", account("node-controller"), withoutOptions(tainteviction.AddToManager)},
+	{"validatingadmissionpolicy-status-controller", account("validatingadmissionpolicy-status-controller"), withoutOptions(validatingadmissionpolicystatus.AddToManager)},
+	{"persistentvolumeclaim-protection-controller", account("pvc-protection-controller"), withoutOptions(volumeprotection.AddClaimsToManager)},
+	{"persistentvolume-protection-controller", account("pv-protection-controller"), withoutOptions(volumeprotection.AddVolumesToManager)},
+	{"volumeattributesclass-protection-controller", account("volumeattributesclass-protection-controller"),
 		withoutOptions(volumeprotection.AddClassesToManager)},
-	{"podgc", account("pod-garbage-collector"), func(mgr manager.Manager, o Options, _ *shared) error {
+	{"pod-garbage-collector-controller", account("pod-garbage-collector"), func(mgr manager.Manager, o Options, _ *shared) error {
 		return podgc.AddToManager(mgr, o.PodGC)
 	}},
 }
@@ -187,7 +189,7 @@ func (o *Options) Names() ([]string, error) {
 	all := Names()
 	for _, name := range o.Without {
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("%q is not in the list of known controllers: %s", name, strings.Join(all, ", "))
+			return nil, unknown(name)
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil

@@ -178,7 +178,7 @@ func TestManualJobOfACronJob(t *testing.T) {
 // restarts nothing: the time is served once, and the Job is active.
 func TestCronJobStopsAfterCreate(t *testing.T) {
 	creates, failed := 0, 0
-	withController(t, "cronjob", func(env) interceptor.Funcs {
+	withController(t, "cronjob-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if _, ok := o.(*batchv1.Job); ok {

@@ -80,7 +80,7 @@ func TestDisruptionsOfUnknownScale(t *testing.T) {
 		failures++
 		return fmt.Errorf("failure %d", failures)
 	}}
-	withController(t, "disruption", func(env) interceptor.Funcs { return failing }, func(e env) {
+	withController(t, "disruption-controller", func(env) interceptor.Funcs { return failing }, func(e env) {
 		p := podOn("", "default", "p")
 		p.Labels = map[string]string{"app": "web"}
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s", UID: "s", Controller: new(true)}}

@@ -86,7 +86,7 @@ func TestEventsOfADeployment(t *testing.T) {
 // TestEventsOfFailures runs against a server that rejects pods.
 func TestEventsOfFailures(t *testing.T) {
 	rejected := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few"))
-	withController(t, "replicaset", func(env) interceptor.Funcs {
+	withController(t, "replicaset-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				if _, ok := obj.(*corev1.Pod); ok {

@@ -26,7 +26,7 @@ const (
 )
 
 // onlyGC leaves out the controllers that would create objects.
-var onlyGC = controllers.Options{Without: []string{"deployment", "replicaset", "node-lifecycle", "scheduler", "pods", "serviceaccount", "root-ca"}}
+var onlyGC = controllers.Options{Without: []string{"deployment-controller", "replicaset-controller", "node-lifecycle-controller", "scheduler", "pods", "serviceaccount-controller", "root-ca-certificate-publisher-controller"}}
 
 func configMap(name string, owners ...client.Object) *corev1.ConfigMap {
 	return owned(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, owners...)
@@ -160,7 +160,7 @@ func TestDependentsOfAbsentOwners(t *testing.T) {
 // TestDependentThatChanges updates an object whenever the collector is about to delete it.
 func TestDependentThatChanges(t *testing.T) {
 	changes := 0
-	withController(t, "garbage-collector", func(e env) interceptor.Funcs {
+	withController(t, "garbage-collector-controller", func(e env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				changes++

@@ -311,8 +311,8 @@ func TestManifests(t *testing.T) {
 		want           []string
 	}{
 		{nil, false, nil},
-		{[]string{"csrsigning", "csrcleaner"}, false, []string{"*v1.ServiceAccount certificate-controller"}},
-		{[]string{"scheduler", "serviceaccount-token"}, false, nil},
+		{[]string{"certificatesigningrequest-signing-controller", "certificatesigningrequest-cleaner-controller"}, false, []string{"*v1.ServiceAccount certificate-controller"}},
+		{[]string{"scheduler", "serviceaccount-token-controller"}, false, nil},
 		{[]string{"pods"}, false, []string{"*v1.ClusterRoleBinding system:node:flyball"}},
 		{[]string{"pods"}, true, nil},
 		{[]string{"local-path-provisioner"}, true, []string{"*v1.ServiceAccount local-path-provisioner-service-account",

@@ -15,7 +15,7 @@ import (
 // controller writes the revision of the old one, which must not reach the new one.
 func TestDeploymentOfTheSameName(t *testing.T) {
 	var responses []error
-	withController(t, "deployment", func(e env) interceptor.Funcs {
+	withController(t, "deployment-controller", func(e env) interceptor.Funcs {
 		return interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, obj client.Object,
 				opts ...client.SubResourceUpdateOption) error {

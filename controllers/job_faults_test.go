@@ -71,7 +71,7 @@ func (noFaults) Uint64() uint64 { return 1<<64 - 1 }
 // runJobController runs the controller for a while, with writes that fail.
 func (e env) runJobController(f *faults, d time.Duration) {
 	e.Helper()
-	id, _ := controllers.IdentityOf("job")
+	id, _ := controllers.IdentityOf("job-controller")
 	cfg := e.configFor(id)
 	cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		f.RoundTripper = inner

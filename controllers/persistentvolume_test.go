@@ -123,7 +123,7 @@ func TestBindingReserved(t *testing.T) {
 
 // TestClaimDeletedWhileBound deletes a claim that a volume was reserved for, before it names that volume.
 func TestClaimDeletedWhileBound(t *testing.T) {
-	withController(t, "persistentvolume-binder", func(env) interceptor.Funcs {
+	withController(t, "persistentvolume-binder-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 				if _, ok := o.(*corev1.PersistentVolumeClaim); ok {

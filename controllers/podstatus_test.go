@@ -29,8 +29,8 @@ func TestPodStatusWrittenMeanwhile(t *testing.T) {
 		make []client.Object
 		want corev1.PodConditionType
 	}{
-		"taint-eviction": {"n", []client.Object{node(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})}, corev1.DisruptionTarget},
-		"podgc":          {"gone", nil, corev1.DisruptionTarget},
+		"taint-eviction-controller": {"n", []client.Object{node(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})}, corev1.DisruptionTarget},
+		"pod-garbage-collector-controller":          {"gone", nil, corev1.DisruptionTarget},
 		"scheduler":      {"", []client.Object{node()}, corev1.PodScheduled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestResourceQuotas(t *testing.T) {
 // TestResourceQuotaIsStale deletes a pod before the cache has what admission has charged for it.
 func TestResourceQuotaIsStale(t *testing.T) {
 	var stale atomic.Pointer[corev1.ResourceQuota]
-	withController(t, "resourcequota", func(env) interceptor.Funcs {
+	withController(t, "resourcequota-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
 			if q, ok := obj.(*corev1.ResourceQuota); ok && stale.Load() != nil {
 				stale.Load().DeepCopyInto(q)

@@ -7,36 +7,52 @@ import (
 	"strings"
 )
 
-// aliases are the names that kube-controller-manager has for controllers that have another name
-// here, without the suffix "-controller", and their short forms.
+// aliases are the other names of controllers.
+//
+//upstream:cmd/kube-controller-manager/app.ControllerDescriptor.GetAliases
 var aliases = map[string]string{
-	"gc":                                  "garbage-collector",
-	"garbagecollector":                    "garbage-collector",
-	"endpoint":                            "endpoints",
-	"endpointslice-mirroring":             "endpointslicemirroring",
-	"pod-garbage-collector":               "podgc",
-	"certificatesigningrequest-signing":   "csrsigning",
-	"certificatesigningrequest-approving": "csrapproving",
-	"certificatesigningrequest-cleaner":   "csrcleaner",
-	"nodelifecycle":                       "node-lifecycle",
-	"root-ca-certificate-publisher":       "root-ca",
-	"root-ca-cert-publisher":              "root-ca",
-	"persistentvolumeclaim-protection":    "pvc-protection",
-	"persistentvolume-protection":         "pv-protection",
+	"clusterrole-aggregation": "clusterrole-aggregation-controller",
+	"cronjob":                 "cronjob-controller",
+	"csrapproving":            "certificatesigningrequest-approving-controller",
+	"csrcleaner":              "certificatesigningrequest-cleaner-controller",
+	"csrsigning":              "certificatesigningrequest-signing-controller",
+	"deployment":              "deployment-controller",
+	"disruption":              "disruption-controller",
+	"endpoint":                "endpoints-controller",
+	"endpointslice":           "endpointslice-controller",
+	"endpointslicemirroring":  "endpointslice-mirroring-controller",
+	"ephemeral-volume":        "ephemeral-volume-controller",
+	"garbagecollector":        "garbage-collector-controller",
+	"job":                     "job-controller",
+	"namespace":               "namespace-controller",
+	"nodelifecycle":           "node-lifecycle-controller",
+	"persistentvolume-binder": "persistentvolume-binder-controller",
+	"podgc":                   "pod-garbage-collector-controller",
+	"pv-protection":           "persistentvolume-protection-controller",
+	"pvc-protection":          "persistentvolumeclaim-protection-controller",
+	"replicaset":              "replicaset-controller",
+	"resourcequota":           "resourcequota-controller",
+	"root-ca-cert-publisher":  "root-ca-certificate-publisher-controller",
+	"serviceaccount":          "serviceaccount-controller",
+	"serviceaccount-token":    "serviceaccount-token-controller",
+	"statefulset":             "statefulset-controller",
+	"ttl-after-finished":      "ttl-after-finished-controller",
 }
 
-// Variable is the environment variable that selects the controllers of the stand-in for
-// kube-apiserver and of envtest's environments, in the syntax of [Unselected].
+// Variable is the environment variable that selects the controllers of the stand-in for kube-apiserver and of envtest's
+// environments, in the syntax of [Unselected].
 const Variable = "FLYBALL_CONTROLLERS"
 
 // None is the list that selects no controller.
 const None = "none"
 
-// Unselected returns the names of the controllers that a list does not select, for
-// [Options.Without]. The list is that of kube-controller-manager's flag --controllers, separated by
-// commas: "*" selects all controllers, a name the one of that name, and "-" with a name excludes it;
-// of several, the first mention of a controller counts. [None], alone, selects none. Names are those of
-// [Names], and kube-controller-manager's. A name that is unknown, or empty, is an error.
+// Unselected returns the names of the controllers that a list does not select, for [Options.Without].
+//
+// The list has the syntax of kube-controller-manager's flag --controllers. Its items are separated by commas: "*" selects
+// all controllers, NAME selects a controller, and -NAME excludes it. The first mention of a controller counts. The list
+// [None] selects no controller. The names are [Names] and kube-controller-manager's aliases. An unknown name is an error.
+//
+//upstream:k8s.io/controller-manager/app.IsControllerEnabled
 func Unselected(list string) (without []string, err error) {
 	all, selected, everything := Names(), map[string]bool{}, false
 	if strings.TrimSpace(list) == None {
@@ -48,13 +64,11 @@ func Unselected(list string) (without []string, err error) {
 			continue
 		}
 		name, excluded := strings.CutPrefix(item, "-")
-		name = strings.TrimSuffix(name, "-controller")
-		if alias, ok := aliases[name]; ok {
-			name = alias
+		if canonical, ok := aliases[name]; ok {
+			name = canonical
 		}
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("%q is not in the list of known controllers: %s; * selects all, and %s alone selects none",
-				item, strings.Join(all, ", "), None)
+			return nil, fmt.Errorf("%w; * selects all controllers, and %s alone selects none", unknown(item), None)
 		}
 		if _, mentioned := selected[name]; !mentioned {
 			selected[name] = !excluded
@@ -66,8 +80,15 @@ func Unselected(list string) (without []string, err error) {
 	}), nil
 }
 
-// UnselectedByVariable returns the result of [Unselected] for the list in the environment variable
-// [Variable], or for the default if that is not set or empty.
+// unknown returns the error for a name that is not in [Names].
+//
+//upstream:cmd/kube-controller-manager/app/options.KubeControllerManagerOptions.Validate
+func unknown(name string) error {
+	return fmt.Errorf("%q is not in the list of known controllers: %s", name, strings.Join(Names(), ", "))
+}
+
+// UnselectedByVariable returns the result of [Unselected] for the list in the environment variable [Variable], or for the
+// default list if the variable is not set or empty.
 func UnselectedByVariable(otherwise string) (without []string, err error) {
 	list := os.Getenv(Variable)
 	if list == "" {

@@ -11,19 +11,19 @@ import (
 func TestUnselected(t *testing.T) {
 	all := controllers.Names()
 	for list, want := range map[string][]string{
-		"none":              {},
-		" none ":            {},
-		"gc":                {"garbage-collector"},
-		"garbagecollector":  {"garbage-collector"},
-		"garbage-collector": {"garbage-collector"},
-		"garbage-collector-controller, namespace-controller": {"garbage-collector", "namespace"},
-		"replicaset,deployment":                              {"deployment", "replicaset"},
-		"-gc":                                                {},
-		"cronjob-controller,job-controller,ttl-after-finished-controller": {"job", "cronjob", "ttl-after-finished"},
-		"namespace,-namespace": {"namespace"},
-		"-namespace,namespace": {},
-		"*":                    all,
-		"*,-podgc":             slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "podgc" }),
+		"none":                         {},
+		" none ":                       {},
+		"garbagecollector":             {"garbage-collector-controller"},
+		"garbage-collector-controller": {"garbage-collector-controller"},
+		"namespace-controller, garbage-collector-controller": {"garbage-collector-controller", "namespace-controller"},
+		"replicaset,deployment-controller":                   {"deployment-controller", "replicaset-controller"},
+		"endpointslicemirroring":                             {"endpointslice-mirroring-controller"},
+		"scheduler,pods":                                     {"scheduler", "pods"},
+		"-podgc":                                             {},
+		"namespace,-namespace-controller":                    {"namespace-controller"},
+		"-namespace,namespace-controller":                    {},
+		"*":                                                  all,
+		"*,-podgc":                                           slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "pod-garbage-collector-controller" }),
 	} {
 		without, err := controllers.Unselected(list)
 		selected := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(without, n) })
@@ -31,8 +31,8 @@ func TestUnselected(t *testing.T) {
 			t.Errorf("%s selects %v, %v; want %v", list, selected, err, want)
 		}
 	}
-	for _, unknown := range []string{"gardener", "-gardener", "", "gc,", "gc,none", "all"} {
-		if _, err := controllers.Unselected(unknown); err == nil || !strings.Contains(err.Error(), strings.Join(all, ", ")) {
+	for _, unknown := range []string{"gardener", "-gardener", "", "namespace,", "namespace,none", "all", "gc", "scheduler-controller"} {
+		if _, err := controllers.Unselected(unknown); err == nil || !strings.Contains(err.Error(), " is not in the list of known controllers: "+strings.Join(all, ", ")) {
 			t.Errorf("%s: %v", unknown, err)
 		}
 	}

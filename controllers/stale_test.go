@@ -23,7 +23,7 @@ import (
 // controller has decided to delete it and its request.
 func TestRetainedVolumeIsNotDeleted(t *testing.T) {
 	deletes := 0
-	withController(t, "persistentvolume-binder", func(e env) interceptor.Funcs {
+	withController(t, "persistentvolume-binder-controller", func(e env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				if _, ok := o.(*corev1.PersistentVolume); ok {
@@ -64,7 +64,7 @@ func TestRetainedVolumeIsNotDeleted(t *testing.T) {
 func TestVolumeNotYetInTheCache(t *testing.T) {
 	var behind atomic.Bool
 	behind.Store(true)
-	withController(t, "persistentvolume-binder", func(env) interceptor.Funcs {
+	withController(t, "persistentvolume-binder-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				if _, ok := o.(*corev1.PersistentVolume); ok && behind.Load() {
@@ -104,7 +104,7 @@ func TestVolumeNotYetInTheCache(t *testing.T) {
 // TestEndpointsOfAServiceNotYetInTheCache creates Endpoints by hand, with a Service that the cache does
 // not have.
 func TestEndpointsOfAServiceNotYetInTheCache(t *testing.T) {
-	withController(t, "endpoints", func(env) interceptor.Funcs {
+	withController(t, "endpoints-controller", func(env) interceptor.Funcs {
 		return interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				if _, ok := o.(*corev1.Service); ok {

@@ -13,9 +13,9 @@ import (
 func (o *Options) admissionOptions() admission.Options {
 	options := o.Admission
 	for plugin, controllers := range map[string][]string{
-		admission.ServiceAccount:               {"serviceaccount"},
-		admission.StorageObjectInUseProtection: {"pvc-protection", "pv-protection", "volumeattributesclass-protection"},
-		admission.TaintNodesByCondition:        {"node-lifecycle"},
+		admission.ServiceAccount:               {"serviceaccount-controller"},
+		admission.StorageObjectInUseProtection: {"persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller", "volumeattributesclass-protection-controller"},
+		admission.TaintNodesByCondition:        {"node-lifecycle-controller"},
 	} {
 		runs := !o.WithoutControllers && !slices.ContainsFunc(o.Controllers.Without, func(without string) bool {
 			return slices.Contains(controllers, without)

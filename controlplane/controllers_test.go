@@ -49,14 +49,14 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 			}, funcr.Options{}),
 		})
 		send := controlplanetest.Sender(t, plane.Config())
-		if code, body := send(http.MethodGet, "/readyz?verbose", "", ""); code != http.StatusOK || !strings.Contains(string(body), "[+]controller/deployment ok\n") {
+		if code, body := send(http.MethodGet, "/readyz?verbose", "", ""); code != http.StatusOK || !strings.Contains(string(body), "[+]controller/deployment-controller ok\n") {
 			t.Fatalf("at the start: %d %s", code, body)
 		}
 		time.Sleep(10 * time.Minute) // virtual
 		synctest.Wait()
 
 		code, body := send(http.MethodGet, "/readyz", "", "")
-		for _, want := range []string{"[+]shutdown ok\n", "[-]controller/deployment failed: reason withheld\n", "[+]controller/pods ok\n", "[+]controller/replicaset ok\n", "readyz check failed\n"} {
+		for _, want := range []string{"[+]shutdown ok\n", "[-]controller/deployment-controller failed: reason withheld\n", "[+]controller/pods ok\n", "[+]controller/replicaset-controller ok\n", "readyz check failed\n"} {
 			if !strings.Contains(string(body), want) {
 				t.Errorf("%q is missing", want)
 			}

@@ -87,7 +87,7 @@ func TestServiceAccountPlugin(t *testing.T) {
 func TestWithoutServiceAccountController(t *testing.T) {
 	for name, o := range map[string]controlplane.Options{
 		"without controllers":     {WithoutControllers: true},
-		"without that controller": {Controllers: controllers.Options{Without: []string{"serviceaccount"}}},
+		"without that controller": {Controllers: controllers.Options{Without: []string{"serviceaccount-controller"}}},
 		"without the plugin":      {Admission: admission.Options{Disable: []string{"ServiceAccount"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

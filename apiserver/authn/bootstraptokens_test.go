@@ -90,7 +90,7 @@ func TestBootstrapTokens(t *testing.T) {
 // and with the role by which it is approved, and waits until the requests are deleted.
 func TestKubeletBootstrap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		others := slices.DeleteFunc(controllers.Names(), func(name string) bool { return strings.HasPrefix(name, "csr") })
+		others := slices.DeleteFunc(controllers.Names(), func(name string) bool { return strings.HasPrefix(name, "certificatesigningrequest-") })
 		plane, err := controlplane.Start(t.Context(), controlplane.Options{Controllers: controllers.Options{Without: others}})
 		if err != nil {
 			t.Fatal(err)

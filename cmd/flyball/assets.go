@@ -26,7 +26,7 @@ kubectl if it is installed, and print the directory.
 A test suite that starts these programs, such as one on controller-runtime's envtest, then
 runs on Flyball's control plane without a change. It starts faster than on the real ones,
 and needs no download. No controllers run, as with envtest, unless $FLYBALL_CONTROLLERS
-selects them, such as "gc,namespace", or "*" for all.
+selects them, such as "garbagecollector,namespace", or "*" for all.
 
 The programs are one copy of this one, by two names, on Linux without its symbols. They are
 written again only if this one has changed.`,

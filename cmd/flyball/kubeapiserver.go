@@ -24,7 +24,7 @@ func kubeAPIServer() *cobra.Command {
 memory. It takes the flags of kube-apiserver.
 
 Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, as the flag
---controllers of kube-controller-manager does: "gc,namespace", or "*" for all.`,
+--controllers of kube-controller-manager does: "garbagecollector,namespace", or "*" for all.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("%q does not take any arguments, got %q", "kube-apiserver", args)

@@ -11,7 +11,7 @@ import (
 )
 
 // basic are the controllers that run by default.
-const basic = "garbage-collector,namespace"
+const basic = "garbage-collector-controller,namespace-controller"
 
 // asPrograms is set by DefaultToPrograms.
 var asPrograms atomic.Bool

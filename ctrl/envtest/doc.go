@@ -22,7 +22,7 @@
 //   - KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true writes the log of the control plane's controllers to
 //     standard error.
 //   - FLYBALL_CONTROLLERS selects the controllers that run, in the syntax of kube-controller-manager's
-//     flag --controllers, such as gc,namespace; * selects all, and none selects none. If it is not set,
+//     flag --controllers, such as garbagecollector,namespace; * selects all, and none selects none. If it is not set,
 //     or empty, [Environment] decides.
 //   - KUBEBUILDER_CONTROLPLANE_START_TIMEOUT and KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT must be durations
 //     and have no effect.

@@ -60,7 +60,7 @@ func TestServer(t *testing.T) {
 var (
 	noController  = controlplane.Options{WithoutControllers: true}
 	onlyCollector = controlplane.Options{Controllers: controllers.Options{
-		Without: slices.DeleteFunc(controllers.Names(), func(name string) bool { return name == "garbage-collector" }),
+		Without: slices.DeleteFunc(controllers.Names(), func(name string) bool { return name == "garbage-collector-controller" }),
 	}}
 )
 
