@@ -28,25 +28,25 @@ import (
 // the server itself; whoever reads them, for those that are only data on a cluster too; or nothing,
 // and then a write returns a warning.
 const acting = `
-controller namespace: namespaces
-controller node-lifecycle: nodes
+controller namespace-controller: namespaces
+controller node-lifecycle-controller: nodes
 controller pods: pods
-controller endpointslice: services
-controller endpointslicemirroring: endpoints
-controller serviceaccount-token: secrets serviceaccounts
-controller persistentvolume-binder: persistentvolumes persistentvolumeclaims storageclasses.storage.k8s.io
-controller resourcequota: resourcequotas
-controller deployment: deployments.apps
-controller replicaset: replicasets.apps
-controller statefulset: statefulsets.apps
-controller job: jobs.batch
-controller cronjob: cronjobs.batch
-controller csrapproving: certificatesigningrequests.certificates.k8s.io
-controller disruption: poddisruptionbudgets.policy
-controller service-cidr: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
-controller clusterrole-aggregation: clusterroles.rbac.authorization.k8s.io
-controller validatingadmissionpolicy-status: validatingadmissionpolicies.admissionregistration.k8s.io
-controller volumeattributesclass-protection: volumeattributesclasses.storage.k8s.io
+controller endpointslice-controller: services
+controller endpointslice-mirroring-controller: endpoints
+controller serviceaccount-token-controller: secrets serviceaccounts
+controller persistentvolume-binder-controller: persistentvolumes persistentvolumeclaims storageclasses.storage.k8s.io
+controller resourcequota-controller: resourcequotas
+controller deployment-controller: deployments.apps
+controller replicaset-controller: replicasets.apps
+controller statefulset-controller: statefulsets.apps
+controller job-controller: jobs.batch
+controller cronjob-controller: cronjobs.batch
+controller certificatesigningrequest-approving-controller: certificatesigningrequests.certificates.k8s.io
+controller disruption-controller: poddisruptionbudgets.policy
+controller service-cidr-controller: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
+controller clusterrole-aggregation-controller: clusterroles.rbac.authorization.k8s.io
+controller validatingadmissionpolicy-status-controller: validatingadmissionpolicies.admissionregistration.k8s.io
+controller volumeattributesclass-protection-controller: volumeattributesclasses.storage.k8s.io
 
 server: bindings componentstatuses limitranges apiservices.apiregistration.k8s.io
 server: endpointslices.discovery.k8s.io ingressclasses.networking.k8s.io

@@ -69,7 +69,7 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 			t.Errorf("the control plane has ended: %v", plane.Err())
 		default:
 		}
-		if code, body := send(http.MethodGet, "/readyz/controller/deployment", "", ""); code != http.StatusInternalServerError || !strings.Contains(string(body), "failed to wait for deployment caches to sync") {
+		if code, body := send(http.MethodGet, "/readyz/controller/deployment-controller", "", ""); code != http.StatusInternalServerError || !strings.Contains(string(body), "failed to wait for deployment caches to sync") {
 			t.Errorf("the check by itself returns %d %s", code, body)
 		}
 		for _, path := range []string{"/readyz/controller/pods", "/livez", "/healthz"} {
