@@ -3,7 +3,7 @@ package admission
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"flyball.dev/internal/podrefs"
+	"flyball.dev/apiserver/podrefs"
 )
 
 // referencedBy returns what objects of the API a pod refers to, in the words of kube-apiserver, or

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
-	"flyball.dev/internal/equality"
 )
 
 // errTerminating is returned for an update of an object that is being deleted. It may complete the

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/resource"
-	"flyball.dev/internal/equality"
 )
 
 // strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then

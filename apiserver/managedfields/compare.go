@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"flyball.dev/internal/equality"
+	"flyball.dev/apiserver/equality"
 )
 
 // comparer finds the fields in which two values of one type differ, as structured-merge-diff does

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"slices"
 
-	"flyball.dev/internal/equality"
+	"flyball.dev/apiserver/equality"
 )
 
 // reduce removes the fields that are equal in two structs of one type, so that comparing them costs

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"flyball.dev/internal/podrefs"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/podrefs"
 )
 
 // Objects gives access to stored objects.

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 	"flyball.dev/apiserver/kinds/workload"
-	"flyball.dev/internal/equality"
 )
 
 // StatefulSets describes the kind StatefulSet.

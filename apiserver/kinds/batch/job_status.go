@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/workload"
-	"flyball.dev/internal/equality"
 )
 
 // validateJobStatus checks a status and its change. Most rules apply to changed fields only, so that a stored status that

@@ -17,11 +17,11 @@ import (
 
 	netutils "k8s.io/utils/net"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
-	"flyball.dev/internal/equality"
 )
 
 // Nodes describes the kind Node.

@@ -3,8 +3,9 @@ package core
 import (
 	"context"
 	"fmt"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"path"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
-	"flyball.dev/internal/equality"
 )
 
 // PersistentVolumes describes the kind PersistentVolume.

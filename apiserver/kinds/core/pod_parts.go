@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
-	"flyball.dev/internal/equality"
 )
 
 // podParts are the subresources that update the ephemeral containers and the resources of a pod.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds/fieldrules"
-	"flyball.dev/internal/equality"
 )
 
 // Access authorizes the fields of claims that not every writer of a claim may set.

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
-	"flyball.dev/internal/equality"
 )
 
 // CSIDrivers describes the kind CSIDriver.

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"flyball.dev/internal/equality"
+	"flyball.dev/apiserver/equality"
 )
 
 // TestRandomObjects compares objects of all kinds with copies, and with copies of which one value
