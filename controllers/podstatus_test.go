@@ -29,9 +29,9 @@ func TestPodStatusWrittenMeanwhile(t *testing.T) {
 		make []client.Object
 		want corev1.PodConditionType
 	}{
-		"taint-eviction-controller": {"n", []client.Object{node(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})}, corev1.DisruptionTarget},
-		"pod-garbage-collector-controller":          {"gone", nil, corev1.DisruptionTarget},
-		"scheduler":      {"", []client.Object{node()}, corev1.PodScheduled},
+		"taint-eviction-controller":        {"n", []client.Object{node(corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})}, corev1.DisruptionTarget},
+		"pod-garbage-collector-controller": {"gone", nil, corev1.DisruptionTarget},
+		"scheduler":                        {"", []client.Object{node()}, corev1.PodScheduled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failed, written atomic.Bool

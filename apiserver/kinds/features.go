@@ -45,16 +45,27 @@ var featureFields = map[reflect.Type][]string{
 // dropper empties the fields of features that are off in a value, which is addressable.
 type dropper func(v reflect.Value)
 
-var droppers sync.Map // of a reflect.Type, the dropper
+// droppers has the dropper of each type that was asked for, nil for a type without such fields.
+var droppers = struct {
+	sync.Mutex
+	of map[reflect.Type]dropper
+}{of: map[reflect.Type]dropper{}}
 
-// dropperOf returns the dropper of a type, nil if it has no such fields. A type that contains itself has none there.
+// dropperOf returns the dropper of a type, nil if it has no such fields.
 func dropperOf(t reflect.Type) dropper {
-	if known, ok := droppers.Load(t); ok {
-		return known.(dropper)
+	droppers.Lock()
+	defer droppers.Unlock()
+	return partDropper(t)
+}
+
+// partDropper is dropperOf where the lock is held. In a type that contains itself, the inner values keep the fields.
+func partDropper(t reflect.Type) dropper {
+	drop, ok := droppers.of[t]
+	if !ok {
+		droppers.of[t] = nil
+		drop = newDropper(t)
+		droppers.of[t] = drop
 	}
-	droppers.Store(t, dropper(nil))
-	drop := newDropper(t)
-	droppers.Store(t, drop)
 	return drop
 }
 
@@ -63,7 +74,7 @@ func newDropper(t reflect.Type) dropper {
 	case reflect.Pointer:
 		return pointerDropper(t)
 	case reflect.Slice:
-		item := dropperOf(t.Elem())
+		item := partDropper(t.Elem())
 		if item == nil {
 			return nil
 		}
@@ -80,9 +91,9 @@ func newDropper(t reflect.Type) dropper {
 	return nil
 }
 
-// pointerDropper also removes a Lifecycle of which nothing is left.
+// pointerDropper also removes a Lifecycle that has nothing else.
 func pointerDropper(t reflect.Type) dropper {
-	to := dropperOf(t.Elem())
+	to := partDropper(t.Elem())
 	if to == nil {
 		return nil
 	}
@@ -100,7 +111,7 @@ func pointerDropper(t reflect.Type) dropper {
 }
 
 func mapDropper(t reflect.Type) dropper {
-	item := dropperOf(t.Elem())
+	item := partDropper(t.Elem())
 	if item == nil {
 		return nil
 	}
@@ -130,7 +141,7 @@ func structDropper(t reflect.Type) dropper {
 	}
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() {
-			if drop := dropperOf(f.Type); drop != nil {
+			if drop := partDropper(f.Type); drop != nil {
 				parts = append(parts, part{i, drop})
 			}
 		}
