@@ -139,7 +139,7 @@ func TestServerErrors(t *testing.T) {
 	}
 	t.Setenv(controllers.Variable, "namespace,gardener")
 	_, err := serverOptions(parsed(t, usual(t, key)...))
-	if want := controllers.Variable + `: "gardener" is not in the list of known controllers: garbage-collector, namespace, `; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := controllers.Variable + `: "gardener" is not in the list of known controllers: garbage-collector-controller, namespace-controller, `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("an unknown controller: %v", err)
 	}
 }
