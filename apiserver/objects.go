@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/admission/stored"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
@@ -22,7 +22,7 @@ type objects struct {
 	changes []*changes
 }
 
-// Storage implements [admission.Objects].
+// Storage implements [stored.Objects].
 func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
 	r, ok := o.server.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -31,7 +31,7 @@ func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
 	return r.Storage
 }
 
-// Status implements [admission.Objects].
+// Status implements [stored.Objects].
 func (o *objects) Status(gvr schema.GroupVersionResource) rest.Storage {
 	r, ok := o.server.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -44,8 +44,8 @@ func (o *objects) Status(gvr schema.GroupVersionResource) rest.Storage {
 	return status.Storage
 }
 
-// Kind implements [admission.Objects].
-func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
+// Kind implements [stored.Objects].
+func (o *objects) Kind(gvk schema.GroupVersionKind) (stored.Kind, bool) {
 	for _, g := range o.server.catalog.Snapshot().Groups {
 		if g.Name != gvk.Group {
 			continue
@@ -53,12 +53,12 @@ func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
 		for _, v := range g.Versions {
 			for _, r := range v.Resources {
 				if r.Kind == gvk {
-					return admission.Kind{Resource: r.GroupVersionResource(), Namespaced: r.Namespaced, TypeConverter: r.TypeConverter}, true
+					return stored.Kind{Resource: r.GroupVersionResource(), Namespaced: r.Namespaced, TypeConverter: r.TypeConverter}, true
 				}
 			}
 		}
 	}
-	return admission.Kind{}, false
+	return stored.Kind{}, false
 }
 
 // namespace returns a namespace, which must not be changed.
@@ -74,7 +74,7 @@ func (o *objects) namespace(ctx context.Context, name string) (*corev1.Namespace
 	return obj.(*corev1.Namespace), nil
 }
 
-// Changed implements [admission.Objects].
+// Changed implements [stored.Objects].
 func (o *objects) Changed(r schema.GroupResource) func() bool {
 	c := &changes{storage: o.server.options.Storage, path: store.Path(r)}
 	o.changes = append(o.changes, c)

@@ -1,7 +1,7 @@
 // Package admission has the admission plugins, which mutate and validate authorized requests.
 //
-// They have the names and the order of kube-apiserver's. They use no informers, so they never read
-// stale objects.
+// The plugins have the names and the order of kube-apiserver's plugins. They read stored objects through
+// package stored, never through client-go's informers, so no plugin decides by stale objects.
 package admission
 
 import (
@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/klog/v2"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // Options choose among the plugins. The zero value runs those that kube-apiserver runs by default.
@@ -31,7 +33,7 @@ type Options struct {
 
 // Environment connects the plugins to the server.
 type Environment struct {
-	Objects
+	stored.Objects
 	// Authorizer answers the authorizer checks of CEL expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// ServiceResolver resolves the services of webhooks.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // class is the kind of a class.
@@ -23,7 +25,7 @@ type class interface {
 // annotation. If there are several, it is the newest.
 type defaultClass[T class] struct {
 	*admission.Handler
-	classes     *stored[T]
+	classes     *stored.Reader[T]
 	annotations []string
 	// field returns the field that has the name of the class, or nil if the request is about another
 	// kind or the object names a class.
@@ -34,7 +36,7 @@ type defaultClass[T class] struct {
 func newDefaultStorageClass(e Environment) admission.Interface {
 	return &defaultClass[*storagev1.StorageClass]{
 		Handler:     admission.NewHandler(admission.Create),
-		classes:     newStored[*storagev1.StorageClass](e, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
+		classes:     stored.NewReader[*storagev1.StorageClass](e, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
 		annotations: []string{"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"},
 		field: func(a admission.Attributes) **string {
 			claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
@@ -53,7 +55,7 @@ func newDefaultStorageClass(e Environment) admission.Interface {
 func newDefaultIngressClass(e Environment) admission.Interface {
 	return &defaultClass[*networkingv1.IngressClass]{
 		Handler:     admission.NewHandler(admission.Create),
-		classes:     newStored[*networkingv1.IngressClass](e, networkingv1.SchemeGroupVersion.WithResource("ingressclasses")),
+		classes:     stored.NewReader[*networkingv1.IngressClass](e, networkingv1.SchemeGroupVersion.WithResource("ingressclasses")),
 		annotations: []string{networkingv1.AnnotationIsDefaultIngressClass},
 		field: func(a admission.Attributes) **string {
 			ingress, ok := a.GetObject().(*networkingv1.Ingress)
@@ -79,7 +81,7 @@ func (d *defaultClass[T]) Admit(ctx context.Context, a admission.Attributes, _ a
 	}
 	var newest T
 	found := false
-	err := d.classes.each(ctx, "", func(c T) {
+	err := d.classes.Each(ctx, "", func(c T) {
 		if d.isDefault(c) && (!found || newer(c, newest)) {
 			newest, found = c, true
 		}

@@ -13,6 +13,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 
+	"flyball.dev/apiserver/admission/stored"
 	"flyball.dev/internal/quota"
 )
 
@@ -22,7 +23,7 @@ import (
 //upstream:plugin/pkg/admission/limitranger.LimitRanger
 type limitRanger struct {
 	*admission.Handler
-	ranges *informer[*corev1.LimitRange]
+	ranges *stored.Informer[*corev1.LimitRange]
 }
 
 var (
@@ -33,7 +34,7 @@ var (
 func newLimitRanger(e Environment) admission.Interface {
 	return &limitRanger{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
-		ranges:  newInformer[*corev1.LimitRange](e, corev1.SchemeGroupVersion.WithResource("limitranges")),
+		ranges:  stored.NewInformer[*corev1.LimitRange](e, corev1.SchemeGroupVersion.WithResource("limitranges")),
 	}
 }
 
@@ -63,14 +64,14 @@ func (l *limitRanger) limits(ctx context.Context, a admission.Attributes) ([]*co
 	if !limitedAttributes(a) {
 		return nil, nil
 	}
-	some, err := l.ranges.sync(ctx)
+	some, err := l.ranges.Sync(ctx)
 	if err != nil {
 		return nil, errors.NewInternalError(err)
 	}
 	if !some {
 		return nil, nil
 	}
-	return l.ranges.in(a.GetNamespace()), nil
+	return l.ranges.In(a.GetNamespace()), nil
 }
 
 // Admit implements [admission.MutationInterface].

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // immortalNamespaces cannot be deleted.
@@ -34,11 +36,11 @@ type namespaceLifecycle struct {
 var _ admission.MutationInterface = (*namespaceLifecycle)(nil)
 
 func newNamespaceLifecycle(o Environment) admission.Interface {
-	namespaces := newStored[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	namespaces := stored.NewReader[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	return &namespaceLifecycle{
 		Handler: admission.NewHandler(admission.Create, admission.Delete),
 		get: func(ctx context.Context, name string) (*corev1.Namespace, error) {
-			return namespaces.get(ctx, "", name)
+			return namespaces.Get(ctx, "", name)
 		},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // namespaceExists refuses writes in a namespace that does not exist.
@@ -15,13 +17,13 @@ import (
 //upstream:plugin/pkg/admission/namespace/exists.Exists
 type namespaceExists struct {
 	*admission.Handler
-	namespaces namespaces
+	namespaces stored.Namespaces
 }
 
 var _ admission.ValidationInterface = namespaceExists{}
 
 func newNamespaceExists(e Environment) admission.Interface {
-	return namespaceExists{admission.NewHandler(admission.Create, admission.Update, admission.Delete), newNamespaces(e)}
+	return namespaceExists{admission.NewHandler(admission.Create, admission.Update, admission.Delete), stored.NewNamespaces(e)}
 }
 
 // Validate implements [admission.ValidationInterface].
@@ -29,7 +31,7 @@ func (n namespaceExists) Validate(ctx context.Context, a admission.Attributes, _
 	if !inNamespace(a) {
 		return nil
 	}
-	_, err := n.namespaces.get(ctx, "", a.GetNamespace())
+	_, err := n.namespaces.Get(ctx, "", a.GetNamespace())
 	if err != nil && !errors.IsNotFound(err) {
 		return errors.NewInternalError(err)
 	}
@@ -47,13 +49,13 @@ func inNamespace(a admission.Attributes) bool {
 //upstream:plugin/pkg/admission/namespace/autoprovision.Provision
 type namespaceAutoProvision struct {
 	*admission.Handler
-	namespaces namespaces
+	namespaces stored.Namespaces
 }
 
 var _ admission.MutationInterface = namespaceAutoProvision{}
 
 func newNamespaceAutoProvision(e Environment) admission.Interface {
-	return namespaceAutoProvision{admission.NewHandler(admission.Create), newNamespaces(e)}
+	return namespaceAutoProvision{admission.NewHandler(admission.Create), stored.NewNamespaces(e)}
 }
 
 // Admit implements [admission.MutationInterface].
@@ -61,15 +63,15 @@ func (n namespaceAutoProvision) Admit(ctx context.Context, a admission.Attribute
 	if a.IsDryRun() || !inNamespace(a) {
 		return nil
 	}
-	_, err := n.namespaces.get(ctx, "", a.GetNamespace())
+	_, err := n.namespaces.Get(ctx, "", a.GetNamespace())
 	if errors.IsNotFound(err) {
-		creater, ok := n.namespaces.objects.Storage(n.namespaces.resource).(rest.Creater)
+		creater, ok := n.namespaces.Storage().(rest.Creater)
 		if !ok {
 			return admission.NewForbidden(a, err)
 		}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.GetNamespace(),
 			Labels: map[string]string{corev1.LabelMetadataName: a.GetNamespace()}}}
-		_, err = creater.Create(n.namespaces.scope(ctx, ""), namespace, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		_, err = creater.Create(n.namespaces.Scope(ctx, ""), namespace, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 		if errors.IsAlreadyExists(err) {
 			return nil
 		}

@@ -33,7 +33,7 @@ func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes,
 	if ref.UID == "" {
 		return errors.New("node requested token with a pod binding without a uid")
 	}
-	pod, err := n.pods.get(ctx, a.GetNamespace(), ref.Name)
+	pod, err := n.pods.Get(ctx, a.GetNamespace(), ref.Name)
 	switch {
 	case err != nil:
 		return err
@@ -99,7 +99,7 @@ func (n nodeRestriction) usesAudience(ctx context.Context, pod *corev1.Pod, audi
 			errs = append(errs, err)
 			continue
 		}
-		driver, err := n.drivers.get(ctx, "", name)
+		driver, err := n.drivers.Get(ctx, "", name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -129,11 +129,11 @@ func (n nodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.getCSIFromPVC
 func (n nodeRestriction) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
-	claim, err := n.claims.get(ctx, namespace, name)
+	claim, err := n.claims.Get(ctx, namespace, name)
 	if err != nil {
 		return "", err
 	}
-	volume, err := n.volumes.get(ctx, "", claim.Spec.VolumeName)
+	volume, err := n.volumes.Get(ctx, "", claim.Spec.VolumeName)
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +191,7 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	if string(spec.NodeName) != node {
 		return fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.NodeName, node)
 	}
-	self, err := n.nodes.get(ctx, "", node)
+	self, err := n.nodes.Get(ctx, "", node)
 	if err != nil {
 		return fmt.Errorf("while retrieving node %q named in the PodCertificateRequest: %w", node, err)
 	}
@@ -199,7 +199,7 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	if self.UID != spec.NodeUID {
 		return passingError{fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", name, spec.NodeUID, self.UID)}
 	}
-	pod, err := n.pods.get(ctx, a.GetNamespace(), spec.PodName)
+	pod, err := n.pods.Get(ctx, a.GetNamespace(), spec.PodName)
 	switch {
 	case err != nil:
 		return fmt.Errorf("while retrieving pod %q named in the PodCertificateRequest: %w", name, err)
@@ -212,7 +212,7 @@ func (n nodeRestriction) checkPodCertificate(ctx context.Context, a admission.At
 	case spec.ServiceAccountName != pod.Spec.ServiceAccountName:
 		return fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)", name, spec.ServiceAccountName, pod.Spec.ServiceAccountName)
 	}
-	account, err := n.accounts.get(ctx, a.GetNamespace(), spec.ServiceAccountName)
+	account, err := n.accounts.Get(ctx, a.GetNamespace(), spec.ServiceAccountName)
 	if err != nil {
 		return fmt.Errorf("while retrieving service account %q named in the PodCertificateRequest: %w", a.GetNamespace()+"/"+spec.ServiceAccountName, err)
 	}

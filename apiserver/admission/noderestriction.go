@@ -20,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // nodeUserPrefix begins the names of the users of kubelets.
@@ -35,12 +37,12 @@ const NodeRestriction = "NodeRestriction"
 type nodeRestriction struct {
 	*admission.Handler
 	authorizer authorizer.UnconditionalAuthorizer
-	nodes      *stored[*corev1.Node]
-	pods       *stored[*corev1.Pod]
-	accounts   *stored[*corev1.ServiceAccount]
-	claims     *stored[*corev1.PersistentVolumeClaim]
-	volumes    *stored[*corev1.PersistentVolume]
-	drivers    *stored[*storagev1.CSIDriver]
+	nodes      *stored.Reader[*corev1.Node]
+	pods       *stored.Reader[*corev1.Pod]
+	accounts   *stored.Reader[*corev1.ServiceAccount]
+	claims     *stored.Reader[*corev1.PersistentVolumeClaim]
+	volumes    *stored.Reader[*corev1.PersistentVolume]
+	drivers    *stored.Reader[*storagev1.CSIDriver]
 }
 
 var _ admission.MutationInterface = nodeRestriction{}
@@ -49,12 +51,12 @@ func newNodeRestriction(e Environment) admission.Interface {
 	return nodeRestriction{
 		Handler:    admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		authorizer: e.Authorizer,
-		nodes:      newStored[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes")),
-		pods:       newStored[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods")),
-		accounts:   newStored[*corev1.ServiceAccount](e, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
-		claims:     newStored[*corev1.PersistentVolumeClaim](e, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")),
-		volumes:    newStored[*corev1.PersistentVolume](e, corev1.SchemeGroupVersion.WithResource("persistentvolumes")),
-		drivers:    newStored[*storagev1.CSIDriver](e, storagev1.SchemeGroupVersion.WithResource("csidrivers")),
+		nodes:      stored.NewReader[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes")),
+		pods:       stored.NewReader[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods")),
+		accounts:   stored.NewReader[*corev1.ServiceAccount](e, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+		claims:     stored.NewReader[*corev1.PersistentVolumeClaim](e, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")),
+		volumes:    stored.NewReader[*corev1.PersistentVolume](e, corev1.SchemeGroupVersion.WithResource("persistentvolumes")),
+		drivers:    stored.NewReader[*storagev1.CSIDriver](e, storagev1.SchemeGroupVersion.WithResource("csidrivers")),
 	}
 }
 
@@ -166,7 +168,7 @@ func (n nodeRestriction) checkPod(ctx context.Context, a admission.Attributes, n
 
 // checkBound checks that a pod is bound to the node. The format has a verb for the node.
 func (n nodeRestriction) checkBound(ctx context.Context, a admission.Attributes, name, node, format string) error {
-	pod, err := n.pods.get(ctx, a.GetNamespace(), name)
+	pod, err := n.pods.Get(ctx, a.GetNamespace(), name)
 	if err == nil && pod.Spec.NodeName != node {
 		err = fmt.Errorf(format, node)
 	}
@@ -198,7 +200,7 @@ func (n nodeRestriction) checkMirror(ctx context.Context, a admission.Attributes
 	case owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion:
 		return fmt.Errorf("node %q must not set blockOwnerDeletion on an owner reference", node)
 	default:
-		found, err := n.nodes.get(ctx, "", node)
+		found, err := n.nodes.Get(ctx, "", node)
 		if err != nil {
 			return err
 		}

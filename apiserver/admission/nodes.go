@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // taintNodes gives new nodes the taint that keeps pods away until the node is ready. The controller
@@ -40,14 +42,14 @@ func (taintNodes) Admit(_ context.Context, a admission.Attributes, _ admission.O
 //upstream:plugin/pkg/admission/podtopologylabels.Plugin
 type podTopologyLabels struct {
 	*admission.Handler
-	nodes *stored[*corev1.Node]
+	nodes *stored.Reader[*corev1.Node]
 }
 
 var _ admission.MutationInterface = podTopologyLabels{}
 
 func newPodTopologyLabels(e Environment) admission.Interface {
 	return podTopologyLabels{admission.NewHandler(admission.Create),
-		newStored[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes"))}
+		stored.NewReader[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes"))}
 }
 
 // Admit implements [admission.MutationInterface].
@@ -70,7 +72,7 @@ func (p podTopologyLabels) Admit(ctx context.Context, a admission.Attributes, _ 
 	if node == "" {
 		return nil
 	}
-	found, err := p.nodes.get(ctx, "", node)
+	found, err := p.nodes.Get(ctx, "", node)
 	if err != nil {
 		if errors.IsNotFound(err) {
 			return nil

@@ -31,6 +31,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // fixture are stored objects by NAMESPACE/NAME, or NAME.
@@ -94,8 +96,8 @@ type fixtureObjects struct{ fixture }
 func (o fixtureObjects) Storage(schema.GroupVersionResource) rest.Storage { return o.fixture }
 func (o fixtureObjects) Status(schema.GroupVersionResource) rest.Storage  { return nil }
 func (o fixtureObjects) Changed(schema.GroupResource) func() bool         { return func() bool { return true } }
-func (o fixtureObjects) Kind(gvk schema.GroupVersionKind) (Kind, bool) {
-	return Kind{Resource: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Namespaced: true}, gvk.Kind != "Unknown"
+func (o fixtureObjects) Kind(gvk schema.GroupVersionKind) (stored.Kind, bool) {
+	return stored.Kind{Resource: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Namespaced: true}, gvk.Kind != "Unknown"
 }
 
 // write is a request that a plugin admits.

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // nodeSelectorAnnotation of a namespace has the node selector of its pods.
@@ -18,7 +20,7 @@ const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 //upstream:plugin/pkg/admission/podnodeselector.Plugin
 type podNodeSelector struct {
 	*admission.Handler
-	namespaces namespaces
+	namespaces stored.Namespaces
 }
 
 var (
@@ -27,7 +29,7 @@ var (
 )
 
 func newPodNodeSelector(e Environment) admission.Interface {
-	return podNodeSelector{admission.NewHandler(admission.Create), newNamespaces(e)}
+	return podNodeSelector{admission.NewHandler(admission.Create), stored.NewNamespaces(e)}
 }
 
 // Admit implements [admission.MutationInterface].
@@ -56,7 +58,7 @@ func (p podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _
 
 // check returns the selector of the namespace, or an error if the selector of the pod conflicts with it.
 func (p podNodeSelector) check(ctx context.Context, a admission.Attributes, pod string, given labels.Set) (labels.Set, error) {
-	namespace, err := p.namespaces.get(ctx, "", a.GetNamespace())
+	namespace, err := p.namespaces.Get(ctx, "", a.GetNamespace())
 	if err != nil {
 		if errors.IsNotFound(err) {
 			return nil, err

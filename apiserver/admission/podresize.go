@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
+	"flyball.dev/apiserver/admission/stored"
 	"flyball.dev/internal/quota"
 )
 
@@ -20,14 +21,14 @@ import (
 //upstream:plugin/pkg/admission/podresize.Plugin
 type podResizeValidator struct {
 	*admission.Handler
-	nodes *stored[*corev1.Node]
+	nodes *stored.Reader[*corev1.Node]
 }
 
 var _ admission.ValidationInterface = podResizeValidator{}
 
 func newPodResizeValidator(e Environment) admission.Interface {
 	return podResizeValidator{admission.NewHandler(admission.Update),
-		newStored[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes"))}
+		stored.NewReader[*corev1.Node](e, corev1.SchemeGroupVersion.WithResource("nodes"))}
 }
 
 // Validate implements [admission.ValidationInterface].
@@ -37,7 +38,7 @@ func (p podResizeValidator) Validate(ctx context.Context, a admission.Attributes
 	if a.GetSubresource() != "resize" || !ok || !had || pod.Spec.NodeName == "" || old.Generation == pod.Generation {
 		return nil
 	}
-	node, err := p.nodes.get(ctx, "", pod.Spec.NodeName)
+	node, err := p.nodes.Get(ctx, "", pod.Spec.NodeName)
 	switch {
 	case apierrors.IsNotFound(err):
 		return admission.NewForbidden(a, fmt.Errorf("node %q not found", pod.Spec.NodeName))

@@ -18,6 +18,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/metrics"
 	"k8s.io/pod-security-admission/policy"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // podSecurity enforces the Pod Security Standards that the labels of a namespace choose.
@@ -26,7 +28,7 @@ import (
 type podSecurity struct {
 	*admission.Handler
 	extractor  podsecurity.DefaultPodSpecExtractor
-	namespaces namespaces
+	namespaces stored.Namespaces
 	// delegate returns the library's plugin, which is made when a namespace has one of its labels.
 	delegate func() (*podsecurity.Admission, error)
 	// always is set if namespaces without a label may be restricted too, by the configuration.
@@ -37,8 +39,8 @@ var _ admission.ValidationInterface = (*podSecurity)(nil)
 
 // newPodSecurity returns the plugin PodSecurity, with upstream's evaluator over the store.
 func newPodSecurity(e Environment, data []byte) (admission.Interface, error) {
-	all := newNamespaces(e)
-	pods := newStored[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods"))
+	all := stored.NewNamespaces(e)
+	pods := stored.NewReader[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods"))
 	p := &podSecurity{
 		always:     data != nil,
 		Handler:    admission.NewHandler(admission.Create, admission.Update),
@@ -125,7 +127,7 @@ func (p *podSecurity) governed(ctx context.Context, a admission.Attributes) (boo
 		old, _ := a.GetOldObject().(*corev1.Namespace)
 		return hasPodSecurityLabel(written) || old != nil && hasPodSecurityLabel(old), nil
 	}
-	namespace, err := p.namespaces.get(ctx, "", a.GetNamespace())
+	namespace, err := p.namespaces.Get(ctx, "", a.GetNamespace())
 	if err != nil {
 		return false, err
 	}
@@ -162,17 +164,17 @@ func (a podSecurityAttributes) GetOperation() admissionv1.Operation {
 func (a podSecurityAttributes) GetUserName() string { return a.GetUserInfo().GetName() }
 
 // podSecurityNamespaces gets namespaces. Their labels set the levels.
-type podSecurityNamespaces struct{ namespaces }
+type podSecurityNamespaces struct{ stored.Namespaces }
 
 func (n podSecurityNamespaces) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	return n.get(ctx, "", name)
+	return n.Get(ctx, "", name)
 }
 
 // podSecurityPods lists the pods that a change of a namespace's level warns of.
-type podSecurityPods struct{ *stored[*corev1.Pod] }
+type podSecurityPods struct{ *stored.Reader[*corev1.Pod] }
 
 func (p podSecurityPods) ListPods(ctx context.Context, namespace string) (pods []*corev1.Pod, err error) {
-	return pods, p.each(ctx, namespace, func(pod *corev1.Pod) { pods = append(pods, pod) })
+	return pods, p.Each(ctx, namespace, func(pod *corev1.Pod) { pods = append(pods, pod) })
 }
 
 // noMetrics records nothing.

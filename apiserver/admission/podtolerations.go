@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // Annotations of a namespace with tolerations of its pods, as a JSON list.
@@ -24,7 +26,7 @@ const (
 //upstream:plugin/pkg/admission/podtolerationrestriction.Plugin
 type podTolerations struct {
 	*admission.Handler
-	namespaces    namespaces
+	namespaces    stored.Namespaces
 	configuration tolerationConfiguration
 }
 
@@ -40,7 +42,7 @@ var (
 )
 
 func newPodTolerations(e Environment, data []byte) (admission.Interface, error) {
-	p := &podTolerations{Handler: admission.NewHandler(admission.Create, admission.Update), namespaces: newNamespaces(e)}
+	p := &podTolerations{Handler: admission.NewHandler(admission.Create, admission.Update), namespaces: stored.NewNamespaces(e)}
 	return p, decodeConfiguration(data, "podtolerationrestriction.admission.k8s.io", &p.configuration)
 }
 
@@ -95,7 +97,7 @@ func (p *podTolerations) Validate(ctx context.Context, a admission.Attributes, _
 
 // annotated returns the tolerations in an annotation of a namespace, or false without the annotation.
 func (p *podTolerations) annotated(ctx context.Context, name, annotation string) (list []corev1.Toleration, ok bool, err error) {
-	namespace, err := p.namespaces.get(ctx, "", name)
+	namespace, err := p.namespaces.Get(ctx, "", name)
 	if err != nil {
 		if !errors.IsNotFound(err) {
 			err = errors.NewInternalError(err)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // policyKinds are the kinds that configure admission by policies. Policies do not apply to them, so
@@ -34,8 +36,8 @@ var policyKinds = []schema.GroupResource{
 type policies[P, B class, E any] struct {
 	*admission.Handler
 	environment Environment
-	policies    *informer[P]
-	bindings    *informer[B]
+	policies    *stored.Informer[P]
+	bindings    *stored.Informer[B]
 	accessor    func(P) generic.PolicyAccessor
 	policyOf    func(B) string
 	compile     func(P) E
@@ -58,8 +60,8 @@ func newPolicies[P, B class, E any](e Environment, h *admission.Handler, resourc
 	return policies[P, B, E]{
 		Handler:     h,
 		environment: e,
-		policies:    newInformer[P](e, admissionv1.SchemeGroupVersion.WithResource(resource)),
-		bindings:    newInformer[B](e, admissionv1.SchemeGroupVersion.WithResource(bindings)),
+		policies:    stored.NewInformer[P](e, admissionv1.SchemeGroupVersion.WithResource(resource)),
+		bindings:    stored.NewInformer[B](e, admissionv1.SchemeGroupVersion.WithResource(bindings)),
 		compile:     compile,
 		compiled:    map[string]compiled[E]{},
 	}
@@ -70,9 +72,9 @@ func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes
 	if resource := a.GetResource().GroupResource(); slices.Contains(policyKinds, resource) || slices.Contains(reviews, resource) {
 		return nil
 	}
-	some, err := p.bindings.sync(ctx)
+	some, err := p.bindings.Sync(ctx)
 	if err == nil && some {
-		some, err = p.policies.sync(ctx)
+		some, err = p.policies.Sync(ctx)
 	}
 	if err != nil {
 		return errors.NewInternalError(err)
@@ -86,7 +88,7 @@ func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes
 // hooks returns the policies that have bindings, in the order of their names.
 func (p *policies[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
 	bindings := map[string][]B{}
-	for _, b := range p.bindings.in("") {
+	for _, b := range p.bindings.In("") {
 		bindings[p.policyOf(b)] = append(bindings[p.policyOf(b)], b)
 	}
 	var hooks []generic.PolicyHook[P, B, E]
@@ -97,7 +99,7 @@ func (p *policies[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
 			delete(p.compiled, name)
 		}
 	}
-	for _, policy := range p.policies.in("") {
+	for _, policy := range p.policies.In("") {
 		if bindings[policy.GetName()] == nil {
 			continue
 		}
@@ -112,7 +114,7 @@ func (p *policies[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
 
 // evaluator returns the compiled policy. The lock is held.
 func (p *policies[P, B, E]) evaluator(policy P) E {
-	version := versionOf(policy)
+	version := stored.VersionOf(policy)
 	if c, ok := p.compiled[policy.GetName()]; ok && c.version == version {
 		return c.evaluator
 	}
@@ -129,7 +131,7 @@ func (p *policies[P, B, E]) setParams(hook *generic.PolicyHook[P, B, E], kind *a
 		hook.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 		return
 	}
-	hook.ParamInformer = params{objects: p.environment, resource: served.Resource}
+	hook.ParamInformer = stored.Params{Objects: p.environment, Resource: served.Resource}
 	hook.ParamScope = meta.RESTScopeRoot
 	if served.Namespaced {
 		hook.ParamScope = meta.RESTScopeNamespace
@@ -180,8 +182,8 @@ func (m *mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o 
 
 // matcher returns what decides whether a policy applies to a request.
 func (e Environment) matcher() *matching.Matcher {
-	namespaces := newNamespaces(e)
-	return matching.NewMatcher(namespaceLister{namespaces}, clientset{namespaces: namespaces})
+	namespaces := stored.NewNamespaces(e)
+	return matching.NewMatcher(stored.NamespaceLister{Namespaces: namespaces}, stored.NewClientset(namespaces))
 }
 
 // typeConverters provides the type converters of all kinds for the apply configurations of

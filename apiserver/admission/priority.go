@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // priority sets a pod's priority to the value of its class, or of the default class, and allows at most
@@ -17,7 +19,7 @@ import (
 //upstream:plugin/pkg/admission/priority.Plugin
 type priority struct {
 	*admission.Handler
-	classes *stored[*schedulingv1.PriorityClass]
+	classes *stored.Reader[*schedulingv1.PriorityClass]
 }
 
 var (
@@ -28,7 +30,7 @@ var (
 func newPriority(o Environment) admission.Interface {
 	return &priority{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
-		classes: newStored[*schedulingv1.PriorityClass](o, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
+		classes: stored.NewReader[*schedulingv1.PriorityClass](o, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
 	}
 }
 
@@ -74,7 +76,7 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 func (p *priority) classOf(ctx context.Context, a admission.Attributes,
 	pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
-		class, err := p.classes.get(ctx, "", name)
+		class, err := p.classes.Get(ctx, "", name)
 		if errors.IsNotFound(err) {
 			return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %s was found", name))
 		}
@@ -94,8 +96,8 @@ var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLo
 // writes, or nil. It must not be changed.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	const isDefault = "" // which is no name
-	return p.classes.cached(types.NamespacedName{Name: isDefault}, func() (found *schedulingv1.PriorityClass, err error) {
-		err = p.classes.each(ctx, "", func(c *schedulingv1.PriorityClass) {
+	return p.classes.Cached(types.NamespacedName{Name: isDefault}, func() (found *schedulingv1.PriorityClass, err error) {
+		err = p.classes.Each(ctx, "", func(c *schedulingv1.PriorityClass) {
 			if c.GlobalDefault && (found == nil || c.Value < found.Value) {
 				found = c
 			}

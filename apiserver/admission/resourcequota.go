@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/admission/stored"
 	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/internal/quota"
 )
@@ -31,7 +32,7 @@ const maxCharges = 10
 type resourceQuota struct {
 	*admission.Handler
 	environment Environment
-	quotas      *informer[*corev1.ResourceQuota]
+	quotas      *stored.Informer[*corev1.ResourceQuota]
 	namespaces  sync.Map // of *sync.Mutex by name
 }
 
@@ -41,7 +42,7 @@ func newResourceQuota(e Environment) admission.Interface {
 	return &resourceQuota{
 		Handler:     admission.NewHandler(admission.Create, admission.Update),
 		environment: e,
-		quotas:      newInformer[*corev1.ResourceQuota](e, corev1.SchemeGroupVersion.WithResource("resourcequotas")),
+		quotas:      stored.NewInformer[*corev1.ResourceQuota](e, corev1.SchemeGroupVersion.WithResource("resourcequotas")),
 	}
 }
 
@@ -68,7 +69,7 @@ func (q *resourceQuota) Validate(ctx context.Context, a admission.Attributes, _ 
 
 // in returns copies of the quotas of a namespace.
 func (q *resourceQuota) in(ctx context.Context, namespace string) ([]corev1.ResourceQuota, error) {
-	some, err := q.quotas.sync(ctx)
+	some, err := q.quotas.Sync(ctx)
 	if err != nil {
 		return nil, errors.NewInternalError(err)
 	}
@@ -76,7 +77,7 @@ func (q *resourceQuota) in(ctx context.Context, namespace string) ([]corev1.Reso
 		return nil, nil
 	}
 	var quotas []corev1.ResourceQuota
-	for _, one := range q.quotas.in(namespace) {
+	for _, one := range q.quotas.In(namespace) {
 		quotas = append(quotas, *one.DeepCopy())
 	}
 	return quotas, nil
@@ -131,14 +132,14 @@ var quotaStatus = managedfields.ForType(reflect.TypeFor[corev1.ResourceQuota](),
 
 // setUsed writes the usage of a quota if the quota has not changed.
 func (q *resourceQuota) setUsed(ctx context.Context, updated *corev1.ResourceQuota) error {
-	status, ok := q.environment.Status(q.quotas.stored.resource).(rest.Updater)
+	status, ok := q.environment.Status(q.quotas.Resource()).(rest.Updater)
 	if !ok {
-		return errors.NewNotFound(q.quotas.stored.resource.GroupResource(), updated.Name)
+		return errors.NewNotFound(q.quotas.Resource().GroupResource(), updated.Name)
 	}
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		current := old.(*corev1.ResourceQuota)
-		if versionOf(current) != versionOf(updated) {
-			return nil, errors.NewConflict(q.quotas.stored.resource.GroupResource(), updated.Name, fmt.Errorf("the quota has changed"))
+		if stored.VersionOf(current) != stored.VersionOf(updated) {
+			return nil, errors.NewConflict(q.quotas.Resource().GroupResource(), updated.Name, fmt.Errorf("the quota has changed"))
 		}
 		changed := current.DeepCopy()
 		changed.Status.Used = updated.Status.Used
@@ -146,7 +147,7 @@ func (q *resourceQuota) setUsed(ctx context.Context, updated *corev1.ResourceQuo
 			Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"})
 		return changed, nil
 	})
-	_, _, err := status.Update(q.quotas.stored.scope(context.WithoutCancel(ctx), updated.Namespace), updated.Name, info,
+	_, _, err := status.Update(q.quotas.Scope(context.WithoutCancel(ctx), updated.Namespace), updated.Name, info,
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

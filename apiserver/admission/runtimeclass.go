@@ -10,6 +10,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of
@@ -18,7 +20,7 @@ import (
 //upstream:plugin/pkg/admission/runtimeclass.RuntimeClass
 type runtimeClass struct {
 	*admission.Handler
-	classes *stored[*nodev1.RuntimeClass]
+	classes *stored.Reader[*nodev1.RuntimeClass]
 }
 
 var (
@@ -29,7 +31,7 @@ var (
 func newRuntimeClass(o Environment) admission.Interface {
 	return &runtimeClass{
 		Handler: admission.NewHandler(admission.Create),
-		classes: newStored[*nodev1.RuntimeClass](o, nodev1.SchemeGroupVersion.WithResource("runtimeclasses")),
+		classes: stored.NewReader[*nodev1.RuntimeClass](o, nodev1.SchemeGroupVersion.WithResource("runtimeclasses")),
 	}
 }
 
@@ -39,7 +41,7 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 	if pod == nil || pod.Spec.RuntimeClassName == nil {
 		return nil
 	}
-	class, err := r.classes.get(ctx, "", *pod.Spec.RuntimeClassName)
+	class, err := r.classes.Get(ctx, "", *pod.Spec.RuntimeClassName)
 	if errors.IsNotFound(err) {
 		return admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *pod.Spec.RuntimeClassName))
 	}
@@ -86,7 +88,7 @@ func (r *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ a
 	}
 	var want corev1.ResourceList
 	if pod.Spec.RuntimeClassName != nil {
-		class, err := r.classes.get(ctx, "", *pod.Spec.RuntimeClassName)
+		class, err := r.classes.Get(ctx, "", *pod.Spec.RuntimeClassName)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/storage/names"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 const (
@@ -30,7 +32,7 @@ const (
 //upstream:plugin/pkg/admission/serviceaccount.Plugin
 type serviceAccount struct {
 	*admission.Handler
-	accounts *stored[*corev1.ServiceAccount]
+	accounts *stored.Reader[*corev1.ServiceAccount]
 }
 
 var (
@@ -41,7 +43,7 @@ var (
 func newServiceAccount(o Environment) admission.Interface {
 	return &serviceAccount{
 		Handler:  admission.NewHandler(admission.Create),
-		accounts: newStored[*corev1.ServiceAccount](o, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+		accounts: stored.NewReader[*corev1.ServiceAccount](o, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 	}
 }
 
@@ -70,11 +72,11 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 
 // account returns an account. It waits for the default one, which is created after its namespace.
 func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	account, err := s.accounts.get(ctx, namespace, name)
+	account, err := s.accounts.Get(ctx, namespace, name)
 	if errors.IsNotFound(err) && name == defaultAccount {
 		ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 		defer cancel()
-		account, err = s.accounts.await(ctx, namespace, name)
+		account, err = s.accounts.Await(ctx, namespace, name)
 	}
 	if errors.IsNotFound(err) {
 		err = errors.NewNotFound(corev1.Resource("serviceaccount"), name)

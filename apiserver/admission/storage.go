@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // Finalizers of volumes, claims and classes of attributes that may be in use.
@@ -57,7 +59,7 @@ func withFinalizer(list []string, name string) []string {
 //upstream:plugin/pkg/admission/storage/persistentvolume/resize.persistentVolumeClaimResize
 type claimResize struct {
 	*admission.Handler
-	classes *stored[*storagev1.StorageClass]
+	classes *stored.Reader[*storagev1.StorageClass]
 }
 
 var _ admission.ValidationInterface = (*claimResize)(nil)
@@ -65,7 +67,7 @@ var _ admission.ValidationInterface = (*claimResize)(nil)
 func newClaimResize(e Environment) admission.Interface {
 	return &claimResize{
 		Handler: admission.NewHandler(admission.Update),
-		classes: newStored[*storagev1.StorageClass](e, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
+		classes: stored.NewReader[*storagev1.StorageClass](e, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
 	}
 }
 
@@ -86,7 +88,7 @@ func (r *claimResize) Validate(ctx context.Context, a admission.Attributes, _ ad
 	}
 	name := classOf(claim)
 	if name != "" && name == classOf(old) {
-		class, err := r.classes.get(ctx, "", name)
+		class, err := r.classes.Get(ctx, "", name)
 		if err == nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion {
 			return nil
 		}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
 // reviews are the kinds that are not stored. No webhook or policy is asked about them, since a
@@ -32,13 +34,13 @@ var reviews = []schema.GroupResource{
 // configuration takes effect with the next request.
 type webhooks[T runtime.Object, P any] struct {
 	*admission.Handler
-	configurations *informer[T]
+	configurations *stored.Informer[T]
 	plugin         func() (P, error)
 }
 
 // enabled returns upstream's plugin, or false if there is no configuration.
 func (w *webhooks[T, P]) enabled(ctx context.Context) (plugin P, ok bool, err error) {
-	if ok, err = w.configurations.sync(ctx); err != nil {
+	if ok, err = w.configurations.Sync(ctx); err != nil {
 		return plugin, false, errors.NewInternalError(err)
 	}
 	if !ok {
@@ -58,7 +60,7 @@ type mutatingWebhooks struct {
 }
 
 func newMutatingWebhooks(e Environment) admission.Interface {
-	configurations := newInformer[*admissionv1.MutatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
+	configurations := stored.NewInformer[*admissionv1.MutatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
 	m := &mutatingWebhooks{}
 	m.Handler, m.configurations = webhookHandler(), configurations
 	m.plugin = sync.OnceValues(func() (*mutating.Plugin, error) {
@@ -88,7 +90,7 @@ type validatingWebhooks struct {
 }
 
 func newValidatingWebhooks(e Environment) admission.Interface {
-	configurations := newInformer[*admissionv1.ValidatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
+	configurations := stored.NewInformer[*admissionv1.ValidatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 	v := &validatingWebhooks{}
 	v.Handler, v.configurations = webhookHandler(), configurations
 	v.plugin = sync.OnceValues(func() (*validating.Plugin, error) {
@@ -116,9 +118,9 @@ func webhookHandler() *admission.Handler {
 
 // initialize connects upstream's plugin to the server. One of the informers is nil.
 func (e Environment) initialize(w *generic.Webhook, mutating, validating cache.SharedIndexInformer) error {
-	namespaces := newNamespaces(e)
-	w.SetExternalKubeClientSet(clientset{namespaces: namespaces})
-	w.SetExternalKubeInformerFactory(informerFactory{namespaces: namespaces, mutating: mutating, validating: validating})
+	namespaces := stored.NewNamespaces(e)
+	w.SetExternalKubeClientSet(stored.NewClientset(namespaces))
+	w.SetExternalKubeInformerFactory(stored.NewInformerFactory(namespaces, mutating, validating))
 	w.SetUnconditionalAuthorizer(e.Authorizer)
 	w.SetServiceResolver(e.ServiceResolver)
 	w.SetAuthenticationInfoResolverWrapper(e.WebhookAuthentication)

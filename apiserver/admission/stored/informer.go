@@ -1,4 +1,4 @@
-package admission
+package stored
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informer has all objects of one resource, for upstream's plugins. It has no goroutine: it is
-// brought up to date by sync, before it is read, so that a plugin never decides by stale objects.
-// Of [cache.SharedIndexInformer] it has only the methods that these plugins use.
-type informer[T runtime.Object] struct {
+// Informer holds all objects of one resource, indexed by namespace. It has no goroutine: [Informer.Sync]
+// brings it up to date before it is read. It implements only the methods of
+// [cache.SharedIndexInformer] that upstream's plugins call.
+type Informer[T runtime.Object] struct {
 	cache.SharedIndexInformer
-	stored  *stored[T]
+	reader  *Reader[T]
 	indexer cache.Indexer
 
 	mu       sync.Mutex
@@ -26,19 +26,20 @@ type informer[T runtime.Object] struct {
 	handlers []cache.ResourceEventHandler
 }
 
-func newInformer[T runtime.Object](o Objects, r schema.GroupVersionResource) *informer[T] {
-	return &informer[T]{
-		stored:  newStored[T](o, r),
+// NewInformer returns an informer of the objects of a resource.
+func NewInformer[T runtime.Object](o Objects, r schema.GroupVersionResource) *Informer[T] {
+	return &Informer[T]{
+		reader:  NewReader[T](o, r),
 		indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 }
 
-// sync reads the objects if any was written since the last call, calls the event handlers, and
+// Sync reads the objects if any was written since the last call, calls the event handlers, and
 // reports whether there are any objects.
-func (i *informer[T]) sync(ctx context.Context) (some bool, err error) {
+func (i *Informer[T]) Sync(ctx context.Context) (some bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.stored.changed() {
+	if i.reader.changed() {
 		i.synced = false
 	}
 	if !i.synced {
@@ -51,21 +52,21 @@ func (i *informer[T]) sync(ctx context.Context) (some bool, err error) {
 }
 
 // read updates the indexer. The lock is held.
-func (i *informer[T]) read(ctx context.Context) error {
+func (i *Informer[T]) read(ctx context.Context) error {
 	gone := map[string]any{}
 	for _, obj := range i.indexer.List() {
 		key, _ := cache.MetaNamespaceKeyFunc(obj)
 		gone[key] = obj
 	}
 	var updates []func(cache.ResourceEventHandler)
-	err := i.stored.each(ctx, "", func(obj T) {
+	err := i.reader.Each(ctx, "", func(obj T) {
 		key, _ := cache.MetaNamespaceKeyFunc(obj)
 		old, known := gone[key]
 		delete(gone, key)
 		switch {
 		case !known:
 			updates = append(updates, func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
-		case versionOf(old) != versionOf(obj):
+		case VersionOf(old) != VersionOf(obj):
 			updates = append(updates, func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 		default:
 			return
@@ -87,8 +88,9 @@ func (i *informer[T]) read(ctx context.Context) error {
 	return nil
 }
 
-// versionOf returns what is different in two objects of the same name.
-func versionOf(obj any) [2]string {
+// VersionOf returns the UID and the resource version of an object. Two objects of the same name with
+// equal versions are equal.
+func VersionOf(obj any) [2]string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return [2]string{}
@@ -96,8 +98,8 @@ func versionOf(obj any) [2]string {
 	return [2]string{string(m.GetUID()), m.GetResourceVersion()}
 }
 
-// AddEventHandler implements [cache.SharedIndexInformer]. The handler is called by sync.
-func (i *informer[T]) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandler implements [cache.SharedIndexInformer]. Sync calls the handler.
+func (i *Informer[T]) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.handlers = append(i.handlers, h)
@@ -107,19 +109,27 @@ func (i *informer[T]) AddEventHandler(h cache.ResourceEventHandler) (cache.Resou
 	return registration{}, nil
 }
 
-func (i *informer[T]) HasSynced() bool           { return true }
-func (i *informer[T]) GetIndexer() cache.Indexer { return i.indexer }
-func (i *informer[T]) GetStore() cache.Store     { return i.indexer }
+func (i *Informer[T]) HasSynced() bool           { return true }
+func (i *Informer[T]) GetIndexer() cache.Indexer { return i.indexer }
+func (i *Informer[T]) GetStore() cache.Store     { return i.indexer }
 
-// registration is that of an event handler of a synced informer.
+// registration is the registration of an event handler, which has always synced.
 type registration struct {
 	cache.ResourceEventHandlerRegistration
 }
 
 func (registration) HasSynced() bool { return true }
 
-// in returns the objects of a namespace in the order of their names.
-func (i *informer[T]) in(namespace string) []T {
+// Resource returns the resource of the objects.
+func (i *Informer[T]) Resource() schema.GroupVersionResource { return i.reader.resource }
+
+// Scope is [Reader.Scope].
+func (i *Informer[T]) Scope(ctx context.Context, namespace string) context.Context {
+	return i.reader.Scope(ctx, namespace)
+}
+
+// In returns the objects of a namespace, or all if it is empty, sorted by name.
+func (i *Informer[T]) In(namespace string) []T {
 	found, _ := i.indexer.ByIndex(cache.NamespaceIndex, namespace) // fails only without the index
 	list := make([]T, len(found))
 	for n, obj := range found {

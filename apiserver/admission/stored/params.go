@@ -1,4 +1,4 @@
-package admission
+package stored
 
 import (
 	"context"
@@ -16,33 +16,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// params is an informer of the objects of one resource that reads them from the store, for the
-// parameters of policies.
-type params struct {
-	objects   Objects
-	resource  schema.GroupVersionResource
+// Params is an informer and a lister of the parameters of policies: the objects of one resource, read
+// from the store.
+type Params struct {
+	Objects   Objects
+	Resource  schema.GroupVersionResource
 	namespace string // empty for all
 }
 
-func (p params) Informer() cache.SharedIndexInformer { return syncedInformer{} }
-func (p params) Lister() cache.GenericLister         { return p }
+func (p Params) Informer() cache.SharedIndexInformer { return syncedInformer{} }
+func (p Params) Lister() cache.GenericLister         { return p }
 
 // ByNamespace implements [cache.GenericLister].
-func (p params) ByNamespace(namespace string) cache.GenericNamespaceLister {
+func (p Params) ByNamespace(namespace string) cache.GenericNamespaceLister {
 	p.namespace = namespace
 	return p
 }
 
-func (p params) scope(verb string) context.Context {
-	info := &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: p.resource.Group, APIVersion: p.resource.Version, Resource: p.resource.Resource}
+func (p Params) scope(verb string) context.Context {
+	info := &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: p.Resource.Group, APIVersion: p.Resource.Version, Resource: p.Resource.Resource}
 	return request.WithNamespace(request.WithRequestInfo(context.Background(), info), p.namespace)
 }
 
 // Get implements [cache.GenericNamespaceLister].
-func (p params) Get(name string) (runtime.Object, error) {
-	storage, ok := p.objects.Storage(p.resource).(rest.Getter)
+func (p Params) Get(name string) (runtime.Object, error) {
+	storage, ok := p.Objects.Storage(p.Resource).(rest.Getter)
 	if !ok {
-		return nil, errors.NewNotFound(p.resource.GroupResource(), name)
+		return nil, errors.NewNotFound(p.Resource.GroupResource(), name)
 	}
 	obj, err := storage.Get(p.scope("get"), name, &metav1.GetOptions{})
 	if err != nil {
@@ -52,8 +52,8 @@ func (p params) Get(name string) (runtime.Object, error) {
 }
 
 // List implements [cache.GenericNamespaceLister].
-func (p params) List(selector labels.Selector) ([]runtime.Object, error) {
-	storage, ok := p.objects.Storage(p.resource).(rest.Lister)
+func (p Params) List(selector labels.Selector) ([]runtime.Object, error) {
+	storage, ok := p.Objects.Storage(p.Resource).(rest.Lister)
 	if !ok {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (p params) List(selector labels.Selector) ([]runtime.Object, error) {
 	})
 }
 
-// withoutKind returns a typed object without its kind, since informers' have none.
+// withoutKind returns a typed object without its kind, since the objects of informers have none.
 func withoutKind(obj runtime.Object) runtime.Object {
 	if _, ok := obj.(*unstructured.Unstructured); ok || obj.GetObjectKind().GroupVersionKind().Empty() {
 		return obj

@@ -1,4 +1,11 @@
-package admission
+// Package stored gives admission plugins access to the objects in the store.
+//
+// A read sees all writes before it, so no plugin decides by stale objects. [Reader] and [Informer]
+// serve the plugins of package admission; [NewClientset], [NewInformerFactory], [NamespaceLister] and
+// [Params] serve the plugins of k8s.io/apiserver, which want clients, informers and listers.
+//
+//upstream:none Kubernetes gives its plugins client-go's informers, which this package replaces.
+package stored
 
 import (
 	"context"
@@ -42,41 +49,47 @@ type Kind struct {
 // maxCached bounds how many objects of a resource are cached.
 const maxCached = 1024
 
-// stored reads objects of one resource. It caches them until any object of the resource is written,
-// and a read always sees the writes before it.
-type stored[T runtime.Object] struct {
+// Reader reads objects of one resource, and caches them until any object of the resource is written.
+type Reader[T runtime.Object] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
 	changed  func() bool
-	// info is put into the context of reads, so that errors name the object that is read and not
-	// that of the request.
+	// info replaces the request in the context of reads, so that errors name the object that is read.
 	info *request.RequestInfo
 
 	mu    sync.Mutex
 	cache map[types.NamespacedName]T
 }
 
-func newStored[T runtime.Object](o Objects, r schema.GroupVersionResource) *stored[T] {
-	return &stored[T]{
+// NewReader returns a reader of the objects of a resource.
+func NewReader[T runtime.Object](o Objects, r schema.GroupVersionResource) *Reader[T] {
+	return &Reader[T]{
 		objects: o, resource: r, changed: o.Changed(r.GroupResource()), cache: map[types.NamespacedName]T{},
 		info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version,
 			Resource: r.Resource},
 	}
 }
 
-func (s *stored[T]) scope(ctx context.Context, namespace string) context.Context {
+// Resource returns the resource that the reader reads.
+func (s *Reader[T]) Resource() schema.GroupVersionResource { return s.resource }
+
+// Storage returns the storage of the resource, or nil if the resource is not served.
+func (s *Reader[T]) Storage() rest.Storage { return s.objects.Storage(s.resource) }
+
+// Scope returns the context of a call to the storage, which is a request of its own.
+func (s *Reader[T]) Scope(ctx context.Context, namespace string) context.Context {
 	return request.WithNamespace(request.WithRequestInfo(ctx, s.info), namespace)
 }
 
-// get returns an object, which is shared and must not be changed.
-func (s *stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
-	return s.cached(types.NamespacedName{Namespace: namespace, Name: name}, func() (T, error) {
+// Get returns an object, which is shared and must not be changed.
+func (s *Reader[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	return s.Cached(types.NamespacedName{Namespace: namespace, Name: name}, func() (T, error) {
 		var none T
 		storage, ok := s.objects.Storage(s.resource).(rest.Getter)
 		if !ok {
 			return none, errors.NewNotFound(s.resource.GroupResource(), name)
 		}
-		obj, err := storage.Get(s.scope(ctx, namespace), name, &metav1.GetOptions{})
+		obj, err := storage.Get(s.Scope(ctx, namespace), name, &metav1.GetOptions{})
 		if err != nil {
 			return none, err
 		}
@@ -84,8 +97,8 @@ func (s *stored[T]) get(ctx context.Context, namespace, name string) (T, error) 
 	})
 }
 
-// cached returns the object that is cached under the key, or else loads it.
-func (s *stored[T]) cached(key types.NamespacedName, load func() (T, error)) (T, error) {
+// Cached returns the object that is cached under the key, or loads and caches it.
+func (s *Reader[T]) Cached(key types.NamespacedName, load func() (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed() || len(s.cache) >= maxCached {
@@ -101,13 +114,14 @@ func (s *stored[T]) cached(key types.NamespacedName, load func() (T, error)) (T,
 	return obj, err
 }
 
-// each calls yield with every object in a namespace, or in all. The objects must not be changed.
-func (s *stored[T]) each(ctx context.Context, namespace string, yield func(T)) error {
+// Each calls yield with every object in a namespace, or in all namespaces if it is empty. The objects
+// must not be changed.
+func (s *Reader[T]) Each(ctx context.Context, namespace string, yield func(T)) error {
 	storage, ok := s.objects.Storage(s.resource).(rest.Lister)
 	if !ok {
 		return nil
 	}
-	list, err := storage.List(s.scope(ctx, namespace), &internalversion.ListOptions{})
+	list, err := storage.List(s.Scope(ctx, namespace), &internalversion.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -117,8 +131,8 @@ func (s *stored[T]) each(ctx context.Context, namespace string, yield func(T)) e
 	})
 }
 
-// await waits for an object to exist. It returns NotFound when ctx ends first.
-func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
+// Await waits until an object exists. It returns NotFound if ctx ends first.
+func (s *Reader[T]) Await(ctx context.Context, namespace, name string) (T, error) {
 	var none T
 	notFound := errors.NewNotFound(s.resource.GroupResource(), name)
 	storage, ok := s.objects.Storage(s.resource).(rest.Watcher)
@@ -126,7 +140,7 @@ func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error
 		return none, notFound
 	}
 	// The watch begins with ADDED events for the objects that exist already.
-	w, err := storage.Watch(s.scope(ctx, namespace),
+	w, err := storage.Watch(s.Scope(ctx, namespace),
 		&internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
 	if err != nil {
 		return none, err
@@ -145,7 +159,7 @@ func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error
 			case event.Type != watch.Added:
 				continue
 			}
-			obj, err := s.get(ctx, namespace, name)
+			obj, err := s.Get(ctx, namespace, name)
 			if !errors.IsNotFound(err) {
 				return obj, err
 			}

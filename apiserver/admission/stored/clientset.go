@@ -1,4 +1,4 @@
-package admission
+package stored
 
 import (
 	"context"
@@ -18,25 +18,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// namespaces gives upstream's plugins access to namespaces: as a lister, as an informer and as a
-// clientset. All of them read from the store.
-type namespaces struct{ *stored[*corev1.Namespace] }
+// Namespaces reads namespaces.
+type Namespaces struct{ *Reader[*corev1.Namespace] }
 
-func newNamespaces(o Objects) namespaces {
-	return namespaces{newStored[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))}
+// NewNamespaces returns a reader of namespaces.
+func NewNamespaces(o Objects) Namespaces {
+	return Namespaces{NewReader[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))}
 }
 
-// namespaceLister is a lister of namespaces that is never stale.
-type namespaceLister struct{ namespaces }
+// NamespaceLister is a [corelisters.NamespaceLister] that reads from the store.
+type NamespaceLister struct{ Namespaces }
 
 // Get implements [corelisters.NamespaceLister].
-func (l namespaceLister) Get(name string) (*corev1.Namespace, error) {
-	return l.get(context.Background(), "", name)
+func (l NamespaceLister) Get(name string) (*corev1.Namespace, error) {
+	return l.Namespaces.Get(context.Background(), "", name)
 }
 
 // List implements [corelisters.NamespaceLister].
-func (l namespaceLister) List(selector labels.Selector) (list []*corev1.Namespace, err error) {
-	return list, l.each(context.Background(), "", func(n *corev1.Namespace) {
+func (l NamespaceLister) List(selector labels.Selector) (list []*corev1.Namespace, err error) {
+	return list, l.Each(context.Background(), "", func(n *corev1.Namespace) {
 		if selector.Matches(labels.Set(n.Labels)) {
 			list = append(list, n)
 		}
@@ -46,24 +46,27 @@ func (l namespaceLister) List(selector labels.Selector) (list []*corev1.Namespac
 // namespaceInformer is the informer of [informerFactory].
 type namespaceInformer struct {
 	coreinformers.TypedNamespaceInformer
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (i namespaceInformer) Informer() cache.SharedIndexInformer { return syncedInformer{} }
 
 func (i namespaceInformer) Lister() corelisters.NamespaceLister {
-	return namespaceLister{i.namespaces}
+	return NamespaceLister{i.namespaces}
 }
 
-// syncedInformer is asked for nothing but whether it has synced.
+// syncedInformer is an informer that has synced. Plugins call no other method of it.
 type syncedInformer struct{ cache.SharedIndexInformer }
 
 func (syncedInformer) HasSynced() bool { return true }
 
-// clientset has the client of namespaces, and no other.
+// NewClientset returns a clientset that can only get namespaces.
+func NewClientset(n Namespaces) kubernetes.Interface { return clientset{namespaces: n} }
+
+// clientset implements [kubernetes.Interface] for [NewClientset].
 type clientset struct {
 	kubernetes.Interface
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (c clientset) CoreV1() coreclient.CoreV1Interface { return coreV1Client{namespaces: c.namespaces} }
@@ -71,7 +74,7 @@ func (c clientset) CoreV1() coreclient.CoreV1Interface { return coreV1Client{nam
 // coreV1Client is the core client of the plugins, which read namespaces only.
 type coreV1Client struct {
 	coreclient.CoreV1Interface
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (c coreV1Client) Namespaces() coreclient.NamespaceInterface {
@@ -81,19 +84,25 @@ func (c coreV1Client) Namespaces() coreclient.NamespaceInterface {
 // namespaceClient reads namespaces from the store.
 type namespaceClient struct {
 	coreclient.NamespaceInterface
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
-	return c.namespaces.get(ctx, "", name)
+	return c.namespaces.Get(ctx, "", name)
 }
 
-// informerFactory has the informers that upstream's plugins use. It stands for one of client-go,
-// whose informers would run goroutines and be stale for moments.
+// NewInformerFactory returns a factory of the informers that upstream's webhook plugins use, of
+// namespaces and of webhook configurations. Either informer of configurations may be nil.
+func NewInformerFactory(n Namespaces, mutating, validating cache.SharedIndexInformer) informers.SharedInformerFactory {
+	return informerFactory{namespaces: n, mutating: mutating, validating: validating}
+}
+
+// informerFactory takes the place of client-go's factory: client-go's informers run goroutines and
+// lag behind the store.
 type informerFactory struct {
 	informers.SharedInformerFactory
-	namespaces namespaces
-	mutating   cache.SharedIndexInformer // of webhook configurations; either may be nil
+	namespaces Namespaces
+	mutating   cache.SharedIndexInformer // of webhook configurations
 	validating cache.SharedIndexInformer
 }
 
@@ -103,10 +112,10 @@ func (f informerFactory) Admissionregistration() admissionregistration.Interface
 	return admissionInformers{factory: f}
 }
 
-// coreInformers are the core informers of the plugins, which use those of namespaces only.
+// coreInformers are the core informers, with namespaces only.
 type coreInformers struct {
 	core.Interface
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (c coreInformers) V1() coreinformers.Interface { return coreV1Informers{namespaces: c.namespaces} }
@@ -114,7 +123,7 @@ func (c coreInformers) V1() coreinformers.Interface { return coreV1Informers{nam
 // coreV1Informers are coreInformers of version v1.
 type coreV1Informers struct {
 	coreinformers.Interface
-	namespaces namespaces
+	namespaces Namespaces
 }
 
 func (c coreV1Informers) Namespaces() coreinformers.TypedNamespaceInformer {
