@@ -13,8 +13,11 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 )
 
-// ComponentStatuses describes the kind ComponentStatus. This control plane has no components that
-// run by themselves, so there are no objects.
+// ComponentStatuses describes the kind ComponentStatus. The list is empty, since no component of this
+// control plane is a process of its own.
+//
+//upstream:pkg/registry/core/componentstatus.REST
+//upstream:pkg/printers/internalversion.printComponentStatus
 func ComponentStatuses() kinds.Kind {
 	return kinds.Computed[*corev1.ComponentStatus]{
 		Type: &corev1.ComponentStatus{}, List: &corev1.ComponentStatusList{},
@@ -34,6 +37,9 @@ func ComponentStatuses() kinds.Kind {
 	}
 }
 
+// componentRow returns the cells of a ComponentStatus in a table.
+//
+//upstream:pkg/printers/internalversion.printComponentStatus
 func componentRow(c *corev1.ComponentStatus) []any {
 	for _, condition := range c.Conditions {
 		if condition.Type != corev1.ComponentHealthy {

@@ -15,9 +15,14 @@ import (
 // maxData is the maximum size of the data of a ConfigMap or a Secret, in bytes.
 const maxData = corev1.MaxSecretSize
 
+// frozenData is the message of the error for a change of an immutable ConfigMap or Secret.
 const frozenData = "field is immutable when `immutable` is set"
 
 // ConfigMaps describes the kind ConfigMap.
+//
+//upstream:pkg/registry/core/configmap.strategy
+//upstream:pkg/registry/core/configmap/storage.REST.ShortNames
+//upstream:pkg/printers/internalversion.printConfigMap
 func ConfigMaps() kinds.Kind {
 	return kinds.Of[*corev1.ConfigMap]{
 		Type: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},
@@ -31,6 +36,9 @@ func ConfigMaps() kinds.Kind {
 	}
 }
 
+// validateConfigMap checks the keys and the size of the data.
+//
+//upstream:pkg/apis/core/validation.ValidateConfigMap
 func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
@@ -51,6 +59,10 @@ func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
+// dataKey checks a key of the data of a ConfigMap or a Secret.
+//
+//upstream:pkg/apis/core/validation.ValidateConfigMap
+//upstream:pkg/apis/core/validation.ValidateSecret
 func dataKey(key string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range validation.IsConfigMapKey(key) {
@@ -59,6 +71,9 @@ func dataKey(key string, fldPath *fieldrules.Path, name string) field.ErrorList 
 	return errs
 }
 
+// validateConfigMapUpdate checks that an immutable ConfigMap does not change.
+//
+//upstream:pkg/apis/core/validation.ValidateConfigMapUpdate
 func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 	if old.Immutable == nil || !*old.Immutable {
 		return nil
@@ -73,6 +88,10 @@ func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
+// staysImmutable checks that an update of an immutable object keeps the field immutable.
+//
+//upstream:pkg/apis/core/validation.ValidateConfigMapUpdate
+//upstream:pkg/apis/core/validation.ValidateSecretUpdate
 func staysImmutable(now *bool) field.ErrorList {
 	if now != nil && *now {
 		return nil

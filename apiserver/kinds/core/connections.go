@@ -23,11 +23,11 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// reasonNotImplemented is the reason of the Status with which connections to containers are refused.
+// reasonNotImplemented is the reason of the Status that refuses a connection to a container.
 const reasonNotImplemented metav1.StatusReason = "NotImplemented"
 
-// errNoContainer returns the error for a request that needs a running container. The argument what names the
-// thing that the object lacks.
+// errNoContainer returns the error for a request that needs a running container. The argument what says what
+// the object lacks.
 func errNoContainer(resource, name, what string) error {
 	kind := strings.TrimSuffix(resource, "s")
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -37,19 +37,25 @@ func errNoContainer(resource, name, what string) error {
 	}}
 }
 
-// The methods by which clients connect: by GET for WebSockets, and by POST for SPDY.
+// upgradeMethods are the methods that open a connection: GET for WebSockets, POST for SPDY.
+//
+//upstream:pkg/registry/core/pod/rest.upgradeableMethods
 var upgradeMethods = []string{http.MethodGet, http.MethodPost}
 
-// proxyMethods are the methods that a proxy passes on.
+// proxyMethods are the methods that a proxy forwards.
+//
+//upstream:pkg/registry/core/pod/rest.proxyMethods
+//upstream:pkg/registry/core/node/rest.proxyMethods
+//upstream:pkg/registry/core/service.proxyMethods
 var proxyMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
 
-// connectionREST is a subresource for connections to what an object runs. Since nothing runs, it
-// refuses them with the error of its check.
+// connectionREST is a subresource for connections to the processes of an object. No process runs, so
+// check refuses each connection.
 type connectionREST struct {
 	options func() runtime.Object // returns new options
 	methods []string
 	path    bool // there is a path below it, which is in the options
-	// check returns the error of a request: why a valid one is refused, or which part of it is invalid.
+	// check returns the error for a request: the invalid part, or the reason to refuse a valid request.
 	check func(ctx context.Context, name string, options runtime.Object) error
 }
 
@@ -66,12 +72,20 @@ func (r *connectionREST) NewConnectOptions() (_ runtime.Object, path bool, key s
 	return r.options(), r.path, key
 }
 
-// Connect returns an error.
+// Connect returns the error of the check.
 func (r *connectionREST) Connect(ctx context.Context, name string, options runtime.Object, _ rest.Responder) (http.Handler, error) {
 	return nil, r.check(ctx, name, options)
 }
 
 // podConnections returns the subresources for connections to the containers of a pod.
+//
+//upstream:pkg/registry/core/pod/rest.ExecREST
+//upstream:pkg/registry/core/pod/rest.AttachREST
+//upstream:pkg/registry/core/pod/rest.PortForwardREST
+//upstream:pkg/registry/core/pod/rest.ProxyREST
+//upstream:pkg/registry/core/pod.streamLocation
+//upstream:pkg/registry/core/pod.PortForwardLocation
+//upstream:pkg/registry/core/pod.ResourceLocation
 func podConnections(pods kinds.Stored[*corev1.Pod], access authorizer.UnconditionalAuthorizer) map[string]rest.Storage {
 	upgrade := func(what string, options func() runtime.Object, container func(runtime.Object) string) rest.Storage {
 		return &connectionREST{options: options, methods: upgradeMethods,
@@ -105,12 +119,18 @@ func podConnections(pods kinds.Stored[*corev1.Pod], access authorizer.Unconditio
 }
 
 // nodeProxy returns the subresource nodes/proxy.
+//
+//upstream:pkg/registry/core/node/rest.ProxyREST
+//upstream:pkg/registry/core/node.ResourceLocation
 func nodeProxy(nodes kinds.Stored[*corev1.Node]) map[string]rest.Storage {
 	return map[string]rest.Storage{"proxy": proxyTo("nodes", "has no kubelet", func() runtime.Object { return &corev1.NodeProxyOptions{} },
 		func(ctx context.Context, name, _ string) error { return ignoring(nodes.Get(ctx, name)) })}
 }
 
 // serviceProxy returns the subresource services/proxy.
+//
+//upstream:pkg/registry/core/service.ProxyREST
+//upstream:pkg/registry/core/service/storage.REST.ResourceLocation
 func serviceProxy(services kinds.Stored[*corev1.Service]) map[string]rest.Storage {
 	return map[string]rest.Storage{"proxy": proxyTo("services", "has no pod that listens on a port", func() runtime.Object { return &corev1.ServiceProxyOptions{} },
 		func(ctx context.Context, name, port string) error {
@@ -125,7 +145,7 @@ func serviceProxy(services kinds.Stored[*corev1.Service]) map[string]rest.Storag
 // ignoring returns the error of a read, without the object.
 func ignoring[T any](_ T, err error) error { return err }
 
-// proxyTo returns the subresource proxy of a resource. Names may have a scheme and a port, as in
+// proxyTo returns the subresource proxy of a resource. A name may have a scheme and a port:
 // https:NAME:443.
 func proxyTo(resource, what string, options func() runtime.Object, get func(ctx context.Context, name, port string) error) rest.Storage {
 	return &connectionREST{options: options, methods: proxyMethods, path: true,
@@ -141,9 +161,11 @@ func proxyTo(resource, what string, options func() runtime.Object, get func(ctx 
 		}}
 }
 
-// mayCreate returns an error if the user of a request for a subresource may not create it. A client
-// that connects by WebSocket sends GET, which needs the verb get only, so the verb create is asked for
-// here, as by kube-apiserver (ensureAuthorizedForVerb).
+// mayCreate returns an error if the user may not create the subresource of a request. A client opens a
+// WebSocket with GET, for which the verb get suffices, so mayCreate asks the authorizer for the verb
+// create.
+//
+//upstream:pkg/registry/core/pod/rest.ensureAuthorizedForVerb
 func mayCreate(ctx context.Context, access authorizer.UnconditionalAuthorizer) error {
 	attributes, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
@@ -163,13 +185,17 @@ func mayCreate(ctx context.Context, access authorizer.UnconditionalAuthorizer) e
 	return nil
 }
 
-// creating are the attributes of a request with the verb create.
+// creating has the attributes of a request, with the verb create.
+//
+//upstream:pkg/registry/core/pod/rest.overrideVerb
 type creating struct{ authorizer.Attributes }
 
 func (creating) GetVerb() string { return "create" }
 
-// hasContainer returns an error if a pod has no container of a name, or several and the name is
-// empty. The messages are those of validateContainer of kube-apiserver.
+// hasContainer returns an error if the pod has no container of the name, or if the name is empty and
+// the pod has several containers.
+//
+//upstream:pkg/registry/core/pod.validateContainer
 func hasContainer(pod *corev1.Pod, name string) error {
 	var names []string
 	podspec.VisitContainers(&pod.Spec, func(name string, _ **corev1.SecurityContext) { names = append(names, name) })

@@ -19,6 +19,11 @@ import (
 )
 
 // Endpoints describes the kind Endpoints.
+//
+//upstream:pkg/registry/core/endpoint.endpointsStrategy
+//upstream:pkg/registry/core/endpoint/storage.REST.ShortNames
+//upstream:pkg/apis/core/v1.SetDefaults_Endpoints
+//upstream:pkg/printers/internalversion.printEndpoints
 func Endpoints() kinds.Kind {
 	return kinds.Of[*corev1.Endpoints]{
 		Type: &corev1.Endpoints{}, List: &corev1.EndpointsList{},
@@ -39,6 +44,10 @@ func Endpoints() kinds.Kind {
 }
 
 // validateEndpoints checks the addresses and the ports of each subset.
+//
+//upstream:pkg/apis/core/validation.ValidateEndpoints
+//upstream:pkg/apis/core/validation.validateEndpointSubsets
+//upstream:pkg/apis/core/validation.validateEndpointPort
 func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("subsets")
@@ -70,6 +79,10 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	return errs
 }
 
+// endpointAddresses checks the addresses of a subset.
+//
+//upstream:pkg/apis/core/validation.validateEndpointAddress
+//upstream:pkg/apis/core/validation.ValidateEndpointIP
 func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, a := range list {
@@ -90,9 +103,14 @@ func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) 
 	return errs
 }
 
-// MaxEndpointCell is how many endpoints a table shows of an object.
+// MaxEndpointCell is the maximum number of endpoints in a cell of a table.
+//
+//upstream:pkg/printers/internalversion.formatEndpoints
 const MaxEndpointCell = 3
 
+// endpointCell returns the ready endpoints as a cell of a table.
+//
+//upstream:pkg/printers/internalversion.formatEndpoints
 func endpointCell(e *corev1.Endpoints) string {
 	if len(e.Subsets) == 0 {
 		return columns.None

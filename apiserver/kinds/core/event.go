@@ -20,10 +20,17 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// eventTTL is how long an event is stored.
+// eventTTL is the lifetime of an event.
+//
+//upstream:pkg/controlplane/apiserver/options.NewOptions
 const eventTTL = time.Hour
 
-// Events describes the kind Event, which two groups serve.
+// Events describes the kind Event, which the core group and events.k8s.io serve.
+//
+//upstream:pkg/registry/core/event.eventStrategy
+//upstream:pkg/registry/core/event/storage.REST.ShortNames
+//upstream:pkg/apis/events/v1.AddFieldLabelConversionsForEvent
+//upstream:pkg/printers/internalversion.printEvent
 func Events() kinds.Kind {
 	return kinds.Of[*corev1.Event]{
 		Type: &corev1.Event{}, List: &corev1.EventList{},
@@ -58,6 +65,10 @@ func Events() kinds.Kind {
 	}
 }
 
+// eventFields returns the fields of an event that selectors can name.
+//
+//upstream:pkg/registry/core/event.ToSelectableFields
+//upstream:pkg/apis/core/v1.AddFieldLabelConversionsForEvent
 func eventFields(e *corev1.Event) fields.Set {
 	source := e.Source.Component
 	if source == "" {
@@ -79,15 +90,22 @@ func eventFields(e *corev1.Event) fields.Set {
 	}
 }
 
-// Maximum lengths of the fields of an event, in characters.
+// The maximum lengths of the fields of an event, in bytes.
+//
+//upstream:pkg/apis/core/validation.ReportingInstanceLengthLimit
+//upstream:pkg/apis/core/validation.ActionLengthLimit
+//upstream:pkg/apis/core/validation.ReasonLengthLimit
+//upstream:pkg/apis/core/validation.NoteLengthLimit
 const (
 	maxEventWord = 128
 	maxEventNote = 1024
 )
 
-// validateEvent checks that the event is in the namespace of the object it is about, or in the
-// default namespace for a cluster-scoped one. An event with an eventTime must also have a reporter
-// and an action; controller is the field with the reporting controller.
+// validateEvent checks that an event is in the namespace of its object, or in the default namespace if
+// the object is cluster-scoped. An event with an eventTime needs a reporter and an action. The argument
+// controller is the name of the field with the reporting controller.
+//
+//upstream:pkg/apis/core/validation.legacyValidateEvent
 func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	var errs field.ErrorList
 	about, isNew := e.InvolvedObject.Namespace, !e.EventTime.IsZero()
@@ -121,6 +139,8 @@ func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 }
 
 // validateNewEvent checks the fields that events.k8s.io requires or forbids in a new event.
+//
+//upstream:pkg/apis/core/validation.ValidateEventCreate
 func validateNewEvent(e *corev1.Event) field.ErrorList {
 	errs := eventSeries(e.Series)
 	if e.EventTime.IsZero() {
@@ -143,6 +163,9 @@ func validateNewEvent(e *corev1.Event) field.ErrorList {
 	return errs
 }
 
+// eventSeries checks the count and the time of a series.
+//
+//upstream:pkg/apis/core/validation.validateV1EventSeries
 func eventSeries(s *corev1.EventSeries) field.ErrorList {
 	if s == nil {
 		return nil
@@ -157,8 +180,10 @@ func eventSeries(s *corev1.EventSeries) field.ErrorList {
 	return errs
 }
 
-// validateEventUpdate checks that only the series of an event changes. Its time may be truncated to
-// microseconds, as in JSON.
+// validateEventUpdate checks that only the series of an event changes. The comparison of the eventTime
+// truncates it to microseconds, the precision of JSON.
+//
+//upstream:pkg/apis/core/validation.ValidateEventUpdate
 func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	var errs field.ErrorList
 	if !equality.Semantic(e.Series, old.Series) {
@@ -183,7 +208,7 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 		"reportingInstance")...)
 }
 
-// ConvertEvents registers the conversions between the events of both groups in the scheme.
+// ConvertEvents adds the conversions between the events of both groups to the scheme.
 func ConvertEvents(s *runtime.Scheme) error {
 	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil),
 		func(in, out any, _ conversion.Scope) error {
@@ -221,7 +246,9 @@ func ConvertEvents(s *runtime.Scheme) error {
 		})
 }
 
-// toEventsV1 converts an event, with which the result shares memory.
+// toEventsV1 converts an event. The result shares memory with it.
+//
+//upstream:pkg/apis/events/v1.Convert_core_Event_To_v1_Event
 func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 	*out = eventsv1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
@@ -236,7 +263,9 @@ func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 	}
 }
 
-// toCoreV1 converts an event, with which the result shares memory.
+// toCoreV1 converts an event. The result shares memory with it.
+//
+//upstream:pkg/apis/events/v1.Convert_v1_Event_To_core_Event
 func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
 	*out = corev1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
@@ -251,6 +280,9 @@ func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
 	}
 }
 
+// eventColumns are the columns of events in a table.
+//
+//upstream:pkg/printers/internalversion.AddHandlers
 var eventColumns = []metav1.TableColumnDefinition{
 	columns.Column("Last Seen", "string", corev1.Event{}.SwaggerDoc()["lastTimestamp"]),
 	columns.Column("Type", "string", corev1.Event{}.SwaggerDoc()["type"]),
@@ -265,6 +297,9 @@ var eventColumns = []metav1.TableColumnDefinition{
 }
 
 // eventRow returns the cells of an event in a table.
+//
+//upstream:pkg/printers/internalversion.printEvent
+//upstream:pkg/printers/internalversion.formatEventSourceComponentInstance
 func eventRow(e *corev1.Event) []any {
 	first, last, count := e.FirstTimestamp.Time, e.LastTimestamp.Time, int64(e.Count)
 	if e.FirstTimestamp.IsZero() {
@@ -295,6 +330,10 @@ func eventRow(e *corev1.Event) []any {
 		strings.TrimSpace(e.Message), ago(first), count, e.Name}
 }
 
+// ago returns the time since t as a cell of a table.
+//
+//upstream:pkg/printers/internalversion.translateTimestampSince
+//upstream:pkg/printers/internalversion.translateMicroTimestampSince
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

@@ -16,6 +16,9 @@ import (
 )
 
 // LimitRanges describes the kind LimitRange.
+//
+//upstream:pkg/registry/core/limitrange.limitrangeStrategy
+//upstream:pkg/registry/core/limitrange/storage.REST.ShortNames
 func LimitRanges() kinds.Kind {
 	return kinds.Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},
@@ -29,8 +32,11 @@ func LimitRanges() kinds.Kind {
 	}
 }
 
-// defaultLimitRange derives the default limits and requests of containers from their maximum and
-// minimum.
+// defaultLimitRange derives the default limits of containers from the maximum, and the default requests
+// from the default limits and the minimum.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_LimitRangeItem
+//upstream:pkg/apis/core/v1.SetDefaults_ResourceList
 func defaultLimitRange(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
@@ -53,9 +59,15 @@ func defaultLimitRange(l *corev1.LimitRange) {
 	}
 }
 
-// limitTypes are the types of limits that Kubernetes itself has.
+// limitTypes are the types of limits without a prefix.
+//
+//upstream:pkg/apis/core/helper.standardLimitRangeTypes
 var limitTypes = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}
 
+// validateLimitRange checks that each type of limits is valid and occurs once.
+//
+//upstream:pkg/apis/core/validation.ValidateLimitRange
+//upstream:pkg/apis/core/validation.validateLimitRangeTypeName
 func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	var errs field.ErrorList
 	var seen fieldrules.Seen[corev1.LimitType]
@@ -76,6 +88,8 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 }
 
 // limitItem checks the limits of one type.
+//
+//upstream:pkg/apis/core/validation.ValidateLimitRange
 func limitItem(item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	defaults, requests := item.Default, item.DefaultRequest
@@ -114,7 +128,9 @@ func limitItem(item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList
 	return errs
 }
 
-// limitResource checks the name of a resource that limits are for.
+// limitResource checks the name of a limited resource.
+//
+//upstream:pkg/apis/core/validation.validateLimitRangeResourceName
 func limitResource(t corev1.LimitType, k corev1.ResourceName, at *fieldrules.Path) field.ErrorList {
 	if t == corev1.LimitTypePod || t == corev1.LimitTypeContainer {
 		return fieldrules.ContainerResource(k, at)
@@ -122,15 +138,17 @@ func limitResource(t corev1.LimitType, k corev1.ResourceName, at *fieldrules.Pat
 	return fieldrules.ResourceName(k, at)
 }
 
-// bound is one of the fields of a limit that must not decrease in their order.
+// bound is one of the fields of a limit. The amounts may not decrease from one bound to the next.
 type bound struct {
 	field, name string
 	amounts     corev1.ResourceList
 }
 
-// limitOrder checks for one resource that min <= defaultRequest <= default <= max, and that the
-// defaults of a resource that cannot be overcommitted are equal. An error is that of the default if
-// there is one in the pair, and has the lower value if it is that of "default".
+// limitOrder checks for one resource that min <= defaultRequest <= default <= max, and that the two
+// defaults are equal if the resource cannot be overcommitted. If one field of a pair is a default, the
+// error names that field. An error for the field default has the lower amount.
+//
+//upstream:pkg/apis/core/validation.ValidateLimitRange
 func limitOrder(k corev1.ResourceName, bounds []bound, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, low := range bounds {
@@ -170,15 +188,19 @@ func limitOrder(k corev1.ResourceName, bounds []bound, at *fieldrules.Path) fiel
 	return errs
 }
 
-// overcommitted reports whether the limit of a resource may be greater than the request: that is so
-// for Kubernetes' own, except for huge pages.
+// overcommitted reports whether the limit of a resource may be greater than the request. Native
+// resources other than huge pages can be overcommitted.
+//
+//upstream:pkg/apis/core/helper.IsOvercommitAllowed
 func overcommitted(k corev1.ResourceName) bool {
 	native := !strings.Contains(string(k), "/") || strings.Contains(string(k), corev1.ResourceDefaultNamespacePrefix)
 	return native && !strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix)
 }
 
-// limitRatio checks the ratio of limit and request of one resource: it is at least 1 and no greater
-// than that of max and min.
+// limitRatio checks that the ratio of limit to request of one resource is at least 1, and not greater
+// than max/min.
+//
+//upstream:pkg/apis/core/validation.ValidateLimitRange
 func limitRatio(k corev1.ResourceName, item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList {
 	ratio, ok := item.MaxLimitRequestRatio[k]
 	if !ok {

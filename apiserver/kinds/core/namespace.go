@@ -21,7 +21,15 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// Namespaces describes the kind Namespace, which has two-phase deletes.
+// Namespaces describes the kind Namespace. A namespace is deleted in two phases.
+//
+//upstream:pkg/registry/core/namespace.namespaceStrategy
+//upstream:pkg/registry/core/namespace.namespaceStatusStrategy
+//upstream:pkg/registry/core/namespace.NamespaceToSelectableFields
+//upstream:pkg/registry/core/namespace/storage.REST
+//upstream:pkg/registry/core/namespace/storage.ShouldDeleteNamespaceDuringUpdate
+//upstream:pkg/apis/core/v1.AddFieldLabelConversionsForNamespace
+//upstream:pkg/printers/internalversion.printNamespace
 func Namespaces() kinds.Kind {
 	return kinds.Of[*corev1.Namespace]{
 		Type: &corev1.Namespace{}, List: &corev1.NamespaceList{},
@@ -48,7 +56,10 @@ func Namespaces() kinds.Kind {
 	}
 }
 
-// defaultNamespace labels the namespace with its name, for selectors.
+// defaultNamespace sets the phase, and the label with the name of the namespace.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Namespace
+//upstream:pkg/apis/core/v1.SetDefaults_NamespaceStatus
 func defaultNamespace(n *corev1.Namespace) {
 	fieldrules.DefaultValue(&n.Status.Phase, corev1.NamespaceActive)
 	if n.Name == "" || n.Labels[corev1.LabelMetadataName] == n.Name {
@@ -60,6 +71,11 @@ func defaultNamespace(n *corev1.Namespace) {
 	n.Labels[corev1.LabelMetadataName] = n.Name
 }
 
+// prepareNamespace adds the finalizer kubernetes to a new namespace. An update keeps the finalizers in
+// the spec.
+//
+//upstream:pkg/registry/core/namespace.namespaceStrategy.PrepareForCreate
+//upstream:pkg/registry/core/namespace.namespaceStrategy.PrepareForUpdate
 func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 	if old != nil {
 		n.Spec.Finalizers = old.Spec.Finalizers
@@ -75,6 +91,11 @@ func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 	}
 }
 
+// namespaceFinalizers checks the finalizers in the spec.
+//
+//upstream:pkg/apis/core/validation.ValidateNamespace
+//upstream:pkg/apis/core/validation.validateFinalizerName
+//upstream:pkg/apis/core/validation.validateKubeFinalizerName
 func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range n.Spec.Finalizers {
@@ -86,6 +107,10 @@ func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.Er
 	return errs
 }
 
+// validateNamespaceStatus checks that the phase is Terminating if and only if the namespace is being
+// deleted.
+//
+//upstream:pkg/apis/core/validation.ValidateNamespaceStatusUpdate
 func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	want := corev1.NamespaceActive
 	if n.DeletionTimestamp != nil {
@@ -101,9 +126,11 @@ func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("Phase"), n.Status.Phase, message)}
 }
 
-// TerminateNamespace is the first phase of the deletion of a namespace: it sets the phase
-// Terminating, and reports whether there is a second one, in which the content is deleted and the
-// finalizers in the spec are removed.
+// TerminateNamespace is the first phase of the deletion of a namespace. It sets the phase Terminating
+// and reports whether a second phase follows, which deletes the content and removes the finalizers in
+// the spec.
+//
+//upstream:pkg/registry/core/namespace/storage.REST.Delete
 func TerminateNamespace(n *corev1.Namespace) bool {
 	if n.DeletionTimestamp == nil {
 		if len(n.Spec.Finalizers) == 0 && len(n.Finalizers) == 0 {
@@ -115,7 +142,9 @@ func TerminateNamespace(n *corev1.Namespace) bool {
 	return len(n.Spec.Finalizers) > 0
 }
 
-// finalizeREST is the subresource namespaces/finalize, which updates the finalizers in the spec.
+// finalizeREST is the subresource namespaces/finalize, which sets the finalizers in the spec.
+//
+//upstream:pkg/registry/core/namespace/storage.FinalizeREST
 type finalizeREST struct {
 	namespaces kinds.Stored[*corev1.Namespace]
 }
@@ -126,6 +155,8 @@ var (
 )
 
 // GetResetFields implements [rest.ResetFieldsStrategy].
+//
+//upstream:pkg/registry/core/namespace.namespaceFinalizeStrategy.GetResetFields
 func (r *finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
 }
@@ -133,7 +164,12 @@ func (r *finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set 
 func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}
 
-// Update sets the finalizers in the spec and the metadata of a namespace. It removes a terminating namespace without any.
+// Update sets the metadata and the finalizers in the spec. It removes a terminating namespace that has
+// no finalizers.
+//
+//upstream:pkg/registry/core/namespace/storage.FinalizeREST.Update
+//upstream:pkg/registry/core/namespace.namespaceFinalizeStrategy
+//upstream:pkg/apis/core/validation.ValidateNamespaceFinalizeUpdate
 func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, err := r.namespaces.Update(ctx, name, options.DryRun, func(n *corev1.Namespace) error {
@@ -169,8 +205,9 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 	return obj, false, err
 }
 
-// keepSystemMetadata keeps the metadata that no update changes, as rest.BeforeUpdate does for the
-// updates that a strategy describes.
+// keepSystemMetadata keeps the metadata that no update changes.
+//
+//upstream:k8s.io/apiserver/pkg/registry/rest.BeforeUpdate
 func keepSystemMetadata(m, old *metav1.ObjectMeta) {
 	m.ResourceVersion, m.Generation, m.CreationTimestamp = old.ResourceVersion, old.Generation, old.CreationTimestamp
 	if m.UID == "" {

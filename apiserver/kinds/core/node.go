@@ -25,6 +25,13 @@ import (
 )
 
 // Nodes describes the kind Node.
+//
+//upstream:pkg/registry/core/node.nodeStrategy
+//upstream:pkg/registry/core/node.nodeStatusStrategy
+//upstream:pkg/registry/core/node.NodeToSelectableFields
+//upstream:pkg/registry/core/node/storage.REST.ShortNames
+//upstream:pkg/apis/core/v1.addConversionFuncs
+//upstream:pkg/printers/internalversion.printNode
 func Nodes() kinds.Kind {
 	return kinds.Of[*corev1.Node]{
 		Type: &corev1.Node{}, List: &corev1.NodeList{},
@@ -49,8 +56,11 @@ func Nodes() kinds.Kind {
 	}
 }
 
-// defaultNode defaults the allocatable resources to the capacity, and sets podCIDR and podCIDRs to
-// the same.
+// defaultNode makes podCIDR and podCIDRs agree. The allocatable resources default to the capacity.
+//
+//upstream:pkg/apis/core/v1.Convert_v1_NodeSpec_To_core_NodeSpec
+//upstream:pkg/apis/core/v1.SetDefaults_NodeStatus
+//upstream:pkg/apis/core/v1.SetDefaults_ResourceList
 func defaultNode(n *corev1.Node) {
 	switch s := &n.Spec; {
 	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
@@ -65,6 +75,11 @@ func defaultNode(n *corev1.Node) {
 	}
 }
 
+// prepareNode drops the source of the dynamic configuration, which no kubelet supports any more.
+//
+//upstream:pkg/registry/core/node.nodeStrategy.PrepareForCreate
+//upstream:pkg/registry/core/node.nodeStrategy.PrepareForUpdate
+//upstream:pkg/registry/core/node.dropDisabledFields
 func prepareNode(ctx context.Context, n, old *corev1.Node) {
 	//lint:ignore SA1019 the API still has the field, and drops it
 	if old == nil || old.Spec.ConfigSource == nil {
@@ -73,14 +88,21 @@ func prepareNode(ctx context.Context, n, old *corev1.Node) {
 	dropNodeConfig(ctx, n, old)
 }
 
-// dropNodeConfig drops what the status says about dynamic configuration, which no kubelet has any more.
+// dropNodeConfig drops the status of the dynamic configuration.
+//
+//upstream:pkg/registry/core/node.nodeStatusStrategy.PrepareForUpdate
+//upstream:pkg/registry/core/node.nodeStatusConfigInUse
 func dropNodeConfig(_ context.Context, n, old *corev1.Node) {
 	if old == nil || old.Status.Config == nil {
 		n.Status.Config = nil
 	}
 }
 
-// validateNode checks the taints and the CIDRs of a node.
+// validateNode checks the annotations, the resources, the taints and the CIDRs of a node.
+//
+//upstream:pkg/apis/core/validation.ValidateNode
+//upstream:pkg/apis/core/validation.validateNodeTaints
+//upstream:pkg/apis/core/validation.ValidateNodeSpecificAnnotations
 func validateNode(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, avoidPods(n.Annotations)...)
@@ -120,6 +142,9 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
+// nodeStatus checks that the addresses in the status are unique, and the resources.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeUpdate
 func nodeStatus(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("addresses")
@@ -132,7 +157,9 @@ func nodeStatus(n *corev1.Node) field.ErrorList {
 	return append(errs, nodeResources(n)...)
 }
 
-// taintEffect checks the effect of a node's taint.
+// taintEffect checks the effect of a taint.
+//
+//upstream:pkg/apis/core/validation.validateTaintEffect
 func taintEffect(e corev1.TaintEffect, at *fieldrules.Path) field.ErrorList {
 	known := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
 	if e != "" && !slices.Contains(known, e) {
@@ -141,7 +168,10 @@ func taintEffect(e corev1.TaintEffect, at *fieldrules.Path) field.ErrorList {
 	return podspec.TaintEffect(e, at)
 }
 
-// avoidPods checks the annotation with the controllers whose pods are to avoid the node.
+// avoidPods checks the annotation that names the controllers of the pods to avoid.
+//
+//upstream:pkg/apis/core/validation.ValidateAvoidPodsInNodeAnnotations
+//upstream:pkg/apis/core/validation.validatePreferAvoidPodsEntry
 func avoidPods(annotations map[string]string) field.ErrorList {
 	text, ok := annotations[corev1.PreferAvoidPodsAnnotationKey]
 	if !ok || text == "" {
@@ -166,6 +196,8 @@ func avoidPods(annotations map[string]string) field.ErrorList {
 }
 
 // nodeResources checks the amounts in the status of a node.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeResources
 func nodeResources(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	for _, amounts := range [...]struct {
@@ -181,6 +213,10 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
+// validateNodeUpdate checks the fields that may change only once, or not at all.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeUpdate
+//upstream:pkg/apis/core/validation.validateNodeConfigSourceSpec
 func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
@@ -204,6 +240,9 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	return errs
 }
 
+// nodeColumns are the columns of nodes in a table.
+//
+//upstream:pkg/printers/internalversion.AddHandlers
 var nodeColumns = []metav1.TableColumnDefinition{
 	columns.NameColumn,
 	columns.Column("Status", "string", "Whether the node is ready, and takes new pods."),
@@ -217,6 +256,9 @@ var nodeColumns = []metav1.TableColumnDefinition{
 	columns.Wide("Container-Runtime", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["containerRuntimeVersion"]),
 }
 
+// nodeRow returns the cells of a node in a table.
+//
+//upstream:pkg/printers/internalversion.printNode
 func nodeRow(n *corev1.Node) []any {
 	info := n.Status.NodeInfo
 	kernel := orUnknown(info.KernelVersion)
@@ -230,6 +272,9 @@ func nodeRow(n *corev1.Node) []any {
 	}
 }
 
+// nodeStatusCell returns the readiness of a node, and whether pods can be scheduled on it.
+//
+//upstream:pkg/printers/internalversion.printNode
 func nodeStatusCell(n *corev1.Node) string {
 	status := "Unknown"
 	for _, c := range n.Status.Conditions {
@@ -246,7 +291,9 @@ func nodeStatusCell(n *corev1.Node) string {
 	return status
 }
 
-// roleCell returns the roles in a node's labels.
+// roleCell returns the roles in the labels of a node.
+//
+//upstream:pkg/printers/internalversion.findNodeRoles
 func roleCell(n *corev1.Node) string {
 	var roles []string
 	for _, k := range fieldrules.SortedKeys(n.Labels) {
@@ -260,6 +307,10 @@ func roleCell(n *corev1.Node) string {
 	return columns.OrNone(strings.Join(slices.Compact(roles), ","))
 }
 
+// addressCell returns the first address of a type.
+//
+//upstream:pkg/printers/internalversion.getNodeInternalIP
+//upstream:pkg/printers/internalversion.getNodeExternalIP
 func addressCell(n *corev1.Node, kind corev1.NodeAddressType) string {
 	for _, a := range n.Status.Addresses {
 		if a.Type == kind {
@@ -269,6 +320,7 @@ func addressCell(n *corev1.Node, kind corev1.NodeAddressType) string {
 	return columns.None
 }
 
+// orUnknown returns s, or <unknown> if s is empty.
 func orUnknown(s string) string {
 	if s == "" {
 		return "<unknown>"

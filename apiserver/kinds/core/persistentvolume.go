@@ -21,6 +21,11 @@ import (
 )
 
 // PersistentVolumes describes the kind PersistentVolume.
+//
+//upstream:pkg/registry/core/persistentvolume.persistentvolumeStrategy
+//upstream:pkg/registry/core/persistentvolume.persistentvolumeStatusStrategy
+//upstream:pkg/registry/core/persistentvolume/storage.REST.ShortNames
+//upstream:pkg/printers/internalversion.AddHandlers
 func PersistentVolumes() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolume]{
 		Type: &corev1.PersistentVolume{}, List: &corev1.PersistentVolumeList{},
@@ -55,6 +60,9 @@ func PersistentVolumes() kinds.Kind {
 	}
 }
 
+// persistentVolumeRow returns the cells of a volume in a table.
+//
+//upstream:pkg/printers/internalversion.printPersistentVolume
 func persistentVolumeRow(v *corev1.PersistentVolume) []any {
 	phase := string(v.Status.Phase)
 	if v.DeletionTimestamp != nil {
@@ -73,6 +81,9 @@ func persistentVolumeRow(v *corev1.PersistentVolume) []any {
 		v.Spec.StorageClassName, columns.OrUnset(v.Spec.VolumeAttributesClassName), v.Status.Reason, mode}
 }
 
+// defaultPersistentVolume sets the defaults of a volume.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_PersistentVolume
 func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	s := &v.Spec
 	fieldrules.DefaultValue(&v.Status.Phase, corev1.VolumePending)
@@ -81,7 +92,9 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	DefaultVolumeSource(s)
 }
 
-// DefaultVolumeSource sets the defaults of the source and the capacity of a volume.
+// DefaultVolumeSource sets the defaults of the source, and rounds up the capacity.
+//
+//upstream:pkg/apis/core/v1.SetObjectDefaults_PersistentVolume
 func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 	podspec.RoundUp(s.Capacity)
 	if h := s.HostPath; h != nil {
@@ -101,7 +114,11 @@ func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 	}
 }
 
-// validatePersistentVolume checks the spec of a persistent volume.
+// validatePersistentVolume checks the spec of a volume.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolume
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
+//upstream:pkg/apis/core/validation.validateVolumeNodeAffinity
 func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	s := &v.Spec
 	errs := append(podspec.Access(s.AccessModes, &fieldrules.Spec, ""), volumeCapacity(s.Capacity)...)
@@ -131,7 +148,9 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	return append(errs, attributesClass(s)...)
 }
 
-// volumeCapacity checks that storage is the only capacity.
+// volumeCapacity checks that the capacity has storage and no other resource.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 func volumeCapacity(list corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
 	at := fieldrules.Spec.Child("capacity")
@@ -152,6 +171,8 @@ func volumeCapacity(list corev1.ResourceList) field.ErrorList {
 }
 
 // storedQuantity checks that an amount of storage is not negative.
+//
+//upstream:pkg/apis/core/validation.validateBasicResource
 func storedQuantity(q resource.Quantity, fldPath *fieldrules.Path) field.ErrorList {
 	if q.Value() >= 0 {
 		return nil
@@ -159,7 +180,9 @@ func storedQuantity(q resource.Quantity, fldPath *fieldrules.Path) field.ErrorLi
 	return field.ErrorList{field.Invalid(fldPath.Field(), q.Value(), "must be a valid resource quantity")}
 }
 
-// attributesClass checks the name of the class of attributes, which only CSI volumes can have.
+// attributesClass checks the name of the VolumeAttributesClass, which only CSI volumes can have.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 func attributesClass(s *corev1.PersistentVolumeSpec) field.ErrorList {
 	class := s.VolumeAttributesClassName
 	if class == nil {
@@ -179,7 +202,9 @@ func attributesClass(s *corev1.PersistentVolumeSpec) field.ErrorList {
 	return errs
 }
 
-// setPhaseTransitionTime sets the time of the last change of the phase, if the client does not.
+// setPhaseTransitionTime sets the time of the last change of the phase, unless the client sets it.
+//
+//upstream:pkg/registry/core/persistentvolume.persistentvolumeStatusStrategy.PrepareForUpdate
 func setPhaseTransitionTime(_ context.Context, v, old *corev1.PersistentVolume) {
 	now, was := &v.Status, &old.Status
 	switch unset := now.LastPhaseTransitionTime == nil; {
@@ -190,8 +215,9 @@ func setPhaseTransitionTime(_ context.Context, v, old *corev1.PersistentVolume) 
 	}
 }
 
-// ValidateInlineVolume checks the spec of a volume that a VolumeAttachment has in place of the name
-// of one.
+// ValidateInlineVolume checks the inline spec of a volume in a VolumeAttachment.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) field.ErrorList {
 	const inline = "in the context of inline volumes"
 	var errs field.ErrorList
@@ -220,7 +246,19 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 	return append(errs, persistentSource(&s.PersistentVolumeSource, s, w)...)
 }
 
-// persistentSource checks that a persistent volume has exactly one source, and the source.
+// persistentSource checks the source of a volume. A volume has exactly one source.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
+//upstream:pkg/apis/core/validation.validateGlusterfsPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateRBDPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateCephFSPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateISCSIPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateCinderPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateFlexPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateAzureFilePV
+//upstream:pkg/apis/core/validation.validateScaleIOPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validateLocalVolumeSource
+//upstream:pkg/apis/core/validation.validateStorageOSPersistentVolumeSource
 func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, fldPath *fieldrules.Path) field.ErrorList {
 	s := podspec.Sources{W: fldPath}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
@@ -300,7 +338,10 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 	return s.Errs
 }
 
-// persistentCSI checks a csi source of a persistent volume.
+// persistentCSI checks the CSI source of a volume.
+//
+//upstream:pkg/apis/core/validation.validateCSIPersistentVolumeSource
+//upstream:pkg/apis/core/validation.validatePVSecretReference
 func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) field.ErrorList {
 	errs := append(podspec.Driver(c.Driver, at), fieldrules.Required(c.VolumeHandle, at, "volumeHandle")...)
 	for _, ref := range [...]struct {
@@ -325,8 +366,11 @@ func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) fie
 	return errs
 }
 
-// validatePersistentVolumeUpdate checks that the source does not change, but for the secret for its
-// expansion, which can be added, and the affinity not once it is set.
+// validatePersistentVolumeUpdate checks that the source does not change, nor the node affinity once it
+// is set. An update may add the secret for the expansion of a CSI volume.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeUpdate
+//upstream:pkg/apis/core/validation.validatePvNodeAffinity
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	var errs field.ErrorList
 	now, was := v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
@@ -353,7 +397,7 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
 }
 
-// volumeWarnings returns the warnings for what a volume has that is deprecated.
+// volumeWarnings returns the warnings about the deprecated fields and annotations of a volume.
 //
 //upstream:pkg/api/persistentvolume.warningsForPersistentVolumeSpecAndMeta
 func volumeWarnings(v, _ *corev1.PersistentVolume) []string {

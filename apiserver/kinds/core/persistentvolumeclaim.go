@@ -18,6 +18,12 @@ import (
 )
 
 // PersistentVolumeClaims describes the kind PersistentVolumeClaim.
+//
+//upstream:pkg/registry/core/persistentvolumeclaim.persistentvolumeclaimStrategy
+//upstream:pkg/registry/core/persistentvolumeclaim.persistentvolumeclaimStatusStrategy
+//upstream:pkg/registry/core/persistentvolumeclaim/storage.REST.ShortNames
+//upstream:pkg/api/persistentvolumeclaim.DropDisabledFieldsFromStatus
+//upstream:pkg/printers/internalversion.AddHandlers
 func PersistentVolumeClaims() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolumeClaim]{
 		Type: &corev1.PersistentVolumeClaim{}, List: &corev1.PersistentVolumeClaimList{},
@@ -58,6 +64,9 @@ func PersistentVolumeClaims() kinds.Kind {
 	}
 }
 
+// claimRow returns the cells of a claim in a table.
+//
+//upstream:pkg/printers/internalversion.printPersistentVolumeClaim
 func claimRow(c *corev1.PersistentVolumeClaim) []any {
 	status := string(c.Status.Phase)
 	if c.DeletionTimestamp != nil {
@@ -75,7 +84,9 @@ func claimRow(c *corev1.PersistentVolumeClaim) []any {
 		columns.OrUnset(c.Spec.VolumeAttributesClassName), mode}
 }
 
-// claimStatus checks the amounts in the status of a claim.
+// claimStatus checks the resources in the status of a claim.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimStatusUpdate
 func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
 	at := fieldrules.Status.Child("capacity")
@@ -103,11 +114,15 @@ func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 }
 
 // resizeStatuses are the states of the expansion of a claim.
+//
+//upstream:pkg/apis/core/validation.resizeStatusSet
 var resizeStatuses = []corev1.ClaimResourceStatus{corev1.PersistentVolumeClaimControllerResizeInProgress,
 	corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending,
 	corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible}
 
-// claimResource checks the name of a resource of a claim: of Kubernetes' own, only storage.
+// claimResource checks the name of a resource of a claim. The only native resource is storage.
+//
+//upstream:pkg/apis/core/validation.validatePersistentVolumeClaimResourceKey
 func claimResource(name corev1.ResourceName, at *fieldrules.Path) field.ErrorList {
 	if errs := fieldrules.QualifiedName(string(name), at, ""); len(errs) > 0 {
 		return errs
@@ -119,8 +134,11 @@ func claimResource(name corev1.ResourceName, at *fieldrules.Path) field.ErrorLis
 	return nil
 }
 
-// validateClaimUpdate checks that only the volume is set, or the request of a bound claim
-// increased.
+// validateClaimUpdate checks that an update sets the volume or the StorageClass of a claim at most once,
+// and changes the storage request and the VolumeAttributesClass of a bound claim only.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimUpdate
+//upstream:pkg/apis/core/validation.validateStorageClassUpgradeFromNil
 func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
 	podspec.SetDataSources(was, was)

@@ -22,8 +22,14 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// Pods describes pods, whose evictions ask the budgets, and connections to them the authorizer. It sets
-// up the binder.
+// Pods describes the kind Pod, and sets up the binder. Evictions ask the budgets, and connections to
+// containers ask the authorizer.
+//
+//upstream:pkg/registry/core/pod.podStrategy
+//upstream:pkg/registry/core/pod.podStatusStrategy
+//upstream:pkg/registry/core/pod/storage.REST.ShortNames
+//upstream:pkg/registry/core/pod/storage.REST.Categories
+//upstream:pkg/apis/core/v1.addConversionFuncs
 func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
@@ -52,6 +58,9 @@ func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAutho
 }
 
 // DefaultPod sets the defaults of a pod.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Pod
+//upstream:pkg/apis/core/v1.SetDefaults_PodStatus
 func DefaultPod(p *corev1.Pod) {
 	podspec.SetDefaults(&p.Spec)
 	podspec.SetPodDefaults(&p.Spec)
@@ -66,6 +75,10 @@ func DefaultPod(p *corev1.Pod) {
 	}
 }
 
+// preparePod sets the status of a new pod.
+//
+//upstream:pkg/registry/core/pod.podStrategy.PrepareForCreate
+//upstream:pkg/registry/core/pod.applySchedulingGatedCondition
 func preparePod(ctx context.Context, p, old *corev1.Pod) {
 	if old != nil {
 		return
@@ -83,8 +96,10 @@ func preparePod(ctx context.Context, p, old *corev1.Pod) {
 	}
 }
 
-// QOSClass returns the quality-of-service class of a pod, which follows from the requests and
-// limits of its containers.
+// QOSClass returns the quality-of-service class of a pod, from the requests and the limits of CPU and
+// memory.
+//
+//upstream:pkg/apis/core/helper/qos.ComputePodQOS
 func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
 	any, all := false, true
 	consider := func(r *corev1.ResourceRequirements) {
@@ -115,7 +130,11 @@ func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
 	}
 }
 
-// ValidatePod returns the errors of a pod, on create and on update.
+// ValidatePod checks a new or updated pod.
+//
+//upstream:pkg/apis/core/validation.validatePodMetadataAndSpec
+//upstream:pkg/apis/core/validation.validateContainersOnlyForPod
+//upstream:pkg/apis/core/validation.ValidateContainerUpdates
 func ValidatePod(p *corev1.Pod) field.ErrorList {
 	fldPath := &fieldrules.Spec
 	errs := podspec.Validate(&p.Spec, fldPath)
@@ -136,12 +155,18 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// ImmutableFields is the message of the error for an update of immutable fields of a pod.
+// ImmutableFields is the message of the error for a change of immutable fields of a pod.
+//
+//upstream:pkg/apis/core/validation.ValidatePodUpdate
+//upstream:pkg/apis/core/validation.updatablePodSpecFields
 const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`," +
 	"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing " +
 	"tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 // validatePodUpdate checks that only mutable fields of a pod change.
+//
+//upstream:pkg/apis/core/validation.ValidatePodUpdate
+//upstream:pkg/apis/core/validation.ValidateContainerUpdates
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Spec
 	var errs field.ErrorList
@@ -172,7 +197,9 @@ func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// resetMutable returns the new spec with all mutable fields reset to the old values.
+// resetMutable returns the new spec with the old values of all mutable fields.
+//
+//upstream:pkg/apis/core/validation.ValidatePodUpdate
 func resetMutable(p, old *corev1.Pod) corev1.PodSpec {
 	s := *p.Spec.DeepCopy()
 	for i := range s.Containers {
@@ -194,8 +221,11 @@ func resetMutable(p, old *corev1.Pod) corev1.PodSpec {
 	return s
 }
 
-// resetGatedMutable resets the node selector of a pod with scheduling gates, if it has become
-// narrower.
+// resetGatedMutable resets the node selector of a pod with scheduling gates if the update only adds to
+// the selector.
+//
+//upstream:pkg/apis/core/validation.ValidatePodUpdate
+//upstream:pkg/apis/core/validation.validateNodeSelectorMutation
 func resetGatedMutable(s, old *corev1.PodSpec) {
 	for k, v := range old.NodeSelector {
 		if s.NodeSelector[k] != v {
@@ -205,6 +235,9 @@ func resetGatedMutable(s, old *corev1.PodSpec) {
 	s.NodeSelector = old.NodeSelector
 }
 
+// fewerGates checks that an update adds no scheduling gate.
+//
+//upstream:pkg/apis/core/validation.validateOnlyDeletedSchedulingGates
 func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
 	var known fieldrules.Seen[corev1.PodSchedulingGate]
 	for _, g := range old.Spec.SchedulingGates {
@@ -219,8 +252,9 @@ func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
 	return nil
 }
 
-// moreTolerations checks that no toleration is removed, nor changed except for its
-// tolerationSeconds.
+// moreTolerations checks that an update removes no toleration, and changes only tolerationSeconds.
+//
+//upstream:pkg/apis/core/validation.validateOnlyAddedTolerations
 func moreTolerations(now, was []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
 	var kept fieldrules.Seen[corev1.Toleration]
 	for _, t := range now {
@@ -237,8 +271,11 @@ func moreTolerations(now, was []corev1.Toleration, fldPath *fieldrules.Path) fie
 	return nil
 }
 
-// validatePodStatus checks an update of the status: the nominated node, the QoS class, the
-// addresses, and that the containers of a failed pod stay terminated.
+// validatePodStatus checks an update of the status: the nominated node, the QoS class, the addresses,
+// and the states of the containers.
+//
+//upstream:pkg/apis/core/validation.ValidatePodStatusUpdate
+//upstream:pkg/apis/core/validation.ValidateContainerStateTransition
 func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Status
 	var errs field.ErrorList
@@ -268,8 +305,9 @@ func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// podGracePeriod returns the grace period of a pod, zero for one that is not scheduled or has
-// ended.
+// podGracePeriod returns the grace period of a pod. A pod that has no node or has ended gets none.
+//
+//upstream:pkg/registry/core/pod.podStrategy.CheckGracefulDelete
 func podGracePeriod(p *corev1.Pod) time.Duration {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -284,6 +322,9 @@ func podGracePeriod(p *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// podFields returns the fields of a pod that selectors can name.
+//
+//upstream:pkg/registry/core/pod.ToSelectableFields
 func podFields(p *corev1.Pod) fields.Set {
 	return fields.Set{
 		"spec.nodeName":            p.Spec.NodeName,

@@ -16,7 +16,9 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// validateNewPod returns the errors that only a new pod can have.
+// validateNewPod checks the rules for new pods alone.
+//
+//upstream:pkg/apis/core/validation.ValidatePodCreate
 func validateNewPod(p *corev1.Pod) field.ErrorList {
 	if len(p.Spec.EphemeralContainers) == 0 {
 		return nil
@@ -24,7 +26,10 @@ func validateNewPod(p *corev1.Pod) field.ErrorList {
 	return field.ErrorList{field.Forbidden(fieldrules.Spec.ChildField("ephemeralContainers"), "cannot be set on create")}
 }
 
-// podAnnotations checks the annotations that have a meaning for pods.
+// podAnnotations checks the annotations that Kubernetes interprets.
+//
+//upstream:pkg/apis/core/validation.ValidatePodSpecificAnnotations
+//upstream:pkg/apis/core/validation.ValidateAppArmorPodAnnotations
 func podAnnotations(p *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	at := fieldrules.Metadata.ChildField("annotations")
@@ -50,15 +55,20 @@ func podAnnotations(p *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// deletionCost reports whether text is a 32-bit integer as strconv formats it, without a sign of
-// plus and leading zeros.
+// deletionCost reports whether text is a 32-bit integer in the format of strconv, which has neither a plus
+// sign nor leading zeros.
+//
+//upstream:pkg/apis/core/helper.GetDeletionCostFromPodAnnotations
+//upstream:pkg/apis/core/helper.validFirstDigit
 func deletionCost(text string) bool {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// applyAppArmor sets the AppArmor profiles of the containers for which there is a deprecated annotation
-// and no field, and warns of the annotation.
+// applyAppArmor sets the AppArmor profile of each container that has the deprecated annotation and no
+// profile in its security context. It warns of the annotation.
+//
+//upstream:pkg/registry/core/pod.applyAppArmorVersionSkew
 func applyAppArmor(ctx context.Context, p *corev1.Pod) {
 	if p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows {
 		return
@@ -88,6 +98,9 @@ func applyAppArmor(ctx context.Context, p *corev1.Pod) {
 	})
 }
 
+// appArmorProfile reports whether the value of the deprecated annotation is valid.
+//
+//upstream:pkg/apis/core/validation.ValidateAppArmorProfileFormat
 func appArmorProfile(profile string) bool {
 	switch profile {
 	case "", corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
@@ -96,8 +109,11 @@ func appArmorProfile(profile string) bool {
 	return strings.HasPrefix(profile, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
 }
 
-// podWarnings returns the warnings for a new pod. Updates, which are frequent and seldom made by
-// people, have none.
+// podWarnings returns the warnings for a new pod. An update has none: controllers update pods often, and
+// users seldom do.
+//
+//upstream:pkg/registry/core/pod.podStrategy.WarningsOnCreate
+//upstream:pkg/registry/core/pod.podStrategy.WarningsOnUpdate
 func podWarnings(p, old *corev1.Pod) []string {
 	if old != nil {
 		return nil

@@ -19,13 +19,15 @@ import (
 	"flyball.dev/apiserver/kinds"
 )
 
-// Budgets are the PodDisruptionBudgets that evictions ask. Their kind sets Stored.
+// Budgets are the PodDisruptionBudgets that evictions ask. The kind PodDisruptionBudget sets Stored.
 type Budgets struct {
 	Stored kinds.Stored[*policyv1.PodDisruptionBudget]
 }
 
-// evictionREST is the subresource pods/eviction, by which clients that drain a node delete its
-// pods. An eviction that would violate the pod's disruption budget is refused.
+// evictionREST is the subresource pods/eviction, which deletes a pod unless a disruption budget forbids
+// the disruption. Clients that drain a node use the subresource.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST
 type evictionREST struct {
 	pods    kinds.Stored[*corev1.Pod]
 	budgets *Budgets
@@ -40,7 +42,10 @@ func (r *evictionREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersion
 	return policyv1.SchemeGroupVersion.WithKind("Eviction")
 }
 
-// Create deletes the pod if its disruption budget, if there is one, allows that.
+// Create deletes the pod if the disruption budget allows the disruption.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.Create
+//upstream:pkg/registry/core/pod/storage.propagateDryRun
 func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	eviction, ok := obj.(*policyv1.Eviction)
 	if !ok {
@@ -71,8 +76,13 @@ func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Obje
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
 }
 
-// evict deletes the pod if its budget allows that. A pod that is not ready is deleted only in the
-// version that was observed, since it counts for the budget once it is ready.
+// evict deletes the pod if the budget allows the disruption. If the pod is not ready, evict deletes only
+// the version that it has read: a later version may be ready, and count for the budget.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.Create
+//upstream:pkg/registry/core/pod/storage.shouldEnforceResourceVersion
+//upstream:pkg/registry/core/pod/storage.resourceVersionIsUnset
+//upstream:pkg/registry/core/pod/storage.setPreconditionsResourceVersion
 func (r *evictionREST) evict(ctx context.Context, name string, how *metav1.DeleteOptions) error {
 	pinned := how.Preconditions != nil && how.Preconditions.ResourceVersion != nil
 	for attempt := 0; ; attempt++ {
@@ -104,12 +114,17 @@ func (r *evictionREST) evict(ctx context.Context, name string, how *metav1.Delet
 	}
 }
 
-// maxEvictionAttempts bounds how often the eviction of a pod that is being changed is tried again.
+// maxEvictionAttempts is the number of retries after conflicts with other writers of the pod.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionsRetry
 const maxEvictionAttempts = 20
 
-// allow returns an error if a budget forbids the eviction of a pod, and else counts it as
-// disrupted, except for a dry run. It returns the name of the budget and whether the decision
-// depends on the pod not being ready.
+// allow returns an error if a budget forbids the disruption. Otherwise it records the disruption in the
+// budget, except in a dry run. It returns the name of the budget, and whether the pod may go only because
+// it is not ready.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.Create
+//upstream:pkg/registry/core/pod/storage.canIgnorePDB
 func (r *evictionREST) allow(ctx context.Context, pod *corev1.Pod, dryRun bool) (budget string, unready bool, err error) {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed, pod.DeletionTimestamp != nil:
@@ -141,6 +156,8 @@ func (r *evictionREST) allow(ctx context.Context, pod *corev1.Pod, dryRun bool) 
 }
 
 // budgetsOf returns the budgets that select a pod.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.getPodDisruptionBudgets
 func (r *evictionREST) budgetsOf(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
 	if r.budgets.Stored == nil {
 		return nil, nil
@@ -157,10 +174,16 @@ func (r *evictionREST) budgetsOf(ctx context.Context, pod *corev1.Pod) ([]*polic
 	})
 }
 
-// maxDisruptedPods bounds the pods that are evicted and not observed by the controller yet.
+// maxDisruptedPods is the maximum number of evicted pods that the controller of the budget has not
+// observed yet.
+//
+//upstream:pkg/registry/core/pod/storage.MaxDisruptedPodSize
 const maxDisruptedPods = 2000
 
 // disrupt takes one disruption from a budget for a pod.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.checkAndDecrement
+//upstream:k8s.io/component-helpers/apps/poddisruptionbudget.UpdateDisruptionAllowedCondition
 func disrupt(b *policyv1.PodDisruptionBudget, pod string) error {
 	budgets := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}
 	s := &b.Status
@@ -188,14 +211,22 @@ func disrupt(b *policyv1.PodDisruptionBudget, pod string) error {
 	return nil
 }
 
+// violatesBudget is the message of the error for an eviction that the budget does not allow.
+//
+//upstream:pkg/registry/core/pod/storage.createTooManyRequestsError
+//upstream:pkg/registry/core/pod/storage.EvictionREST.checkAndDecrement
 const violatesBudget = "Cannot evict pod as it would violate the pod's disruption budget."
 
-// tooManyRequests is the error of an eviction whose budget's status is not up to date.
+// tooManyRequests returns the error for an eviction while the status of the budget is out of date.
+//
+//upstream:pkg/registry/core/pod/storage.createTooManyRequestsError
 func tooManyRequests(budget string) error {
 	return withCause(errors.NewTooManyRequests(violatesBudget, 10), fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
 }
 
-// violated is the error of an eviction that a budget does not allow.
+// violated returns the error for an eviction that the budget forbids.
+//
+//upstream:pkg/registry/core/pod/storage.EvictionREST.checkAndDecrement
 func violated(b *policyv1.PodDisruptionBudget) error {
 	s := &b.Status
 	message := fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
@@ -212,12 +243,15 @@ func violated(b *policyv1.PodDisruptionBudget) error {
 	return withCause(errors.NewTooManyRequests(violatesBudget, 0), message)
 }
 
+// withCause adds the budget's explanation to an error.
 func withCause(err *errors.StatusError, message string) error {
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: message})
 	return err
 }
 
-// remove deletes the pod, after it has recorded the reason in a condition.
+// remove records the reason in a condition of the pod, and deletes the pod.
+//
+//upstream:pkg/registry/core/pod/storage.addConditionAndDeletePod
 func (r *evictionREST) remove(ctx context.Context, name string, how *metav1.DeleteOptions) error {
 	if len(how.DryRun) > 0 {
 		return r.pods.Delete(ctx, name, how)

@@ -15,6 +15,8 @@ import (
 )
 
 // logREST is the subresource pods/log.
+//
+//upstream:pkg/registry/core/pod/rest.LogREST
 type logREST struct{ pods kinds.Stored[*corev1.Pod] }
 
 var (
@@ -31,7 +33,10 @@ func (r *logREST) NewGetOptions() (_ runtime.Object, path bool, key string) {
 	return &corev1.PodLogOptions{}, false, ""
 }
 
-// Get returns an empty log of a pod that has no node, as kube-apiserver does, and otherwise an error.
+// Get returns an empty log if the pod has no node. Otherwise it returns an error, since no container runs.
+//
+//upstream:pkg/registry/core/pod/rest.LogREST.Get
+//upstream:pkg/registry/core/pod.LogLocation
 func (r *logREST) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
 	o, ok := options.(*corev1.PodLogOptions)
 	if !ok {
@@ -53,8 +58,9 @@ func (r *logREST) Get(ctx context.Context, name string, options runtime.Object) 
 	return nil, errNoContainer("pods", name, "has no log")
 }
 
-// validateLogOptions has the rules of ValidatePodLogOptions of kube-apiserver, without the feature gate
-// PodLogsQuerySplitStreams.
+// validateLogOptions checks the options of a log, with the feature gate PodLogsQuerySplitStreams off.
+//
+//upstream:pkg/apis/core/validation.ValidatePodLogOptions
 func validateLogOptions(o *corev1.PodLogOptions) (errs field.ErrorList) {
 	if n := o.TailLines; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *n, "must be greater than or equal to 0"))

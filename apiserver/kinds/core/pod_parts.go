@@ -17,13 +17,22 @@ import (
 )
 
 // podParts are the subresources that update the ephemeral containers and the resources of a pod.
+//
+//upstream:pkg/registry/core/pod/storage.EphemeralContainersREST
+//upstream:pkg/registry/core/pod/storage.ResizeREST
+//upstream:pkg/registry/core/pod.podEphemeralContainersStrategy
+//upstream:pkg/registry/core/pod.podResizeStrategy
 var podParts = map[string]kinds.Part[*corev1.Pod]{
-	// As with kube-apiserver, they record a manager for all that a request sets.
+	// These subresources reset no fields, so a manager owns every field that its request sets.
 	"ephemeralcontainers": {Prepare: prepareEphemeral, Validate: validateEphemeral},
 	"resize":              {Prepare: prepareResize, Validate: validateResize},
 }
 
-// keepPod makes p the old pod with another spec.
+// keepPod makes p the old pod with another spec, and raises the generation if the spec changes.
+//
+//upstream:pkg/registry/core/pod.dropNonEphemeralContainerUpdates
+//upstream:pkg/registry/core/pod.dropNonResizeUpdates
+//upstream:pkg/registry/core/pod.updatePodGeneration
 func keepPod(p, old *corev1.Pod, spec *corev1.PodSpec) {
 	p.Spec, p.Status = *spec, old.Status
 	metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
@@ -32,6 +41,10 @@ func keepPod(p, old *corev1.Pod, spec *corev1.PodSpec) {
 	}
 }
 
+// prepareEphemeral keeps the old pod except for the ephemeral containers.
+//
+//upstream:pkg/registry/core/pod.podEphemeralContainersStrategy.PrepareForUpdate
+//upstream:pkg/registry/core/pod.dropNonEphemeralContainerUpdates
 func prepareEphemeral(_ context.Context, p, old *corev1.Pod) {
 	spec := old.Spec
 	spec.EphemeralContainers = p.Spec.EphemeralContainers
@@ -41,7 +54,9 @@ func prepareEphemeral(_ context.Context, p, old *corev1.Pod) {
 // mirrorAnnotation is the annotation of static pods.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// validateEphemeral checks the pod, and that ephemeral containers are only added.
+// validateEphemeral checks the pod, and that an update only adds ephemeral containers.
+//
+//upstream:pkg/apis/core/validation.ValidatePodEphemeralContainersUpdate
 func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
 	if _, static := old.Annotations[mirrorAnnotation]; static {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
@@ -62,8 +77,11 @@ func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// prepareResize keeps everything but the resources and the resize policies. An update that adds,
-// removes or renames containers is left to the validation.
+// prepareResize keeps the old pod except for the resources and the resize policies. If the containers
+// differ in number or name, prepareResize leaves them to the validation.
+//
+//upstream:pkg/registry/core/pod.podResizeStrategy.PrepareForUpdate
+//upstream:pkg/registry/core/pod.dropNonResizeUpdates
 func prepareResize(_ context.Context, p, old *corev1.Pod) {
 	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return
@@ -75,8 +93,10 @@ func prepareResize(_ context.Context, p, old *corev1.Pod) {
 	keepPod(p, old, &spec)
 }
 
-// resized returns the old containers with the resources and the resize policies of the new ones, or
-// the new ones if their names differ.
+// resized returns the old containers with the new resources and resize policies. If the names differ, it
+// returns the new containers.
+//
+//upstream:pkg/registry/core/pod.dropNonResizeUpdatesForContainers
 func resized(now, old []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, len(old))
 	copy(out, old)
@@ -92,8 +112,10 @@ func resized(now, old []corev1.Container) []corev1.Container {
 	return out
 }
 
-// validateResize checks the pod, and that only CPU and memory of its containers change. It does not
-// ask whether the node supports that.
+// validateResize checks the pod, and that only CPU and memory change. It does not ask whether the node
+// supports a resize.
+//
+//upstream:pkg/apis/core/validation.ValidatePodResize
 func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if _, static := old.Annotations[mirrorAnnotation]; static {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
@@ -118,7 +140,9 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	return append(errs, resizeContainers(p.Spec.Containers, old.Spec.Containers, "containers")...)
 }
 
-// sameContainers checks that containers are neither added nor removed, renamed nor reordered.
+// sameContainers checks that a resize neither adds, removes, renames nor reorders containers.
+//
+//upstream:pkg/apis/core/validation.validatePodResizeContainerOrdering
 func sameContainers(now, old []corev1.Container, name string) field.ErrorList {
 	list := fieldrules.Spec.Child(name)
 	if len(now) != len(old) {
@@ -133,7 +157,10 @@ func sameContainers(now, old []corev1.Container, name string) field.ErrorList {
 	return errs
 }
 
-// resizeContainers checks the changed resources of containers.
+// resizeContainers checks the new resources of containers.
+//
+//upstream:pkg/apis/core/validation.ValidatePodResize
+//upstream:pkg/apis/core/validation.validateContainerResize
 func resizeContainers(now, old []corev1.Container, name string) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child(name)
@@ -167,7 +194,9 @@ func resizeContainers(now, old []corev1.Container, name string) field.ErrorList 
 	return errs
 }
 
-// resizePod checks the changed resources of the pod as a whole.
+// resizePod checks the new resources of the pod as a whole.
+//
+//upstream:pkg/apis/core/validation.validatePodLevelResourcesResize
 func resizePod(p, old *corev1.Pod) field.ErrorList {
 	is, was := p.Spec.Resources, old.Spec.Resources
 	if was == nil && is == nil {
@@ -193,7 +222,9 @@ func resizePod(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// removed reports whether a resource of the old list is missing.
+// removed reports whether a resource of the old list is missing from the new list.
+//
+//upstream:pkg/apis/core/validation.resourcesRemoved
 func removed(now, old corev1.ResourceList) bool {
 	for name := range old {
 		if _, ok := now[name]; !ok {
@@ -203,6 +234,9 @@ func removed(now, old corev1.ResourceList) bool {
 	return false
 }
 
+// sameBesidesCPUAndMemory reports whether a and b are equal except for CPU and memory.
+//
+//upstream:pkg/apis/core/validation.dropCPUMemoryResourceRequirementsUpdates
 func sameBesidesCPUAndMemory(a, b *corev1.ResourceRequirements) bool {
 	rest := func(list corev1.ResourceList) corev1.ResourceList {
 		out := maps.Clone(list)

@@ -11,8 +11,10 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// preparePodStatus keeps the fields of a status that clients leave out, and the owners. A status update does not
-// delete the pod.
+// preparePodStatus keeps the owners, and the fields of the status that a client may not know and leaves
+// out. It drops the deletion timestamp.
+//
+//upstream:pkg/registry/core/pod.podStatusStrategy.PrepareForUpdate
 func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
 	is, was := &p.Status, &old.Status
@@ -31,8 +33,10 @@ func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	keepObservedGenerations(is, was)
 }
 
-// keepObservedGenerations keeps the observed generations that clients drop which do not know the field:
-// the one of the status, and those of the conditions. There may be several conditions of a type.
+// keepObservedGenerations keeps the observed generations of the status and of the conditions, which
+// clients drop that do not know the fields. Several conditions may have one type.
+//
+//upstream:pkg/registry/core/pod.preserveOldObservedGeneration
 func keepObservedGenerations(is, was *corev1.PodStatus) {
 	if is.ObservedGeneration == 0 {
 		is.ObservedGeneration = was.ObservedGeneration
@@ -54,8 +58,9 @@ func keepObservedGenerations(is, was *corev1.PodStatus) {
 	}
 }
 
-// validatePodIPs checks that new addresses of a pod are valid, and that there is at most one of each
-// family.
+// validatePodIPs checks the addresses of a pod, and that a pod has at most one address of a family.
+//
+//upstream:pkg/apis/core/validation.validatePodIPs
 func validatePodIPs(now, was []corev1.PodIP) field.ErrorList {
 	var errs field.ErrorList
 	var known []string

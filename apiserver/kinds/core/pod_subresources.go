@@ -21,8 +21,10 @@ import (
 // Binder binds pods to nodes. Pods set it up, and Bindings use it.
 type Binder struct{ binding *bindingREST }
 
-// Bindings describes the kind Binding at the path bindings, which is older than pods/NAME/binding and
-// does the same.
+// Bindings describes the kind Binding at the legacy path bindings, which does the same as
+// pods/NAME/binding.
+//
+//upstream:pkg/registry/core/pod/storage.LegacyBindingREST
 func Bindings(binder *Binder) kinds.Kind {
 	return kinds.Action[*corev1.Binding]{
 		Type: &corev1.Binding{}, Plural: "bindings", Namespaced: true,
@@ -33,6 +35,7 @@ func Bindings(binder *Binder) kinds.Kind {
 	}
 }
 
+// podSubresources returns a constructor of the subresources of pods, except for status and podParts.
 func podSubresources(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 		binder.binding = &bindingREST{s}
@@ -42,7 +45,7 @@ func podSubresources(budgets *Budgets, binder *Binder, access authorizer.Uncondi
 	}
 }
 
-// ofPods returns the context of a request whose errors are about pods.
+// ofPods returns the context of a request for pods/binding, so that errors name pods.
 func ofPods(ctx context.Context) context.Context {
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok {
@@ -53,9 +56,14 @@ func ofPods(ctx context.Context) context.Context {
 	return request.WithRequestInfo(ctx, &pods)
 }
 
+// podBindings is the resource in the errors of a binding.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST.assignPod
 var podBindings = corev1.Resource("pods/binding")
 
 // bindingREST is the subresource pods/binding, which sets the node of a pod.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST
 type bindingREST struct{ pods kinds.Stored[*corev1.Pod] }
 
 var (
@@ -63,15 +71,20 @@ var (
 	_ rest.SubresourceObjectMetaPreserver = (*bindingREST)(nil)
 )
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID and the resource version of a Binding, which
-// are preconditions on the pod.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID and the resource version of a
+// Binding, which are preconditions on the pod.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST.PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate
 func (r *bindingREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
 func (r *bindingREST) Destroy()            {}
 
-// Create binds the pod. It returns an error if the pod has a node, is terminating, or has
+// Create binds the pod to a node. It returns an error if the pod has a node, is being deleted, or has
 // scheduling gates.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST.Create
+//upstream:pkg/registry/core/pod/storage.BindingREST.assignPod
 func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object,
 	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	binding, ok := obj.(*corev1.Binding)
@@ -102,6 +115,9 @@ func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Objec
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
 }
 
+// validateBinding checks the target of a Binding.
+//
+//upstream:pkg/apis/core/validation.ValidatePodBinding
 func validateBinding(b *corev1.Binding) field.ErrorList {
 	var errs field.ErrorList
 	target := field.NewPath("target")
@@ -114,6 +130,10 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 	return errs
 }
 
+// bindable returns an error if the pod cannot be bound.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST.setPodNodeAndMetadata
+//upstream:k8s.io/apiserver/pkg/storage.Preconditions.Check
 func bindable(p *corev1.Pod, b *corev1.Binding) error {
 	switch {
 	case b.UID != "" && b.UID != p.UID:
@@ -133,6 +153,10 @@ func bindable(p *corev1.Pod, b *corev1.Binding) error {
 	return nil
 }
 
+// bind sets the node of the pod, and copies the annotations and the labels of the Binding.
+//
+//upstream:pkg/registry/core/pod/storage.BindingREST.setPodNodeAndMetadata
+//upstream:pkg/registry/core/pod/storage.copyLabelsWithOverwriting
 func bind(p *corev1.Pod, b *corev1.Binding) {
 	p.Spec.NodeName = b.Target.Name
 	if len(b.Annotations) > 0 && p.Annotations == nil {

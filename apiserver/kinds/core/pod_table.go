@@ -11,6 +11,9 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// podColumns are the columns of pods in a table.
+//
+//upstream:pkg/printers/internalversion.AddHandlers
 var podColumns = []metav1.TableColumnDefinition{
 	columns.Column("Ready", "string", "The number of containers that are ready, of all that should be."),
 	columns.Column("Status", "string", "What the pod is doing, in one word."),
@@ -21,6 +24,9 @@ var podColumns = []metav1.TableColumnDefinition{
 	columns.Wide("Readiness Gates", "string", corev1.PodSpec{}.SwaggerDoc()["readinessGates"]),
 }
 
+// podRow returns the cells of a pod in a table.
+//
+//upstream:pkg/printers/internalversion.printPod
 func podRow(p *corev1.Pod) []any {
 	v := viewPod(p)
 	ip := p.Status.PodIP
@@ -33,7 +39,7 @@ func podRow(p *corev1.Pod) []any {
 	}
 }
 
-// podView summarizes the containers of a pod for its row in a table.
+// podView summarizes the containers of a pod.
 type podView struct {
 	status       string
 	ready, total int
@@ -41,6 +47,9 @@ type podView struct {
 	lastRestart  metav1.Time
 }
 
+// viewPod summarizes the containers of a pod.
+//
+//upstream:pkg/printers/internalversion.printPod
 func viewPod(p *corev1.Pod) podView {
 	v := podView{status: string(p.Status.Phase), total: len(p.Spec.Containers)}
 	if p.Status.Reason != "" {
@@ -62,7 +71,9 @@ func viewPod(p *corev1.Pod) podView {
 	return v
 }
 
-// addInit adds the init containers, and reports whether one of them is not finished.
+// addInit adds the init containers, and reports whether one of them has not finished.
+//
+//upstream:pkg/printers/internalversion.printPod
 func (v *podView) addInit(p *corev1.Pod) bool {
 	sidecars := map[string]bool{}
 	for i := range p.Spec.InitContainers {
@@ -99,6 +110,9 @@ func (v *podView) addInit(p *corev1.Pod) bool {
 	return initializing
 }
 
+// initStatus returns the status of a pod with the unfinished init container i of n.
+//
+//upstream:pkg/printers/internalversion.printPod
 func initStatus(c *corev1.ContainerStatus, i, n int) string {
 	switch t, w := c.State.Terminated, c.State.Waiting; {
 	case t != nil:
@@ -110,8 +124,11 @@ func initStatus(c *corev1.ContainerStatus, i, n int) string {
 	}
 }
 
-// addContainers adds the containers. The status is that of the first one with a reason; of a pod that seems complete, a failure
-// comes first.
+// addContainers adds the containers. The first container with a reason gives the pod its status. If the
+// status is Completed, a failure of another container takes precedence.
+//
+//upstream:pkg/printers/internalversion.printPod
+//upstream:pkg/printers/internalversion.hasPodReadyCondition
 func (v *podView) addContainers(p *corev1.Pod) {
 	running, failure := false, ""
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
@@ -143,6 +160,9 @@ func (v *podView) addContainers(p *corev1.Pod) {
 	}
 }
 
+// terminationCell returns the reason of a termination, or else the signal or the exit code.
+//
+//upstream:pkg/printers/internalversion.printPod
 func terminationCell(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":
@@ -173,6 +193,9 @@ func later(a, b metav1.Time) metav1.Time {
 	return a
 }
 
+// restartCell returns the number of restarts, and the time since the last restart.
+//
+//upstream:pkg/printers/internalversion.printPod
 func (v *podView) restartCell() string {
 	if v.restarts == 0 || v.lastRestart.IsZero() {
 		return strconv.Itoa(v.restarts)
@@ -180,11 +203,17 @@ func (v *podView) restartCell() string {
 	return fmt.Sprintf("%d (%s ago)", v.restarts, columns.Age(v.lastRestart))
 }
 
+// initialized reports whether the condition Initialized of the pod is true.
+//
+//upstream:pkg/printers/internalversion.isPodInitializedConditionTrue
 func initialized(p *corev1.Pod) bool {
 	c := podCondition(p, corev1.PodInitialized)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
+// podCondition returns the first condition of a type, or nil.
+//
+//upstream:pkg/api/pod.GetPodCondition
 func podCondition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == kind {
@@ -194,6 +223,9 @@ func podCondition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondit
 	return nil
 }
 
+// gateCell returns the number of true readiness gates, of all gates.
+//
+//upstream:pkg/printers/internalversion.printPod
 func gateCell(p *corev1.Pod) string {
 	if len(p.Spec.ReadinessGates) == 0 {
 		return columns.None

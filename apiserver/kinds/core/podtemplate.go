@@ -12,6 +12,10 @@ import (
 )
 
 // PodTemplates describes the kind PodTemplate.
+//
+//upstream:pkg/registry/core/podtemplate.podTemplateStrategy
+//upstream:pkg/apis/core/validation.ValidatePodTemplate
+//upstream:pkg/printers/internalversion.printPodTemplate
 func PodTemplates() kinds.Kind {
 	return kinds.Of[*corev1.PodTemplate]{
 		Type: &corev1.PodTemplate{}, List: &corev1.PodTemplateList{},

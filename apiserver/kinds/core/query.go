@@ -25,8 +25,16 @@ func ConvertQueries(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// convertQuery sets the fields of options to the parameters with their names. The conversions are
-// those that upstream generates calls of (Convert_url_Values_To_v1_PodExecOptions and the like).
+// convertQuery sets the fields of options from the query parameters with their JSON names.
+//
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_PodLogOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_PodExecOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_PodAttachOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_PodPortForwardOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_PodProxyOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_NodeProxyOptions
+//upstream:pkg/apis/core/v1.Convert_url_Values_To_v1_ServiceProxyOptions
+//upstream:pkg/apis/core/v1.Convert_Slice_string_To_Pointer_string
 func convertQuery(from, to any, s conversion.Scope) error {
 	query, options := *from.(*url.Values), reflect.ValueOf(to).Elem()
 	for i := range options.NumField() {

@@ -15,6 +15,16 @@ import (
 )
 
 // ReplicationControllers describes the kind ReplicationController.
+//
+//upstream:pkg/registry/core/replicationcontroller.rcStrategy
+//upstream:pkg/registry/core/replicationcontroller.rcStatusStrategy
+//upstream:pkg/registry/core/replicationcontroller.ControllerToSelectableFields
+//upstream:pkg/registry/core/replicationcontroller/storage.ScaleREST
+//upstream:pkg/registry/core/replicationcontroller/storage.REST.ShortNames
+//upstream:pkg/registry/core/replicationcontroller/storage.REST.Categories
+//upstream:pkg/apis/core/v1.addConversionFuncs
+//upstream:pkg/apis/core/validation.ValidateReplicationControllerStatus
+//upstream:pkg/printers/internalversion.printReplicationController
 func ReplicationControllers() kinds.Kind {
 	return kinds.Of[*corev1.ReplicationController]{
 		Type: &corev1.ReplicationController{}, List: &corev1.ReplicationControllerList{},
@@ -55,7 +65,10 @@ func ReplicationControllers() kinds.Kind {
 	}
 }
 
-// defaultReplicationController sets the labels and the selector from the template.
+// defaultReplicationController sets the replicas, and derives the labels and the selector from the
+// template.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_ReplicationController
 func defaultReplicationController(r *corev1.ReplicationController) {
 	fieldrules.DefaultPointer(&r.Spec.Replicas, workload.DefaultReplicas)
 	t := r.Spec.Template
@@ -73,6 +86,11 @@ func defaultReplicationController(r *corev1.ReplicationController) {
 	podspec.SetDefaults(&t.Spec)
 }
 
+// validateReplicationController checks the spec of a ReplicationController.
+//
+//upstream:pkg/apis/core/validation.ValidateReplicationControllerSpec
+//upstream:pkg/apis/core/validation.ValidateNonEmptySelector
+//upstream:pkg/apis/core/validation.ValidatePodTemplateSpecForRC
 func validateReplicationController(r *corev1.ReplicationController) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
 	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)

@@ -16,6 +16,14 @@ import (
 )
 
 // ResourceQuotas describes the kind ResourceQuota.
+//
+//upstream:pkg/registry/core/resourcequota.resourcequotaStrategy
+//upstream:pkg/registry/core/resourcequota.resourcequotaStatusStrategy
+//upstream:pkg/registry/core/resourcequota/storage.REST.ShortNames
+//upstream:pkg/apis/core/validation.ValidateResourceQuotaUpdate
+//upstream:pkg/apis/core/validation.ValidateResourceQuotaStatusUpdate
+//upstream:pkg/apis/core/v1.SetDefaults_ResourceList
+//upstream:pkg/printers/internalversion.AddHandlers
 func ResourceQuotas() kinds.Kind {
 	return kinds.Of[*corev1.ResourceQuota]{
 		Type: &corev1.ResourceQuota{}, List: &corev1.ResourceQuotaList{},
@@ -47,6 +55,10 @@ func ResourceQuotas() kinds.Kind {
 	}
 }
 
+// validateQuota checks the amounts and the scopes of a quota.
+//
+//upstream:pkg/apis/core/validation.ValidateResourceQuotaSpec
+//upstream:pkg/apis/core/validation.validateScopeSelector
 func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	errs := quotaAmounts(q.Spec.Hard, &fieldrules.Spec, "hard")
 	if len(q.Spec.Scopes) > 0 {
@@ -65,8 +77,11 @@ func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	return append(errs, quotaScopes(q, scopes, at, at.Child("scopeName"), fieldrules.Internal(q.Spec.ScopeSelector))...)
 }
 
-// quotaScopes checks that the scopes of a quota are known, apply to its resources, and do not
-// exclude each other. value is that of the field which the scopes are from.
+// quotaScopes checks that each scope is known and applies to the resources of the quota, and that no
+// scopes conflict. The argument value is the value of the field with the scopes.
+//
+//upstream:pkg/apis/core/validation.validateResourceQuotaScopes
+//upstream:pkg/apis/core/validation.validateScopedResourceSelectorRequirement
 func quotaScopes(q *corev1.ResourceQuota, scopes []corev1.ResourceQuotaScope, at, name *field.Path, value any) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range scopes {
@@ -97,6 +112,8 @@ func quotaScopes(q *corev1.ResourceQuota, scopes []corev1.ResourceQuotaScope, at
 }
 
 // quotaScopeRequirement checks the operator and the values of a requirement of a scope selector.
+//
+//upstream:pkg/apis/core/validation.validateScopedResourceSelectorRequirement
 func quotaScopeRequirement(r *corev1.ScopedResourceSelectorRequirement, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch r.ScopeName {
@@ -126,10 +143,17 @@ func quotaScopeRequirement(r *corev1.ScopedResourceSelectorRequirement, at *fiel
 }
 
 var (
+	// podQuotaResources are the standard resources of pods.
+	//
+	//upstream:pkg/apis/core/helper.podObjectCountQuotaResources
+	//upstream:pkg/apis/core/helper.podComputeQuotaResources
 	podQuotaResources = []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory,
 		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory}
 
-	// quotaScopeResources are the scopes, with the standard resources that each applies to.
+	// quotaScopeResources are the scopes, each with the standard resources to which it applies.
+	//
+	//upstream:pkg/apis/core/helper.IsStandardResourceQuotaScope
+	//upstream:pkg/apis/core/helper.IsResourceQuotaScopeValidForResource
 	quotaScopeResources = map[corev1.ResourceQuotaScope][]corev1.ResourceName{
 		corev1.ResourceQuotaScopeTerminating:               podQuotaResources,
 		corev1.ResourceQuotaScopeNotTerminating:            podQuotaResources,
@@ -141,7 +165,9 @@ var (
 			corev1.ResourceRequestsStorage},
 	}
 
-	// otherQuotaResources are the standard resources of quotas that are not those of pods.
+	// otherQuotaResources are the standard resources of quotas that podQuotaResources does not have.
+	//
+	//upstream:pkg/apis/core/helper.standardQuotaResources
 	otherQuotaResources = []corev1.ResourceName{corev1.ResourceEphemeralStorage, corev1.ResourceRequestsStorage,
 		corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage, corev1.ResourceQuotas,
 		corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
@@ -149,13 +175,21 @@ var (
 		corev1.ResourceServicesLoadBalancers}
 )
 
-// standardQuotaResource reports whether a resource is one of Kubernetes' own that quotas can have.
+// standardQuotaResource reports whether a quota can limit a resource by an unqualified name.
+//
+//upstream:pkg/apis/core/helper.IsStandardQuotaResourceName
+//upstream:pkg/apis/core/helper.IsQuotaHugePageResourceName
 func standardQuotaResource(k corev1.ResourceName) bool {
 	return slices.Contains(podQuotaResources, k) || slices.Contains(otherQuotaResources, k) ||
 		strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix) ||
 		strings.HasPrefix(string(k), corev1.ResourceRequestsHugePagesPrefix)
 }
 
+// quotaAmounts checks the names and the amounts of the resources in a quota.
+//
+//upstream:pkg/apis/core/validation.ValidateResourceQuotaResourceName
+//upstream:pkg/apis/core/validation.ValidateResourceQuotaStatus
+//upstream:pkg/apis/core/validation.ValidateResourceQuantityValue
 func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	at := fldPath.Child(name)
@@ -170,6 +204,9 @@ func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name strin
 	return errs
 }
 
+// quotaRow returns the cells of a quota in a table.
+//
+//upstream:pkg/printers/internalversion.printResourceQuota
 func quotaRow(q *corev1.ResourceQuota) []any {
 	var requests, limits []string
 	for _, k := range fieldrules.SortedKeys(q.Status.Hard) {

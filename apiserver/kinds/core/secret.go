@@ -16,6 +16,12 @@ import (
 )
 
 // Secrets describes the kind Secret.
+//
+//upstream:pkg/registry/core/secret.strategy
+//upstream:pkg/registry/core/secret.SelectableFields
+//upstream:pkg/apis/core/v1.SetDefaults_Secret
+//upstream:pkg/apis/core/v1.AddFieldLabelConversionsForSecret
+//upstream:pkg/printers/internalversion.printSecret
 func Secrets() kinds.Kind {
 	return kinds.Of[*corev1.Secret]{
 		Type: &corev1.Secret{}, List: &corev1.SecretList{},
@@ -37,7 +43,9 @@ func Secrets() kinds.Kind {
 	}
 }
 
-// mergeStringData moves stringData, which is write-only, to data.
+// mergeStringData moves the write-only field stringData to data.
+//
+//upstream:pkg/apis/core/v1.Convert_v1_Secret_To_core_Secret
 func mergeStringData(s *corev1.Secret) {
 	if len(s.StringData) > 0 && s.Data == nil {
 		s.Data = map[string][]byte{}
@@ -48,6 +56,9 @@ func mergeStringData(s *corev1.Secret) {
 	s.StringData = nil
 }
 
+// validateSecret checks the keys and the size of the data, and the rules of the type.
+//
+//upstream:pkg/apis/core/validation.ValidateSecret
 func validateSecret(s *corev1.Secret) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
@@ -61,7 +72,9 @@ func validateSecret(s *corev1.Secret) field.ErrorList {
 	return append(errs, secretOfType(s)...)
 }
 
-// secretOfType checks the keys that the type of a secret requires.
+// secretOfType checks that a secret has the keys that its type requires.
+//
+//upstream:pkg/apis/core/validation.ValidateSecret
 func secretOfType(s *corev1.Secret) field.ErrorList {
 	data := field.NewPath("data")
 	must := func(keys ...string) field.ErrorList {
@@ -99,7 +112,9 @@ func secretOfType(s *corev1.Secret) field.ErrorList {
 	return nil
 }
 
-// registryConfig checks the credentials of image registries. Its error does not have the data.
+// registryConfig checks the credentials of image registries. The error does not show the credentials.
+//
+//upstream:pkg/apis/core/validation.ValidateSecret
 func registryConfig(data map[string][]byte, key string) field.ErrorList {
 	path := field.NewPath("data").Key(key)
 	config, ok := data[key]
@@ -112,6 +127,9 @@ func registryConfig(data map[string][]byte, key string) field.ErrorList {
 	return nil
 }
 
+// validateSecretUpdate checks that the type does not change, nor the data of an immutable secret.
+//
+//upstream:pkg/apis/core/validation.ValidateSecretUpdate
 func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
 	errs := fieldrules.Immutable(s.Type, old.Type, &fieldrules.Root, "type")
 	if old.Immutable == nil || !*old.Immutable {
@@ -124,7 +142,7 @@ func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
 	return errs
 }
 
-// secretWarnings says what is wrong with the certificate and the key of a secret for TLS.
+// secretWarnings returns a warning if the certificate and the key of a TLS secret do not match.
 //
 //upstream:pkg/registry/core/secret.warningsForSecret
 func secretWarnings(s, _ *corev1.Secret) []string {

@@ -18,7 +18,15 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// Services describes the kind Service, with the allocator of its addresses and node ports.
+// Services describes the kind Service. The addresses allocate the cluster IPs.
+//
+//upstream:pkg/registry/core/service.svcStrategy
+//upstream:pkg/registry/core/service.serviceStatusStrategy
+//upstream:pkg/registry/core/service.SelectableFields
+//upstream:pkg/registry/core/service/storage.REST.ShortNames
+//upstream:pkg/registry/core/service/storage.REST.Categories
+//upstream:pkg/apis/core/v1.AddFieldLabelConversionsForService
+//upstream:pkg/printers/internalversion.printService
 func Services(addresses *Addresses) kinds.Kind {
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
@@ -59,9 +67,12 @@ func Services(addresses *Addresses) kinds.Kind {
 	}
 }
 
+// stickySeconds is the default timeout of session affinity.
 const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)
 
 // defaultService sets the defaults of a service, which depend on its type.
+//
+//upstream:pkg/apis/core/v1.SetDefaults_Service
 func defaultService(s *corev1.Service) {
 	spec := &s.Spec
 	fieldrules.DefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
@@ -100,22 +111,30 @@ func defaultService(s *corev1.Service) {
 }
 
 // hasClusterIP reports whether services of a type have a cluster IP.
+//
+//upstream:pkg/registry/core/service.needsClusterIP
 func hasClusterIP(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeClusterIP || hasNodePort(t)
 }
 
 // hasNodePort reports whether services of a type have node ports.
+//
+//upstream:pkg/registry/core/service.needsNodePort
 func hasNodePort(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer
 }
 
-// externallyAccessible reports whether a service can be reached from outside the cluster.
+// externallyAccessible reports whether clients outside the cluster can reach a service.
+//
+//upstream:pkg/api/service.ExternallyAccessible
 func externallyAccessible(s *corev1.Service) bool {
 	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 
-// prepareService drops the fields that the service's new type does not have, if the update left
-// them unchanged.
+// prepareService drops the fields that the new type of a service does not have, unless the update changes
+// them.
+//
+//upstream:pkg/registry/core/service.dropTypeDependentFields
 func prepareService(_ context.Context, s, old *corev1.Service) {
 	if old == nil || s.Spec.Type == old.Spec.Type {
 		return
@@ -139,7 +158,9 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 }
 
-// serviceWarnings returns the warnings about fields that have no effect or are deprecated.
+// serviceWarnings returns the warnings about fields without effect and about deprecated fields.
+//
+//upstream:pkg/api/service.GetWarningsForService
 func serviceWarnings(s, _ *corev1.Service) []string {
 	spec := &s.Spec
 	var all []string
@@ -172,6 +193,9 @@ func serviceWarnings(s, _ *corev1.Service) []string {
 	return all
 }
 
+// externalCell returns the external addresses of a service as a cell of a table.
+//
+//upstream:pkg/printers/internalversion.getServiceExternalIP
 func externalCell(s *corev1.Service) string {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeExternalName:
@@ -195,6 +219,9 @@ func externalCell(s *corev1.Service) string {
 	return columns.OrNone(strings.Join(s.Spec.ExternalIPs, ","))
 }
 
+// portCell returns the ports of a service as a cell of a table.
+//
+//upstream:pkg/printers/internalversion.makePortString
 func portCell(ports []corev1.ServicePort) string {
 	var cells []string
 	for _, p := range ports {

@@ -18,12 +18,14 @@ import (
 	"flyball.dev/apiserver/kinds"
 )
 
-// addressManager is the value of the label of the IPAddresses that the allocator has created, as in
-// kube-apiserver.
+// addressManager is the value of the label managed-by of the IPAddresses that the allocator creates.
+//
+//upstream:pkg/registry/core/service/ipallocator.ControllerName
 const addressManager = "ipallocator.k8s.io"
 
-// Addresses are the IPAddresses, each of which reserves an address, and the ServiceCIDRs that
-// addresses come from. Those kinds set it up, and Services use it.
+// Addresses has the ServiceCIDRs, which contain the addresses for services, and the IPAddresses. An
+// IPAddress reserves one address. The kinds IPAddress and ServiceCIDR set the fields, and Services uses
+// them.
 type Addresses struct {
 	// Network is the range of the addresses that services get first.
 	Network netip.Prefix
@@ -33,13 +35,15 @@ type Addresses struct {
 	services *serviceAllocator
 }
 
-// clusterScope returns the context of writes of objects without a namespace, which are not those of a
-// user.
+// clusterScope returns the context of the server's own writes of cluster-scoped objects.
 func clusterScope() context.Context {
 	return request.WithNamespace(context.Background(), metav1.NamespaceNone)
 }
 
-// create reserves an address for a service. It returns false if it is reserved already.
+// create reserves an address for a service. It returns false if the address is reserved already.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.createIPAddress
+//upstream:pkg/registry/core/service/ipallocator.serviceToRef
 func (a *Addresses) create(ip netip.Addr, namespace, name string) (bool, error) {
 	err := a.IPs.Create(clusterScope(), &networkingv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: ip.String(), Labels: addressLabels(ip)},
@@ -54,6 +58,8 @@ func (a *Addresses) create(ip netip.Addr, namespace, name string) (bool, error) 
 }
 
 // addressLabels returns the labels of the IPAddress of a service.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.createIPAddress
 func addressLabels(ip netip.Addr) map[string]string {
 	return map[string]string{
 		networkingv1.LabelIPAddressFamily: string(familyOf(ip.String())),
@@ -61,7 +67,9 @@ func addressLabels(ip netip.Addr) map[string]string {
 	}
 }
 
-// delete deletes the IPAddresses of addresses that a service no longer has.
+// delete deletes the IPAddresses that a service no longer has.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.release
 func (a *Addresses) delete(ips []netip.Addr) {
 	for _, ip := range ips {
 		err := a.IPs.Delete(clusterScope(), ip.String(), &metav1.DeleteOptions{})
@@ -71,8 +79,10 @@ func (a *Addresses) delete(ips []netip.Addr) {
 	}
 }
 
-// reconcile creates the IPAddresses that are missing, by the services that have the addresses, and
-// deletes those that were created for services which were then not written.
+// reconcile creates the missing IPAddresses of services. It deletes the IPAddresses of services that were
+// never written.
+//
+//upstream:pkg/registry/core/service/ipallocator/controller.RepairIPAddress
 func (a *Addresses) reconcile(ctx context.Context, services map[netip.Addr]metav1.ObjectMeta) error {
 	var leaked []netip.Addr
 	reserved := map[netip.Addr]bool{}
@@ -100,8 +110,10 @@ func (a *Addresses) reconcile(ctx context.Context, services map[netip.Addr]metav
 	return nil
 }
 
-// ranges returns the networks of the ServiceCIDRs from which services can get addresses, by the name
-// of the ServiceCIDR.
+// ranges returns the networks of the ready ServiceCIDRs, in the order of the names of the ServiceCIDRs.
+//
+//upstream:pkg/registry/core/service/ipallocator.MetaAllocator.syncAllocators
+//upstream:pkg/registry/core/service/ipallocator.isReady
 func (a *Addresses) ranges(ctx context.Context) ([]netip.Prefix, error) {
 	var usable []*networkingv1.ServiceCIDR
 	err := a.CIDRs.List(ctx, func(c *networkingv1.ServiceCIDR) {
@@ -121,17 +133,20 @@ func (a *Addresses) ranges(ctx context.Context) ([]netip.Prefix, error) {
 	return networks, err
 }
 
-// Allocate implements [kinds.ResourceAllocator] for IPAddresses, which need nothing.
+// Allocate implements [kinds.ResourceAllocator]. An IPAddress needs no allocation.
 func (a *Addresses) Allocate(context.Context, *networkingv1.IPAddress, *networkingv1.IPAddress, bool) (func(), error) {
 	return func() {}, nil
 }
 
-// Commit restores the labels of the address of a service.
+// Commit restores the labels of an IPAddress that reserves the address of a service.
+//
+//upstream:pkg/registry/core/service/ipallocator/controller.RepairIPAddress.syncIPAddress
+//upstream:pkg/registry/core/service/ipallocator/controller.verifyIPAddressLabels
 func (a *Addresses) Commit(o *networkingv1.IPAddress) {
 	a.services.whileInUse(o.Name, func(ip netip.Addr) { a.label(o, addressLabels(ip)) })
 }
 
-// label sets the labels of an IPAddress, if it does not have them.
+// label sets labels of an IPAddress that does not have them.
 func (a *Addresses) label(o *networkingv1.IPAddress, labels map[string]string) {
 	if apilabels.SelectorFromSet(labels).Matches(apilabels.Set(o.Labels)) {
 		return
@@ -147,7 +162,9 @@ func (a *Addresses) label(o *networkingv1.IPAddress, labels map[string]string) {
 	}
 }
 
-// Release creates the address of a service anew when it is deleted.
+// Release recreates a deleted IPAddress that reserves the address of a service.
+//
+//upstream:pkg/registry/core/service/ipallocator/controller.RepairIPAddress.recreateIPAddress
 func (a *Addresses) Release(o *networkingv1.IPAddress) {
 	a.services.whileInUse(o.Name, func(ip netip.Addr) {
 		if _, err := a.create(ip, o.Spec.ParentRef.Namespace, o.Spec.ParentRef.Name); err != nil {
@@ -156,10 +173,13 @@ func (a *Addresses) Release(o *networkingv1.IPAddress) {
 	})
 }
 
-// Reset implements [kinds.ResourceAllocator]. Nothing of an IPAddress is kept outside of the storage.
+// Reset implements [kinds.ResourceAllocator]. The storage has all state of IPAddresses.
 func (a *Addresses) Reset() {}
 
 // usable returns the first and the last address of a network that a service can have.
+//
+//upstream:pkg/registry/core/service/ipallocator.NewIPAllocator
+//upstream:pkg/registry/core/service/ipallocator.broadcastAddress
 func usable(network netip.Prefix) (first, last netip.Addr) {
 	base := network.Masked().Addr().As4()
 	n := toNumber(base) | (1<<(32-network.Bits()) - 1)
@@ -167,6 +187,8 @@ func usable(network netip.Prefix) (first, last netip.Addr) {
 }
 
 // contains reports whether a service can have an address of a network.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.allocateService
 func contains(network netip.Prefix, ip netip.Addr) bool {
 	first, last := usable(network)
 	return first.Compare(ip) <= 0 && ip.Compare(last) <= 0

@@ -16,12 +16,15 @@ import (
 )
 
 // The range of node ports.
+//
+//upstream:pkg/kubeapiserver/options.DefaultServiceNodePortRange
 const (
 	firstNodePort = 30000
 	lastNodePort  = 32767
 )
 
-// serviceAllocation are the allocations of one write of a service. The allocator is locked.
+// serviceAllocation has the allocations of one write of a service. The writer holds the lock of the
+// allocator.
 type serviceAllocation struct {
 	*serviceAllocator
 	allocator.Write
@@ -31,14 +34,16 @@ type serviceAllocation struct {
 	errs   field.ErrorList
 }
 
-// undo releases what the write has allocated.
+// undo releases the allocations of the write.
 func (a *serviceAllocation) undo() {
 	a.addresses.delete(a.ips.Rollback(&a.Write))
 	a.ports.Rollback(&a.Write)
 }
 
-// families sets the families of a service, which are those of its addresses, and refuses those that
-// the cluster does not have.
+// families derives the IP families of a service from its addresses, and rejects a family that the cluster
+// does not have.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
 func (a *serviceAllocation) families(s *corev1.Service) {
 	spec := &s.Spec
 	at := fieldrules.Spec.Child("clusterIPs")
@@ -75,7 +80,9 @@ func (a *serviceAllocation) families(s *corev1.Service) {
 	}
 }
 
-// bothFamilies sets the families of a service whose endpoints may be outside the cluster.
+// bothFamilies sets the families of a headless service without a selector.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
 func bothFamilies(spec *corev1.ServiceSpec) {
 	if len(spec.IPFamilies) == 0 {
 		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
@@ -90,7 +97,10 @@ func bothFamilies(spec *corev1.ServiceSpec) {
 	spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
 }
 
-// address allocates the requested cluster IP, or any free one.
+// address allocates the requested cluster IP, or a free cluster IP if the service requests none.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.allocClusterIPs
+//upstream:pkg/registry/core/service/storage.Allocators.allocIPs
 func (a *serviceAllocation) address(s *corev1.Service) {
 	at := fieldrules.Spec.ChildField("clusterIPs")
 	if len(s.Spec.ClusterIPs) == 0 {
@@ -119,7 +129,11 @@ func (a *serviceAllocation) address(s *corev1.Service) {
 	}
 }
 
-// requested allocates an address that a service asks for, or returns why it cannot have it.
+// requested allocates the address that a service requests. If the service cannot have the address,
+// requested returns the reason.
+//
+//upstream:pkg/registry/core/service/ipallocator.MetaAllocator.AllocateService
+//upstream:pkg/registry/core/service/ipallocator.Allocator.allocateService
 func (a *serviceAllocation) requested(s *corev1.Service, ip netip.Addr) (why string, err error) {
 	if _, taken := a.ips.Owner(ip); !taken {
 		within, err := a.inRange(ip)
@@ -142,8 +156,10 @@ func (a *serviceAllocation) requested(s *corev1.Service, ip netip.Addr) (why str
 	return why, err
 }
 
-// inRange reports whether services can have an address: one of the default network, or of another, of
-// which a dry run does not know.
+// inRange reports whether services can have an address. A dry run knows the default network only.
+//
+//upstream:pkg/registry/core/service/ipallocator.MetaAllocator.getAllocator
+//upstream:pkg/registry/core/service/ipallocator.MetaAllocator.DryRun
 func (a *serviceAllocation) inRange(ip netip.Addr) (bool, error) {
 	if contains(a.addresses.Network, ip) || a.dryRun {
 		return contains(a.addresses.Network, ip), nil
@@ -152,8 +168,10 @@ func (a *serviceAllocation) inRange(ip netip.Addr) (bool, error) {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return contains(n, ip) }), err
 }
 
-// reserve allocates an address. It returns false if another service has it, or an IPAddress of
-// somebody else reserves it.
+// reserve allocates an address. It returns false if another service has the address, or an IPAddress that
+// a user created reserves it.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.allocateService
 func (a *serviceAllocation) reserve(s *corev1.Service, ip netip.Addr) (bool, error) {
 	if _, taken := a.ips.Owner(ip); !taken {
 		if ok, err := a.addresses.create(ip, s.Namespace, s.Name); !ok {
@@ -163,7 +181,10 @@ func (a *serviceAllocation) reserve(s *corev1.Service, ip netip.Addr) (bool, err
 	return a.ips.Allocate(ip, &a.Write), nil
 }
 
-// freeAddress allocates an address of the default network, or of another one if that is full.
+// freeAddress allocates an address of the default network, or of another network if the default network
+// is full.
+//
+//upstream:pkg/registry/core/service/ipallocator.MetaAllocator.AllocateNextService
 func (a *serviceAllocation) freeAddress(s *corev1.Service) (netip.Addr, bool, error) {
 	if ip, ok, err := a.freeIn(a.addresses.Network, s); ok || err != nil {
 		return ip, ok, err
@@ -177,8 +198,11 @@ func (a *serviceAllocation) freeAddress(s *corev1.Service) (netip.Addr, bool, er
 	return netip.Addr{}, false, err
 }
 
-// freeIn allocates an address of a network. It starts its search at an address that depends on the
-// service's name, so that the same services get the same addresses in every run.
+// freeIn allocates an address of a network. A hash of the name of the service determines the start of
+// the search, so that equal services get equal addresses in every run.
+//
+//upstream:pkg/registry/core/service/ipallocator.Allocator.allocateNextService
+//upstream:pkg/registry/core/service/ipallocator.Allocator.allocateFromRange
 func (a *serviceAllocation) freeIn(network netip.Prefix, s *corev1.Service) (netip.Addr, bool, error) {
 	lowest, highest := usable(network)
 	if highest.Less(lowest) {
@@ -198,7 +222,12 @@ func (a *serviceAllocation) freeIn(network netip.Prefix, s *corev1.Service) (net
 	return netip.Addr{}, false, nil
 }
 
-// nodePorts allocates the node ports and the health check node port that the service needs.
+// nodePorts allocates the node ports and the health check node port of a service.
+//
+//upstream:pkg/registry/core/service/storage.initNodePorts
+//upstream:pkg/registry/core/service/storage.Allocators.updateNodePorts
+//upstream:pkg/registry/core/service/storage.Allocators.allocHealthCheckNodePort
+//upstream:pkg/registry/core/service/storage.shouldAllocateNodePorts
 func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
 	if hasNodePort(s.Spec.Type) {
 		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
@@ -221,11 +250,13 @@ func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
 	}
 }
 
-// usedNodePorts are the node ports that ports of one service have, and for which port. A node port of several ports
-// is in shared.
+// usedNodePorts maps each node port of a service to the port that has it. The map shared has the node
+// ports of several ports.
+//
+//upstream:pkg/registry/core/service/storage.findRequestedNodePort
 type usedNodePorts struct{ ports, shared map[int32]int32 }
 
-// byOther reports whether a port has the node port of p and is another port.
+// byOther reports whether another port has the node port of p.
 func (u *usedNodePorts) byOther(p *corev1.ServicePort) bool {
 	port, used := u.ports[p.NodePort]
 	_, shared := u.shared[p.NodePort]
@@ -242,7 +273,10 @@ func (u *usedNodePorts) add(p *corev1.ServicePort) {
 	u.ports[p.NodePort] = p.Port
 }
 
-// nodePort allocates the requested port, or any free one.
+// nodePort allocates the requested node port, or a free node port if number is 0.
+//
+//upstream:pkg/registry/core/service/portallocator.PortAllocator.Allocate
+//upstream:pkg/registry/core/service/portallocator.PortAllocationOperation
 func (a *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, fldPath *fieldrules.Path,
 	name string) {
 	if *number == 0 {
@@ -266,7 +300,9 @@ func (a *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, al
 	}
 }
 
-// freeNodePort allocates a free node port, and reports whether there was one.
+// freeNodePort allocates a free node port, and reports whether there is one.
+//
+//upstream:pkg/registry/core/service/portallocator.PortAllocator.AllocateNext
 func (a *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol) bool {
 	const n = lastNodePort - firstNodePort + 1
 	start := int32(a.start % n)
@@ -280,6 +316,7 @@ func (a *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol
 	return false
 }
 
+// spread returns the hash at which the search for free addresses and ports starts.
 func spread(s string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(s))

@@ -19,17 +19,25 @@ import (
 // DefaultServiceNetwork is the default range of cluster IPs.
 var DefaultServiceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
-// APIServerIP returns the address of the API server in the range of cluster IPs: the first one that
-// is usable.
+// APIServerIP returns the address of the API server: the first usable address of the range of cluster
+// IPs.
+//
+//upstream:pkg/controlplane/apiserver/options.ServiceIPRange
 func APIServerIP(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
 
+// wantsHealthPort reports whether a service has a health check node port.
+//
+//upstream:pkg/registry/core/service.needsHCNodePort
+//upstream:pkg/api/service.NeedsHealthCheck
 func wantsHealthPort(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer &&
 		s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// serviceAllocator allocates cluster IPs and node ports. It reads the allocated ones from the
-// stored services when it is first used. Each cluster IP is reserved by an IPAddress.
+// serviceAllocator allocates cluster IPs and node ports. At its first use it reads the allocations from
+// the stored services. An IPAddress reserves each cluster IP.
+//
+//upstream:pkg/registry/core/service/storage.Allocators
 type serviceAllocator struct {
 	services  kinds.Stored[*corev1.Service]
 	addresses *Addresses
@@ -40,15 +48,20 @@ type serviceAllocator struct {
 	ports  *allocator.Allocator[nodePort]
 }
 
-// nodePort is a node port, of which each protocol has its own.
+// nodePort is a node port of one protocol.
 type nodePort struct {
 	protocol corev1.Protocol
 	number   int32
 }
 
-// Allocate sets the addresses and the node ports that the service's type needs. Those that the
-// service had stay, unless its type does not need them. A dry run gets the addresses and ports that
-// it asks for even if they are allocated.
+// Allocate sets the addresses and the node ports that the type of a service needs. An update keeps the
+// old ones that the type still needs. A dry run gets the addresses and ports that it requests, allocated
+// or not.
+//
+//upstream:pkg/registry/core/service/storage.REST.beginCreate
+//upstream:pkg/registry/core/service/storage.REST.beginUpdate
+//upstream:pkg/registry/core/service/storage.Allocators.allocateCreate
+//upstream:pkg/registry/core/service/storage.Allocators.allocateUpdate
 func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service, dryRun bool) (func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +97,10 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 	}, nil
 }
 
-// Commit releases the addresses and ports that the service does not have any more.
+// Commit releases the addresses and ports that the service no longer has.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.txnUpdateClusterIPs
+//upstream:pkg/registry/core/service/storage.Allocators.txnUpdateNodePorts
 func (c *serviceAllocator) Commit(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +108,10 @@ func (c *serviceAllocator) Commit(s *corev1.Service) {
 	c.ports.Commit(s.UID, revision(s), portsOf(s))
 }
 
-// Release releases all allocations of a deleted service.
+// Release releases all addresses and ports of a deleted service.
+//
+//upstream:pkg/registry/core/service/storage.REST.afterDelete
+//upstream:pkg/registry/core/service/storage.Allocators.releaseAllocatedResources
 func (c *serviceAllocator) Release(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,14 +121,14 @@ func (c *serviceAllocator) Release(s *corev1.Service) {
 	}
 }
 
-// Reset makes the next write read the allocations of the stored services again.
+// Reset makes the next write read the allocations from the stored services again.
 func (c *serviceAllocator) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loaded = false
 }
 
-// revision returns the revision in the resource version of a stored object.
+// revision returns the resource version of a stored object as a number.
 func revision(obj metav1.Object) uint64 {
 	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	return n
@@ -126,7 +145,9 @@ func addressesOf(s *corev1.Service) []netip.Addr {
 	return ips
 }
 
-// portsOf returns the node ports of a service.
+// portsOf returns the node ports of a service, with the health check node port.
+//
+//upstream:pkg/registry/core/service/storage.collectServiceNodePorts
 func portsOf(s *corev1.Service) []nodePort {
 	var ports []nodePort
 	for _, p := range s.Spec.Ports {
@@ -140,6 +161,7 @@ func portsOf(s *corev1.Service) []nodePort {
 	return ports
 }
 
+// load reads the allocations from the stored services, unless they are loaded.
 func (c *serviceAllocator) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -164,7 +186,7 @@ func (c *serviceAllocator) load(ctx context.Context) error {
 	return err
 }
 
-// whileInUse calls do, during which no service is written, if a service has the address.
+// whileInUse calls do if a service has the address. No service is written during the call.
 func (c *serviceAllocator) whileInUse(address string, do func(ip netip.Addr)) {
 	ip, err := netip.ParseAddr(address)
 	c.mu.Lock()
@@ -177,7 +199,12 @@ func (c *serviceAllocator) whileInUse(address string, do func(ip netip.Addr)) {
 	}
 }
 
-// carryOverAddresses makes clusterIP and clusterIPs equal, and sets the families.
+// carryOverAddresses makes clusterIP and clusterIPs agree. Fields that an update leaves empty keep the old
+// values, and a type without a cluster IP drops them.
+//
+//upstream:pkg/registry/core/service/storage.normalizeClusterIPs
+//upstream:pkg/registry/core/service/storage.patchAllocatedValues
+//upstream:pkg/registry/core/service.dropTypeDependentFields
 func carryOverAddresses(s, old *corev1.Service) {
 	spec := &s.Spec
 	if !hasClusterIP(spec.Type) {
@@ -220,6 +247,8 @@ func carryOverAddresses(s, old *corev1.Service) {
 
 // defaultFamilyPolicy sets the family policy. A headless service without a selector may have both
 // families, since its endpoints may be outside the cluster.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
 func defaultFamilyPolicy(spec *corev1.ServiceSpec) {
 	policy := corev1.IPFamilyPolicySingleStack
 	if foreignEndpoints(spec) {
@@ -233,7 +262,10 @@ func foreignEndpoints(spec *corev1.ServiceSpec) bool {
 	return spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
 }
 
-// carryOverPorts copies the node ports of existing ports, and drops all if the new type has none.
+// carryOverPorts keeps the node ports of existing ports, and drops them if the new type has none.
+//
+//upstream:pkg/registry/core/service/storage.patchAllocatedValues
+//upstream:pkg/registry/core/service.dropTypeDependentFields
 func carryOverPorts(s, old *corev1.Service) {
 	if old == nil {
 		return

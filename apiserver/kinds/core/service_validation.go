@@ -14,6 +14,9 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// validateService checks the spec of a service.
+//
+//upstream:pkg/apis/core/validation.validateService
 func validateService(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP,
@@ -31,7 +34,9 @@ func validateService(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// serviceStatus checks the addresses of a service's load balancer.
+// serviceStatus checks the addresses of the load balancer.
+//
+//upstream:pkg/apis/core/validation.ValidateLoadBalancerStatus
 func serviceStatus(s *corev1.Service) field.ErrorList {
 	balancer := fieldrules.Status.Child("loadBalancer")
 	list := balancer.Child("ingress")
@@ -55,7 +60,10 @@ func serviceStatus(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// servicePorts checks the ports of a service, and that they are unique.
+// servicePorts checks the ports of a service, and that ports and node ports are unique.
+//
+//upstream:pkg/apis/core/validation.validateService
+//upstream:pkg/apis/core/validation.validateServicePort
 func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ports")
@@ -102,6 +110,11 @@ type portAndProtocol struct {
 	protocol corev1.Protocol
 }
 
+// affinity checks the session affinity.
+//
+//upstream:pkg/apis/core/validation.validateService
+//upstream:pkg/apis/core/validation.validateClientIPAffinityConfig
+//upstream:pkg/apis/core/validation.validateAffinityTimeout
 func affinity(spec *corev1.ServiceSpec) field.ErrorList {
 	errs := fieldrules.OneOf(spec.SessionAffinity, &fieldrules.Spec, "sessionAffinity",
 		corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)
@@ -124,7 +137,10 @@ func affinity(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// ofType checks the fields that only services of some types have.
+// ofType checks the fields that depend on the type of a service.
+//
+//upstream:pkg/apis/core/validation.validateService
+//upstream:pkg/apis/core/validation.validateLoadBalancerClassField
 func ofType(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
@@ -175,10 +191,14 @@ func ofType(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// sourceRanges is the path of the source ranges in errors, which kube-apiserver writes like this.
+// sourceRanges is the path of the source ranges in errors, in the spelling of kube-apiserver.
+//
+//upstream:pkg/apis/core/validation.validateService
 var sourceRanges = fieldrules.Spec.ChildField("LoadBalancerSourceRanges")
 
-// clusterAddresses checks the cluster IPs and their families.
+// clusterAddresses checks the cluster IPs, and that they agree with the families.
+//
+//upstream:pkg/apis/core/validation.ValidateServiceClusterIPsRelatedFields
 func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -230,7 +250,9 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// ipFamilies checks that the families of a service are known and not repeated, and their policy.
+// ipFamilies checks the families of a service and the family policy. A family may occur once.
+//
+//upstream:pkg/apis/core/validation.ValidateServiceClusterIPsRelatedFields
 func ipFamilies(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ipFamilies")
@@ -249,6 +271,8 @@ func ipFamilies(spec *corev1.ServiceSpec) field.ErrorList {
 }
 
 // familyOf returns the family of an IP address.
+//
+//upstream:pkg/registry/core/service/storage.familyOf
 func familyOf(ip string) corev1.IPFamily {
 	if netutils.IsIPv6String(ip) {
 		return corev1.IPv6Protocol
@@ -256,7 +280,9 @@ func familyOf(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// externalAddresses checks the addresses outside the cluster.
+// externalAddresses checks the external IPs and the source ranges.
+//
+//upstream:pkg/apis/core/validation.validateService
 func externalAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("externalIPs")
@@ -274,7 +300,9 @@ func externalAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// trafficDistribution checks the preference for near endpoints.
+// trafficDistribution checks the preference for endpoints near the client.
+//
+//upstream:pkg/apis/core/validation.validateServiceTrafficDistribution
 func trafficDistribution(spec *corev1.ServiceSpec) field.ErrorList {
 	known := []string{corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
 		corev1.ServiceTrafficDistributionPreferSameNode}
@@ -284,7 +312,10 @@ func trafficDistribution(spec *corev1.ServiceSpec) field.ErrorList {
 	return nil
 }
 
-// outside checks the fields of external traffic.
+// outside checks the traffic policies, the health check node port and the traffic distribution.
+//
+//upstream:pkg/apis/core/validation.validateServiceExternalTrafficPolicy
+//upstream:pkg/apis/core/validation.validateServiceInternalTrafficFieldsValue
 func outside(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
@@ -309,6 +340,13 @@ func outside(s *corev1.Service) field.ErrorList {
 	return append(errs, trafficDistribution(spec)...)
 }
 
+// validateServiceUpdate checks that the cluster IP, the first family and the class of the load balancer
+// do not change once they are set.
+//
+//upstream:pkg/apis/core/validation.ValidateServiceUpdate
+//upstream:pkg/apis/core/validation.validateUpgradeDowngradeClusterIPs
+//upstream:pkg/apis/core/validation.validateUpgradeDowngradeIPFamilies
+//upstream:pkg/apis/core/validation.validateLoadBalancerClassField
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(s.Spec.Type) || !hasClusterIP(old.Spec.Type) {
 		return nil

@@ -10,6 +10,11 @@ import (
 )
 
 // ServiceAccounts describes the kind ServiceAccount.
+//
+//upstream:pkg/registry/core/serviceaccount.strategy
+//upstream:pkg/registry/core/serviceaccount.cleanSecretReferences
+//upstream:pkg/registry/core/serviceaccount/storage.REST.ShortNames
+//upstream:pkg/apis/core/validation.ValidateServiceAccount
 func ServiceAccounts() kinds.Kind {
 	return kinds.Of[*corev1.ServiceAccount]{
 		Type: &corev1.ServiceAccount{}, List: &corev1.ServiceAccountList{},
