@@ -217,9 +217,7 @@ type lister struct {
 
 func (l lister) List(context.Context, *internalversion.ListOptions) (runtime.Object, error) {
 	list := &internalversion.List{}
-	for _, item := range l.items {
-		list.Items = append(list.Items, item)
-	}
+	list.Items = append(list.Items, l.items...)
 	return list, nil
 }
 

@@ -113,7 +113,7 @@ func (m *Module) add(name string, content []byte) []error {
 			at := fmt.Sprintf("%s:%d", name, files.Position(comment.Pos()).Line)
 			if !ok {
 				if misspelt(comment.Text) {
-					wrong = append(wrong, fmt.Errorf("%s: %s is no directive: write //upstream:", at, comment.Text))
+					wrong = append(wrong, fmt.Errorf("%s: %s is no directive, which begins with //upstream: without a space", at, comment.Text))
 				}
 				continue
 			}

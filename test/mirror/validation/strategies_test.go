@@ -155,9 +155,7 @@ func (r *run) all(t *testing.T, n int) {
 		t.Error("no seeds")
 		return
 	}
-	for _, seed := range r.inputs {
-		r.stored = append(r.stored, seed)
-	}
+	r.stored = append(r.stored, r.inputs...)
 	r.fixed = len(r.inputs)
 	subresources := r.subresources()
 	for r.writes < n {
