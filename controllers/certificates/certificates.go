@@ -174,12 +174,14 @@ var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsag
 // The errors for the requests of kubelets. kubectl shows them in the condition Failed.
 var (
 	errOrganization = errors.New("subject organization is not system:nodes")
-	errCommonName   = errors.New("subject common name does not begin with system:node:")
-	errNoAddress    = errors.New("DNS or IP subjectAltName is required")
-	errDNS          = errors.New("DNS subjectAltNames are not allowed")
-	errEmail        = errors.New("Email subjectAltNames are not allowed") //lint:ignore ST1005 the text is Kubernetes'
-	errIP           = errors.New("IP subjectAltNames are not allowed")
-	errURI          = errors.New("URI subjectAltNames are not allowed")
+	//lint:ignore ST1005 the text is Kubernetes'
+	errCommonName = errors.New("subject common name does not begin with system:node:")
+	errNoAddress  = errors.New("DNS or IP subjectAltName is required")
+	errDNS        = errors.New("DNS subjectAltNames are not allowed")
+	//lint:ignore ST1005 the text is Kubernetes'
+	errEmail = errors.New("Email subjectAltNames are not allowed")
+	errIP    = errors.New("IP subjectAltNames are not allowed")
+	errURI   = errors.New("URI subjectAltNames are not allowed")
 )
 
 // checkKubeletClient checks a request for the client certificate of a kubelet.

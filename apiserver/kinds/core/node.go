@@ -333,7 +333,8 @@ func orUnknown(s string) string {
 //upstream:pkg/registry/core/node.nodeWarnings
 func nodeWarnings(n, _ *corev1.Node) []string {
 	var warnings []string
-	if n.Spec.ConfigSource != nil { //nolint:staticcheck // it is what the warning is about
+	//lint:ignore SA1019 the warning is about this field
+	if n.Spec.ConfigSource != nil {
 		warnings = append(warnings, "spec.configSource: the feature is removed")
 	}
 	if n.Spec.DoNotUseExternalID != "" {

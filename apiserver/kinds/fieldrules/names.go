@@ -146,6 +146,7 @@ func AttacherName(s string, w *Path, name string) field.ErrorList {
 	if len(s) > validation.DNS1123LabelMaxLength {
 		errs = append(errs, field.TooLong(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
 	}
+	//lint:ignore SA1019 Kubernetes checks driver names by this function
 	return append(errs, Invalid(content.IsDNS1123SubdomainCaseless(s), s, w, name)...)
 }
 
