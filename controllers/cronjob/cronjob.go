@@ -118,7 +118,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 //upstream:pkg/controller/cronjob.ControllerV2.getCronJobJobsByIndexer
 func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
 	list := &batchv1.JobList{}
-	if err := r.client.List(ctx, list, claim.ControlledBy(cj)); err != nil {
+	if err := r.client.List(ctx, list, claim.ControlledBy(cj.Namespace, cj.UID)); err != nil {
 		return nil, err
 	}
 	var jobs []*batchv1.Job

@@ -88,9 +88,7 @@ func (o *observation) wantActive(active int) int {
 //upstream:pkg/controller/job.appendDuplicatedIndexPodsForRemoval
 func (o *observation) surplus(active []*corev1.Pod, atLeast int) []*corev1.Pod {
 	left := slices.Clone(active)
-	slices.SortStableFunc(left, func(a, b *corev1.Pod) int {
-		return podstate.CompareForDeletion(a, b, func(*corev1.Pod) int64 { return 0 })
-	})
+	slices.SortStableFunc(left, podstate.CompareForDeletion)
 	if !indexed(o.job) {
 		return left[:atLeast]
 	}

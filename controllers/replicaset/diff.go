@@ -2,7 +2,6 @@ package replicaset
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,11 +24,14 @@ type diff struct {
 	delete []*corev1.Pod
 }
 
-// replicaDiff compares the pods that a ReplicaSet owns with the replicas that it should have.
+// replicaDiff compares the pods that a ReplicaSet owns with the replicas that it should have. related are the pods that
+// its siblings, the ReplicaSets with the same owner, select. Of pods that are otherwise equal, the first to be deleted is
+// on the node with the most related pods.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
 //upstream:pkg/controller/replicaset.getPodsToDelete
-func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
+//upstream:pkg/controller/replicaset.getPodsRankedByRelatedPodsOnSameNode
+func replicaDiff(rs *appsv1.ReplicaSet, owned, related []*corev1.Pod, now time.Time) diff {
 	if rs.DeletionTimestamp != nil {
 		return diff{}
 	}
@@ -38,8 +40,12 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	case surplus < 0:
 		return diff{create: min(-surplus, burstReplicas)}
 	case surplus > 0:
+		onNode := map[string]int{}
+		for _, p := range podstate.FilterActive(related) {
+			onNode[p.Spec.NodeName]++
+		}
 		slices.SortStableFunc(active, func(a, b *corev1.Pod) int {
-			return podstate.CompareForDeletion(a, b, deletionCost)
+			return podstate.CompareForDeletionFromNodes(a, b, onNode, now)
 		})
 		return diff{delete: active[:min(surplus, burstReplicas)]}
 	}
@@ -48,17 +54,6 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 
 // desired returns the replicas that a ReplicaSet should have.
 func desired(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Spec.Replicas, 1) }
-
-// deletionCost returns the value of the annotation for it, or 0.
-//
-//upstream:pkg/apis/core/helper.GetDeletionCostFromPodAnnotations
-func deletionCost(p *corev1.Pod) int64 {
-	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
-		return 0
-	}
-	return n
-}
 
 // statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
 // becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or

@@ -72,7 +72,7 @@ func TestReplicaDiff(t *testing.T) {
 			delete: []string{"pending", "unready", "cheap", "new", "restarted", "old"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := replicaDiff(set(tt.desired), tt.has)
+			p := replicaDiff(set(tt.desired), tt.has, nil, now)
 			var names []string
 			for _, d := range p.delete {
 				names = append(names, d.Name)

@@ -4,6 +4,7 @@ package replicaset
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,10 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -30,8 +34,10 @@ var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 //
 //upstream:pkg/controller/replicaset.NewReplicaSetController
 func AddToManager(mgr manager.Manager) error {
-	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
-		return err
+	for _, owned := range []client.Object{&corev1.Pod{}, &appsv1.ReplicaSet{}} {
+		if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), owned); err != nil {
+			return err
+		}
 	}
 	recorder := events.RecorderFor(mgr, "replicaset-controller")
 	r := &reconciler{
@@ -76,7 +82,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	owned, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, rs, kind, selector, &corev1.PodList{})
+	owned, err := r.claimPods(ctx, rs, selector)
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
@@ -92,12 +98,31 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
+// claimPods adopts and releases active pods, and returns the pods that the ReplicaSet then owns. Other pods stay with
+// their owner.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.claimPods
+//upstream:pkg/controller.FilterClaimedPods
+func (r *reconciler) claimPods(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.Selector) ([]*corev1.Pod, error) {
+	pods, err := claim.Candidates[*corev1.Pod](ctx, r.client, &corev1.PodList{}, rs, selector)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := claim.Among(ctx, r.client, r.live, rs, kind, selector, podstate.FilterActive(pods))
+	inactive := slices.DeleteFunc(pods, podstate.Active)
+	return append(owned, claim.Classify(rs, selector, inactive).Owned...), err
+}
+
 // manageReplicas creates or deletes pods and returns those that the ReplicaSet then owns.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
 func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
-	p := replicaDiff(rs, owned)
+	related, err := r.relatedPods(ctx, rs, owned)
+	if err != nil {
+		return owned, &failure{"FailedDelete", err}
+	}
+	p := replicaDiff(rs, owned, related, time.Now())
 	if p.create > 0 {
 		created, err := r.pods.Create(ctx, rs, p.create, func(int) *corev1.Pod {
 			return podcontrol.FromTemplate(&rs.Spec.Template, rs, kind)
@@ -116,4 +141,38 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 		return owned, &failure{"FailedDelete", err}
 	}
 	return owned, nil
+}
+
+// relatedPods returns the pods that the ReplicaSets with the same owner select, if some of the pods that a ReplicaSet owns
+// have to be deleted.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.getIndirectlyRelatedPods
+func (r *reconciler) relatedPods(ctx context.Context, rs *appsv1.ReplicaSet, owned []*corev1.Pod) ([]*corev1.Pod, error) {
+	ref := metav1.GetControllerOfNoCopy(rs)
+	if ref == nil || len(podstate.FilterActive(owned)) <= int(desired(rs)) {
+		return nil, nil
+	}
+	siblings := &appsv1.ReplicaSetList{}
+	if err := r.client.List(ctx, siblings, claim.ControlledBy(rs.Namespace, ref.UID)); err != nil {
+		return nil, err
+	}
+	var related []*corev1.Pod
+	seen := map[types.UID]bool{}
+	for i := range siblings.Items {
+		selector, err := metav1.LabelSelectorAsSelector(siblings.Items[i].Spec.Selector)
+		if err != nil {
+			continue // it selects nothing
+		}
+		pods := &corev1.PodList{}
+		if err := r.client.List(ctx, pods, client.InNamespace(rs.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			return nil, err
+		}
+		for j := range pods.Items {
+			if p := &pods.Items[j]; !seen[p.UID] {
+				seen[p.UID] = true
+				related = append(related, p)
+			}
+		}
+	}
+	return related, nil
 }

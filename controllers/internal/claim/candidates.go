@@ -28,23 +28,21 @@ func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) 
 	})
 }
 
-// ControlledBy is the option to list the objects that an owner controls, in its namespace. Their kind
-// must have an [Index].
-func ControlledBy(owner client.Object) client.ListOption {
-	return &client.ListOptions{Namespace: owner.GetNamespace(),
-		FieldSelector: fields.OneTermEqualSelector(byController, string(owner.GetUID()))}
+// ControlledBy is the option to list the objects in a namespace that an owner controls. Their kind must have an [Index].
+func ControlledBy(namespace string, owner types.UID) client.ListOption {
+	return &client.ListOptions{Namespace: namespace, FieldSelector: fields.OneTermEqualSelector(byController, string(owner))}
 }
 
-// candidates returns the objects in owner's namespace that owner controls or that match the
+// Candidates returns the objects in owner's namespace that owner controls or that match the
 // selector. They are of the kind of the list.
 //
 //upstream:pkg/controller.FilterPodsByOwner
-func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList,
+func Candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList,
 	owner client.Object, selector labels.Selector) ([]T, error) {
 	var found []T
 	has := map[types.UID]bool{}
 	for _, option := range []client.ListOption{
-		ControlledBy(owner),
+		ControlledBy(owner.GetNamespace(), owner.GetUID()),
 		client.MatchingLabelsSelector{Selector: selector},
 	} {
 		if err := c.List(ctx, list, client.InNamespace(owner.GetNamespace()), option); err != nil {

@@ -75,10 +75,18 @@ func IgnoreOwnerDeleted(err error) error {
 //upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
 	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList, filters ...func(T) bool) ([]T, error) {
-	objects, err := candidates[T](ctx, c, list, owner, selector)
+	objects, err := Candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
 		return nil, err
 	}
+	return Among(ctx, c, live, owner, kind, selector, objects, filters...)
+}
+
+// Among is [Claim] for some of the [Candidates]. The others are neither adopted nor released.
+//
+//upstream:pkg/controller.PodControllerRefManager.ClaimPods
+func Among[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
+	kind schema.GroupVersionKind, selector labels.Selector, objects []T, filters ...func(T) bool) ([]T, error) {
 	s := Classify(owner, selector, objects, filters...)
 	owned := s.Owned
 	var errs []error
@@ -92,7 +100,7 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
 		for _, o := range s.Adopt {
-			owners := append(without(o.GetOwnerReferences(), owner.GetUID()), ref)
+			owners := append([]metav1.OwnerReference{ref}, without(o.GetOwnerReferences(), owner.GetUID())...)
 			err := patchOwnerReferences(ctx, c, o, owners, withFinalizer(o.GetFinalizers(), finalizers[kind]))
 			if err == nil && metav1.IsControlledBy(o, owner) {
 				owned = append(owned, o)

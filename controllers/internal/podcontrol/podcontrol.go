@@ -4,6 +4,7 @@ package podcontrol
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -99,7 +100,7 @@ func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Po
 		c.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
 	case !apierrors.IsNotFound(err):
 		c.Recorder.Eventf(owner, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
-		return err
+		return fmt.Errorf("unable to delete pods: %w", err)
 	}
 	if pod.DeletionTimestamp == nil {
 		now := metav1.Now()

@@ -1,0 +1,255 @@
+package plans
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/ctrl/client"
+)
+
+func init() {
+	klog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil // they wait
+}
+
+// theirs is one of Kubernetes's controllers on a world, with informers that show it what the test wants it to see.
+type theirs struct {
+	informers.SharedInformerFactory
+	client fake.Clientset
+	world  *world
+	byType map[reflect.Type]*informer
+}
+
+// runFunc returns a function that runs a controller until the context ends.
+type runFunc func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) (func(context.Context), error)
+
+// newTheirs returns the controller that a function makes and runs until the test ends. The controller reads the kinds
+// of the objects.
+func newTheirs(t *testing.T, kinds []client.Object, run runFunc) *theirs {
+	t.Helper()
+	k := &theirs{byType: map[reflect.Type]*informer{}}
+	k.client.AddReactor("*", "*", k.react)
+	k.SharedInformerFactory = informers.NewSharedInformerFactory(&k.client, 0)
+	for _, kind := range kinds {
+		i := &informer{SharedIndexInformer: cache.NewSharedIndexInformer(&cache.ListWatch{}, kind, 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		k.byType[reflect.TypeOf(kind)] = i
+		k.InformerFor(kind, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return i })
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	start, err := run(ctx, &k.client, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+	return k
+}
+
+// run shows the controller a world, and what changes in it, until nothing does. Of the objects that are there at the
+// beginning, only the object and what has no namespace is an event, so that the controller reconciles no other object.
+func (k *theirs) run(t *testing.T, w *world, object client.Object) {
+	k.world = w
+	for _, i := range k.byType {
+		if err := i.GetIndexer().Replace(nil, strconv.Itoa(w.version)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var others []client.Object
+	for name, o := range w.objects {
+		i := k.byType[reflect.TypeOf(o)]
+		if i == nil {
+			continue
+		}
+		if err := i.GetIndexer().Add(o); err != nil {
+			t.Fatal(err)
+		}
+		if name.Namespace == "" {
+			others = append(others, o)
+		}
+	}
+	slices.SortFunc(others, func(a, b client.Object) int { return compareKeys(keyOf(a), keyOf(b)) })
+	for _, o := range others {
+		k.byType[reflect.TypeOf(o)].added(o)
+	}
+	if main, err := w.get(keyOf(object)); err == nil {
+		k.byType[reflect.TypeOf(main)].added(main)
+	}
+	for range rounds {
+		synctest.Wait()
+		changed := w.takeChanged()
+		if len(changed) == 0 {
+			return
+		}
+		k.show(t, w, changed, object)
+	}
+	t.Errorf("Kubernetes's controller does not end: %q", w.writes)
+}
+
+// show shows the controller what has changed, and then its object again.
+func (k *theirs) show(t *testing.T, w *world, changed []key, object client.Object) {
+	var events []func()
+	for _, name := range changed {
+		kind, err := w.get(name)
+		i := k.byKey(name)
+		if i == nil {
+			continue
+		}
+		old, had, _ := i.GetIndexer().GetByKey(name.NamespacedName.String())
+		switch {
+		case err != nil && had:
+			_ = i.GetIndexer().Delete(old)
+			events = append(events, func() { i.deleted(old) })
+		case err != nil:
+		case had:
+			_ = i.GetIndexer().Update(kind)
+			events = append(events, func() { i.updated(old, kind) })
+		default:
+			_ = i.GetIndexer().Add(kind)
+			events = append(events, func() { i.added(kind) })
+		}
+	}
+	for _, i := range k.byType {
+		i.GetIndexer().Bookmark(strconv.Itoa(w.version))
+	}
+	for _, event := range events {
+		event()
+	}
+	if main, err := w.get(keyOf(object)); err == nil {
+		k.byType[reflect.TypeOf(main)].added(main)
+	}
+}
+
+// byKey returns the informer of an object's kind, or nil.
+func (k *theirs) byKey(name key) *informer {
+	for t, i := range k.byType {
+		if resourceOf(reflect.New(t.Elem()).Interface().(client.Object)) == name.GroupResource {
+			return i
+		}
+	}
+	return nil
+}
+
+// react executes a request of the controller.
+func (k *theirs) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetResource().Resource == "events" {
+		if create, ok := action.(clienttesting.CreateAction); ok {
+			e := create.GetObject().(*corev1.Event)
+			k.world.record(e.Type, e.Reason, e.Message)
+			return true, e, nil
+		}
+		return true, &corev1.Event{}, nil
+	}
+	name := key{action.GetResource().GroupResource(), types.NamespacedName{Namespace: action.GetNamespace()}}
+	switch a := action.(type) {
+	case clienttesting.CreateActionImpl:
+		o := a.GetObject().DeepCopyObject().(client.Object)
+		o.SetNamespace(a.Namespace)
+		o, err := k.world.create(o)
+		return true, orNil(o), err
+	case clienttesting.UpdateActionImpl:
+		o, err := k.world.update(a.GetObject().(client.Object), a.Subresource)
+		return true, orNil(o), err
+	case clienttesting.PatchActionImpl:
+		name.Name = a.Name
+		o, err := k.world.patch(name, a.PatchType, a.Patch, a.Subresource)
+		return true, orNil(o), err
+	case clienttesting.DeleteActionImpl:
+		name.Name = a.Name
+		return true, nil, k.world.delete(name, a.DeleteOptions.Preconditions)
+	case clienttesting.GetActionImpl:
+		name.Name = a.Name
+		o, err := k.world.get(name)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, o.DeepCopyObject(), nil
+	case clienttesting.ListActionImpl:
+		list, err := scheme.Scheme.New(a.Kind.GroupVersion().WithKind(a.Kind.Kind + "List"))
+		if err != nil {
+			return true, nil, err
+		}
+		var items []runtime.Object
+		for _, o := range k.world.list(name.GroupResource) {
+			items = append(items, o.DeepCopyObject())
+		}
+		return true, list, meta.SetList(list, items)
+	}
+	return true, nil, fmt.Errorf("a request that no test expects: %v", action)
+}
+
+// orNil returns nil for a nil object.
+func orNil(o client.Object) runtime.Object {
+	if o == nil {
+		return nil
+	}
+	return o
+}
+
+// informer is an informer that a test fills.
+type informer struct {
+	cache.SharedIndexInformer
+	handlers []cache.ResourceEventHandler
+}
+
+func (i *informer) HasSynced() bool { return true }
+
+func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, h)
+	return registration{}, nil
+}
+
+func (i *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+func (i *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+func (i *informer) added(o any) {
+	for _, h := range i.handlers {
+		h.OnAdd(o, false)
+	}
+}
+
+func (i *informer) updated(old, o any) {
+	for _, h := range i.handlers {
+		h.OnUpdate(old, o)
+	}
+}
+
+func (i *informer) deleted(o any) {
+	for _, h := range i.handlers {
+		h.OnDelete(o)
+	}
+}
+
+// registration is the registration of a handler that has seen everything.
+type registration struct {
+	cache.ResourceEventHandlerRegistration
+}
+
+func (registration) HasSynced() bool { return true }
