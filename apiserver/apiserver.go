@@ -1,9 +1,8 @@
-// Package apiserver is the Kubernetes API over a revisioned store.
+// Package apiserver serves the Kubernetes API from a revisioned store.
 //
-// A request passes the filters of the pipeline, in the order of pipeline.go, and then the handler
-// of its path: discovery, OpenAPI, health, or a verb of a resource. The catalog has the resources
-// that are served: those of the built-in kinds, and of the custom ones as they are created and
-// deleted.
+// A request passes the filters of the pipeline, in the order given in pipeline.go, and then reaches the handler of its
+// path: discovery, OpenAPI, health, or a verb of a resource. The catalog lists the served resources: the built-in ones,
+// and the custom ones for as long as their definitions exist.
 package apiserver
 
 import (
@@ -48,61 +47,59 @@ import (
 	"flyball.dev/storage"
 )
 
-// maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
+// maxRequestBody is the maximum size of a request body in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// Options configure a [Server]. Storage must be set.
+// Options configure a [Server]. Storage is required.
 type Options struct {
-	// Storage keeps the objects. The server does not close it.
+	// Storage keeps the objects. The server does not close the storage.
 	Storage storage.Store
-	// Authentication configures the authenticators besides those of service accounts' and
-	// bootstrap tokens, which the server adds.
+	// Authentication configures authenticators. The server adds the ones for service account tokens and bootstrap
+	// tokens.
 	Authentication authn.Config
-	// AuthorizationMode are authorization modes, separated by commas, by default [authz.ModeRBAC]; see
-	// [authz.ParseModes]. A request is allowed if one of them allows it.
+	// AuthorizationMode is a comma-separated list of authorization modes, by default [authz.ModeRBAC]; see
+	// [authz.ParseModes]. A request is allowed if one of the modes allows it.
 	AuthorizationMode string
-	// Objects are created at the start, without admission and validation, if they do not exist, beside
-	// those that every cluster has. Roles and bindings among them are created in the mode RBAC only, and
-	// get back what they lack.
+	// Objects are created at the start if they do not exist, in addition to the objects that every cluster has. The
+	// server creates them without admission and validation. It creates roles and bindings only in the mode RBAC, and
+	// adds missing rules and subjects to existing ones.
 	Objects []kinds.Object
-	// Admission chooses among the admission plugins. With the authorization mode Node,
-	// [admission.NodeRestriction] runs unless it is disabled by its name.
+	// Admission selects the admission plugins. With the authorization mode Node, [admission.NodeRestriction] runs
+	// unless it is disabled by name.
 	Admission admission.Options
-	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, beside those
-	// of the server itself. old is nil on create. It must be safe for concurrent use, and change
-	// neither object.
+	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, in addition to the server's
+	// own. old is nil on create. The function must be safe for concurrent use and must not change the objects.
 	Warnings func(obj, old runtime.Object) []string
-	// Simulated, if not nil, reports whether nothing runs in a pod. A webhook or an extension API server
-	// is never called at the address of such a pod.
+	// Simulated, if not nil, reports whether a pod is simulated, so that no process listens at its address. The server
+	// never calls a webhook or an extension API server at the address of such a pod.
 	Simulated func(*corev1.Pod) bool
-	// ReadyChecks are checks of /readyz besides the server's own.
+	// ReadyChecks are additional checks of /readyz.
 	ReadyChecks []ReadyCheck
-	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
-	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
-	// get 429 Too Many Requests, unless the user is a member of system:masters or the context is one of
-	// [WithoutLimit]. Watches and other long-running requests do not count.
+	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all other requests. The
+	// defaults are 400 and 200; a negative value means no limit. A request above a limit gets 429 Too Many Requests,
+	// unless its user is a member of system:masters or its context comes from [WithoutLimit]. Watches and other
+	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Audit configures the audit log. By default there is none.
+	// Audit configures the audit log. By default the server keeps no audit log.
 	Audit auditlog.Options
 	// Aggregation configures the requests to extension API servers.
 	Aggregation Aggregation
-	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe
-	// for concurrent use.
+	// DialWebhook connects to webhooks and extension API servers; the default uses TCP. The function must be safe for
+	// concurrent use.
 	DialWebhook webhook.DialFunc
 	// ServiceAccounts configures the tokens of service accounts.
 	ServiceAccounts serviceaccount.Options
-	// ServiceNetwork is the range of cluster IPs, of IPv4 and of 8 addresses at least, by default
-	// 10.96.0.0/12.
+	// ServiceNetwork is the IPv4 range of cluster IPs, with at least 8 addresses. The default is 10.96.0.0/12.
 	ServiceNetwork netip.Prefix
-	// DeletionDelay is the time for which an object with a deletion timestamp is kept when it could be
-	// removed at once; see [store.Config]. It must be shorter than [RequestTimeout].
+	// DeletionDelay is how long the server keeps an object with a deletion timestamp that it could remove at once; see
+	// [store.Config]. It must be shorter than [RequestTimeout].
 	DeletionDelay time.Duration
-	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver, also those that the server
-	// serves with shorter code of its own. The responses are the same.
+	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the server handles common
+	// requests with shorter code of its own. The responses are the same.
 	WithoutFastPath bool
 }
 
-// complete sets the defaults and validates what the server does not elsewhere.
+// complete sets the defaults and validates the options that no other package validates.
 func (o *Options) complete() error {
 	if !o.ServiceNetwork.IsValid() {
 		o.ServiceNetwork = core.DefaultServiceNetwork
@@ -146,9 +143,8 @@ type Server struct {
 	registrations registrations
 }
 
-// New returns a server of the objects in the storage. It creates the namespaces, the priority classes
-// and, in the mode RBAC, the roles and bindings that every cluster has. No goroutine that it starts
-// outlives [Server.Stop].
+// New returns a server for the objects in the storage. New creates the namespaces and the priority classes that every
+// cluster has, and in the mode RBAC the roles and bindings. All goroutines of the server end with [Server.Stop].
 func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -242,7 +238,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 	return nil
 }
 
-// setUpAuthorization sets the authorizer, and returns the guards of the mode RBAC.
+// setUpAuthorization sets the authorizer, and returns the guards of the resources in the mode RBAC.
 func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, error) {
 	var err error
 	if s.modes, err = authz.ParseModes(s.options.AuthorizationMode); err != nil {
@@ -270,8 +266,7 @@ func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, erro
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Stop ends all watches and the server's own goroutines. Other requests that are being served
-// finish.
+// Stop ends all watches and the server's own goroutines. Other requests in flight finish.
 func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()
@@ -286,8 +281,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// resourceNotFound responds to a request for a resource that is not served: with a Status in the
-// groups that are built in, and in plain text in all others, as kube-apiserver does.
+// resourceNotFound responds to a request for a resource that is not served. Like kube-apiserver, it writes a Status in
+// the built-in groups and plain text in all other groups.
 func resourceNotFound(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok || info.APIGroup != "" && !builtin.Scheme().IsGroupRegistered(info.APIGroup) {
@@ -297,8 +292,8 @@ func resourceNotFound(w http.ResponseWriter, r *http.Request) {
 	writeNotFound(w, r)
 }
 
-// versionNotFound responds to a request for the resources of a version that is not served: like
-// resourceNotFound in the built-in groups.
+// versionNotFound responds to a request for the resources of a version that is not served. The format of the response
+// depends on the group, as in resourceNotFound.
 func versionNotFound(w http.ResponseWriter, r *http.Request) {
 	group, version := r.PathValue("group"), r.PathValue("version")
 	if version == "" || group != "" && !builtin.Scheme().IsGroupRegistered(group) {
@@ -308,7 +303,7 @@ func versionNotFound(w http.ResponseWriter, r *http.Request) {
 	writeNotFound(w, r)
 }
 
-// writeNotFound writes the Status for a path that does not exist.
+// writeNotFound writes a NotFound Status for a path.
 func writeNotFound(w http.ResponseWriter, r *http.Request) {
 	err := errors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	responsewriters.ErrorNegotiated(err, builtin.Codecs(), schema.GroupVersion{Version: "v1"}, w, r)

@@ -22,8 +22,8 @@ import (
 
 var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
 
-// registerAPIServices registers the group versions that are served, and keeps their APIServices up
-// to date until the server stops.
+// registerAPIServices registers the served group versions, and keeps their APIServices up to date until the server
+// stops.
 func (s *Server) registerAPIServices() error {
 	changed, err := s.changes([]string{store.Path(apiServices.GroupResource())})
 	if err != nil {
@@ -53,18 +53,18 @@ func (s *Server) registerAPIServices() error {
 	return nil
 }
 
-// registrations are the APIServices of the group versions that the server serves itself, as in the
-// controller autoregister of kube-aggregator: those of built-in groups are registered once after a
-// start, those of custom resources always. The label says which of them an APIService is, and one without
-// it is left alone. Its methods are called by one goroutine at a time.
+// registrations manages the APIServices of the group versions that the server serves itself, like kube-aggregator's
+// autoregister controller. It registers built-in groups once after a start, and custom resources continuously. The
+// label kube-aggregator.kubernetes.io/automanaged distinguishes the two; an APIService without the label is left alone.
+// Only one goroutine may call the methods at a time.
 type registrations struct {
 	server  *Server
 	atStart sets.Set[string] // the APIServices that there were when the server started
 	synced  sets.Set[string] // those that were reconciled since
 }
 
-// reconcile registers the served group versions, and removes the APIServices of those that are not
-// served any more.
+// reconcile registers the served group versions, and removes the APIServices of group versions that are no longer
+// served.
 func (r *registrations) reconcile() error {
 	all, err := r.server.listAPIServices(context.Background())
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *registrations) reconcile() error {
 	return err
 }
 
-// check creates, corrects or deletes one APIService; either argument is nil if there is none.
+// check creates, corrects or deletes one APIService. desired or current is nil if it does not exist.
 //
 //upstream:k8s.io/kube-aggregator/pkg/controllers/autoregister.autoRegisterController.checkAPIService
 func (r *registrations) check(desired, current *apiregistrationv1.APIService) error {
@@ -128,8 +128,8 @@ func (r *registrations) check(desired, current *apiregistrationv1.APIService) er
 	}))
 }
 
-// ignoreChanged returns nil for the error of a write to an object that was changed or deleted
-// meanwhile: whoever watches it is called again.
+// ignoreChanged returns nil if err says that the object was changed or deleted concurrently: the change triggers
+// another reconciliation.
 func ignoreChanged(err error) error {
 	if errors.IsNotFound(err) || errors.IsConflict(err) {
 		return nil
@@ -145,13 +145,13 @@ func (s *Server) listAPIServices(ctx context.Context) ([]apiregistrationv1.APISe
 	return list.(*apiregistrationv1.APIServiceList).Items, nil
 }
 
-// Aggregation configures how the server identifies itself to extension API servers, and how these
-// authenticate users. All fields are in PEM.
+// Aggregation configures how the server authenticates to extension API servers, and how these authenticate users. All
+// fields are PEM-encoded.
 type Aggregation struct {
 	// ClientCA signs the client certificates of users.
 	ClientCA []byte
-	// Certificate is the client certificate of the server, with the common name [ProxyClient], Key its
-	// key, and CA what signs it. Nothing else may be signed by that for that name.
+	// Certificate is the client certificate of the server, with the common name [ProxyClient]. Key is its private key,
+	// and CA the certificate of its issuer. The issuer must not sign any other certificate with that common name.
 	CA, Certificate, Key []byte
 }
 

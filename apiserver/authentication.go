@@ -21,18 +21,18 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// authenticationName is the name of the ConfigMap in kube-system from which extension API servers
-// learn how to authenticate users.
+// authenticationName is the name of the ConfigMap in kube-system that tells extension API servers how to authenticate
+// users.
 const authenticationName = "extension-apiserver-authentication"
 
-// The keys of the ConfigMap, and how the kinds of their values differ.
+// The keys of the ConfigMap.
 const (
 	clientCAKey = "client-ca-file"
 	proxyCAKey  = "requestheader-client-ca-file"
 )
 
-// headerKeys are the keys with lists of strings, which mean nothing without the proxy's authority.
-// A list that may be missing is left out when it is empty.
+// headerKeys are the keys with lists of header names. They have no effect without the CA of the proxy. An optional key
+// is left out when its list is empty.
 var headerKeys = map[string]struct{ mayBeMissing bool }{
 	"requestheader-allowed-names":        {},
 	"requestheader-extra-headers-prefix": {},
@@ -41,11 +41,11 @@ var headerKeys = map[string]struct{ mayBeMissing bool }{
 	"requestheader-uid-headers":          {mayBeMissing: true},
 }
 
-// expirySlack is how long a certificate is kept after it has expired.
+// expirySlack is how long an expired certificate is kept.
 const expirySlack = 5 * time.Minute
 
-// publishAuthentication creates the ConfigMap from which extension API servers learn how to
-// authenticate users, and adds what it lacks whenever it changes, until the server stops.
+// publishAuthentication creates the ConfigMap that tells extension API servers how to authenticate users. Until the
+// server stops, it restores missing data whenever the ConfigMap changes.
 func (s *Server) publishAuthentication() error {
 	required := map[string]string{}
 	if ca := s.options.Aggregation.ClientCA; len(ca) > 0 {
@@ -103,8 +103,8 @@ func (s *Server) reconcileAuthentication(required map[string]string) error {
 	return ignoreChanged(err)
 }
 
-// combineAuthentication returns what the ConfigMap has to have: what is there and what is required, each
-// once, without expired certificates and other keys.
+// combineAuthentication returns the data of the ConfigMap: the union of existing and required values, without
+// duplicates, expired certificates and other keys.
 //
 //upstream:pkg/controlplane/controller/clusterauthenticationtrust.combinedClusterAuthenticationInfo
 //upstream:pkg/controlplane/controller/clusterauthenticationtrust.getConfigMapDataFor
@@ -135,7 +135,7 @@ func combineAuthentication(existing, required map[string]string, now time.Time) 
 	return data, nil
 }
 
-// combineBundles returns the certificates in either of two PEM bundles that have not expired.
+// combineBundles returns the unexpired certificates of two PEM bundles.
 //
 //upstream:pkg/controlplane/controller/clusterauthenticationtrust.combineCertLists
 //upstream:pkg/controlplane/controller/clusterauthenticationtrust.filterExpiredCerts
@@ -159,7 +159,7 @@ func combineBundles(a, b string, now time.Time) (string, error) {
 	return string(text), err
 }
 
-// combineLists returns the strings in either of two JSON lists.
+// combineLists returns the union of two JSON lists of strings.
 //
 //upstream:pkg/controlplane/controller/clusterauthenticationtrust.combineUniqueStringSlices
 func combineLists(a, b string) ([]string, error) {

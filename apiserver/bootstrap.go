@@ -31,11 +31,11 @@ import (
 	"flyball.dev/storage"
 )
 
-// manager is the field manager of what the server itself writes.
+// manager is the field manager of the server's own writes.
 const manager = "kube-apiserver"
 
-// bootstrap creates the objects that every cluster has and that are missing, and adds what is
-// missing in the roles and bindings among them.
+// bootstrap creates the missing objects that every cluster has, and adds missing rules and subjects to the roles and
+// bindings among them.
 func (s *Server) bootstrap() error {
 	for _, o := range s.bootstrapObjects() {
 		created, err := s.seed(o.resource, o.object)
@@ -72,8 +72,8 @@ type bootstrapObject struct {
 	object   kinds.Object
 }
 
-// bootstrapObjects returns new copies of the objects that every cluster has, those first that
-// others need.
+// bootstrapObjects returns new copies of the objects that every cluster has. An object comes after the objects that it
+// needs.
 func (s *Server) bootstrapObjects() []bootstrapObject {
 	var all []bootstrapObject
 	add := func(gv schema.GroupVersion, resource string, obj kinds.Object) {
@@ -103,7 +103,7 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 	return all
 }
 
-// resourceOf returns the resource of a built-in object, or the zero value if there is none.
+// resourceOf returns the resource of a built-in object, or the zero value if the object's kind is not served.
 func (s *Server) resourceOf(obj kinds.Object) schema.GroupVersionResource {
 	of, _, err := builtin.Scheme().ObjectKinds(obj)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) resourceOf(obj kinds.Object) schema.GroupVersionResource {
 	return kind.Resource
 }
 
-// reconcileAccess adds the missing rules or subjects to a role or binding that exists, or replaces it.
+// reconcileAccess adds the missing rules or subjects to an existing role or binding, or replaces the object.
 func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Object) error {
 	namespace, name := want.GetNamespace(), want.GetName()
 	ctx := request.WithNamespace(context.Background(), namespace)
@@ -135,14 +135,14 @@ func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Obje
 	return nil
 }
 
-// own returns the context of the server's own writes. Their user may do everything.
+// own returns the context of the server's own writes. Its user may do everything.
 func own() context.Context {
 	return request.WithUser(context.Background(), serverUser)
 }
 
-// seed creates an object of the server's own, without admission, if it does not exist, and reports
-// whether it did. Objects that are known to be valid are not validated, and are decoded only when
-// they are read, which is a fraction of the cost. A kind that allocates is created by its registry.
+// seed creates one of the server's own objects, without admission, if it does not exist, and reports whether it did.
+// seed does not validate objects that are known to be valid, and leaves decoding to the first read, which saves most of
+// the cost. The registry creates objects of kinds that allocate addresses or ports.
 func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (created bool, err error) {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -182,7 +182,7 @@ func ignoreAlreadyExists(err error) error {
 // serverUser is the user of the server's own writes.
 var serverUser = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 
-// replace updates an object, without admission.
+// replace updates an object without admission.
 func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string,
 	change func(obj runtime.Object)) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
@@ -192,7 +192,7 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 	return update(request.WithNamespace(own(), namespace), r, name, change)
 }
 
-// replaceStatus updates the status of an object without a namespace, without admission.
+// replaceStatus updates the status of a cluster-scoped object without admission.
 func (s *Server) replaceStatus(ctx context.Context, gvr schema.GroupVersionResource, name string,
 	change func(obj runtime.Object)) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
@@ -202,7 +202,7 @@ func (s *Server) replaceStatus(ctx context.Context, gvr schema.GroupVersionResou
 	return update(request.WithNamespace(request.WithUser(ctx, serverUser), ""), r.Subresource("status"), name, change)
 }
 
-// update updates an object by the storage of a resource or of its status.
+// update updates an object or its status through the storage of the resource.
 func update(ctx context.Context, r *resource.Resource, name string, change func(obj runtime.Object)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		obj := old.DeepCopyObject()
@@ -214,7 +214,7 @@ func update(ctx context.Context, r *resource.Resource, name string, change func(
 	return err
 }
 
-// remove deletes an object, without admission, if the preconditions hold.
+// remove deletes an object without admission, if the preconditions hold.
 func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string, only *metav1.Preconditions) error {
 	storage, ok := s.objects.Storage(gvr).(rest.GracefulDeleter)
 	if !ok {

@@ -9,15 +9,15 @@ import (
 	"flyball.dev/storage"
 )
 
-// The delays after which the server tries again to reconcile objects of its own. They double from the
-// first to the last, as those of kube-apiserver's controllers do.
+// The delays before the server retries to reconcile its own objects. They double from the first to the last, as in the
+// controllers of kube-apiserver.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 1000 * time.Second
 )
 
-// keep calls reconcile at once, and until the server stops whenever changed has a value. After an error it
-// tries again. It does not call reconcile while the server is being reset.
+// keep calls reconcile once, and then whenever changed has a value, until the server stops. After an error keep
+// retries. It does not call reconcile while the server is being reset.
 func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() error) {
 	var retry <-chan time.Time
 	delay := firstRetry
@@ -44,7 +44,7 @@ func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() err
 	})
 }
 
-// notify sends to a channel with room for one value, unless one is waiting already.
+// notify sends a value to a channel with a buffer of one, unless the buffer is full.
 func notify(changed chan<- struct{}) {
 	select {
 	case changed <- struct{}{}:
@@ -52,8 +52,8 @@ func notify(changed chan<- struct{}) {
 	}
 }
 
-// changes returns a channel that has a value when an object under one of the paths may have changed
-// since the last one was received. It watches until the server stops.
+// changes returns a channel that receives a value when an object under one of the paths may have changed. The watches
+// run until the server stops.
 func (s *Server) changes(paths []string) (chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	for _, path := range paths {
@@ -66,7 +66,7 @@ func (s *Server) changes(paths []string) (chan struct{}, error) {
 	return changed, nil
 }
 
-// forwardChanges sends to changed when an object under a path changes, until the server stops.
+// forwardChanges notifies changed when an object under a path changes, until the server stops.
 func (s *Server) forwardChanges(path string, w storage.Watcher, changed chan<- struct{}) {
 	defer func() { w.Close() }()
 	for {

@@ -27,7 +27,7 @@ var infoFactory = &request.RequestInfoFactory{
 	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
-// recoverPanics answers 500 for a request if its handler panics.
+// recoverPanics answers 500 if the handler of a request panics.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -46,13 +46,12 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// progressHeader is the header of a list that makes the open watches of its resource send a bookmark,
-// which is not older than the list, and of its response. Caches use it to wait until they are up to
-// date.
+// progressHeader is a header of list requests and their responses. With it, a list makes the open watches of the
+// resource send a bookmark that is not older than the list. Caches use the bookmark to wait until they are up to date.
 const progressHeader = "Flyball-Watch-Progress"
 
-// addContext adds the time of receipt, latency trackers and the audit context to a request's
-// context, and the audit ID to the response.
+// addContext adds the time of receipt, latency trackers and the audit context to the request context, and the audit ID
+// to the response.
 func (s *Server) addContext(next http.Handler) http.Handler {
 	if s.audit == nil {
 		next = withoutAudit(next)
@@ -67,7 +66,7 @@ func (s *Server) addContext(next http.Handler) http.Handler {
 	})
 }
 
-// withoutAudit makes handlers record nothing in the audit context of requests.
+// withoutAudit prevents handlers from recording annotations in the audit context of requests.
 func withoutAudit(next http.Handler) http.Handler {
 	none := audit.RequestAuditConfig{Level: auditapi.LevelNone}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +75,7 @@ func withoutAudit(next http.Handler) http.Handler {
 	})
 }
 
-// addRequestInfo adds to the context which object, resource or path the request is for.
+// addRequestInfo adds the RequestInfo to the context, which names the object, resource or path of the request.
 func (s *Server) addRequestInfo(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := infoFactory.NewRequestInfo(r)
@@ -88,12 +87,12 @@ func (s *Server) addRequestInfo(next http.Handler) http.Handler {
 	})
 }
 
-// recordWarnings adds to the context a recorder that sends warnings as headers of the response.
+// recordWarnings adds a warning recorder to the context. The recorder sends warnings as response headers.
 func (s *Server) recordWarnings(next http.Handler) http.Handler {
 	return filters.WithWarningRecorder(next)
 }
 
-// forbidCaching sets the header that keeps responses out of shared caches.
+// forbidCaching sets Cache-Control, so that shared caches do not store responses.
 func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.WithCacheControl(next) }
 
 // authenticate adds the user to the context, and removes the credentials from the request.
@@ -107,7 +106,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	return filters.WithAuthentication(next, s.users, failed, nil, nil)
 }
 
-// log records requests in the audit log, as its policy says. Without a log it passes them on.
+// log records requests in the audit log according to the audit policy. Without an audit log it passes requests on.
 func (s *Server) log(next http.Handler) http.Handler {
 	if s.audit == nil {
 		return next
@@ -115,8 +114,8 @@ func (s *Server) log(next http.Handler) http.Handler {
 	return filters.WithAudit(next, s.audit.Sink, s.audit.Policy, longRunning)
 }
 
-// impersonate replaces the user by the one in the request's Impersonate headers, if there are any
-// and the user is authorized.
+// impersonate replaces the user by the user of the Impersonate headers, if the request has any and the original user is
+// authorized.
 func (s *Server) impersonate(next http.Handler) http.Handler {
 	impersonating := impersonation.WithConstrainedImpersonation(next, s.access, builtin.Codecs())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +134,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	return filters.WithAuthorization(next, s.access, builtin.Codecs())
 }
 
-// refuse answers with an error, in the API version of the request's path.
+// refuse answers a request with an error, in the API version of the path.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	gv := schema.GroupVersion{Version: "v1"}
 	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {

@@ -15,16 +15,16 @@ import (
 	"flyball.dev/storage"
 )
 
-// ReadyCheck is a condition for the server to be ready. /readyz reports it under its name.
+// ReadyCheck is a condition for the server to be ready. /readyz reports it by name.
 type ReadyCheck struct {
 	Name string
-	// Check returns nil if the condition holds. Only /readyz/NAME shows the text of its error. It must
-	// return quickly and be safe for concurrent use.
+	// Check returns nil if the condition holds. Only /readyz/NAME shows the text of the error. Check must return
+	// quickly and be safe for concurrent use.
 	Check func() error
 }
 
-// health serves /healthz, /livez and /readyz, and each of their checks below them, by the names that
-// these have in kube-apiserver.
+// health serves /healthz, /livez and /readyz, and each check at a path below them. The checks have the same names as in
+// kube-apiserver.
 type health struct {
 	ready *atomic.Bool
 	// read reads from the storage.
@@ -47,8 +47,8 @@ func reads(s storage.Store) func() error {
 
 var errShuttingDown = errors.New("process is shutting down")
 
-// bootstrapHooks are checks of what kube-apiserver does after its start, for which clients wait. This
-// server does it before it serves, so they never fail.
+// bootstrapHooks are the post-start hooks of kube-apiserver that clients wait for. This server does their work before
+// it begins to serve, so these checks never fail.
 var bootstrapHooks = []string{"poststarthook/start-system-namespaces-controller", "poststarthook/rbac/bootstrap-roles",
 	"poststarthook/scheduling/bootstrap-system-priority-classes", "autoregister-completion"}
 
@@ -74,8 +74,7 @@ func (h *health) of(endpoint string) []ReadyCheck {
 	return checks
 }
 
-// ServeHTTP runs the checks of an endpoint, or the one that the path names, and reports their
-// results.
+// ServeHTTP runs all checks of an endpoint, or the one check that the path names, and reports the results.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	checks := h.of(endpoint)
@@ -96,8 +95,8 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "ok")
 }
 
-// serveAll runs all checks but those that the query excludes. Only a failure, or the parameter
-// verbose, shows the results of each.
+// serveAll runs all checks except the ones that the query excludes. It lists the results only after a failure or with
+// the parameter verbose.
 func (h *health) serveAll(w http.ResponseWriter, r *http.Request, endpoint string, checks []ReadyCheck) {
 	query := r.URL.Query()
 	unknown := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"flyball.dev/apiserver/serviceaccount"
 )
 
-// serveIndex serves the paths of everything but objects.
+// serveIndex serves the list of all paths that do not belong to objects.
 func (s *Server) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	paths := []string{"/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
 		serviceaccount.ConfigurationPath, serviceaccount.KeysPath}

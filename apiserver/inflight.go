@@ -12,25 +12,23 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// The defaults of kube-apiserver.
+// The default limits of kube-apiserver.
 const (
 	defaultMaxRequestsInFlight         = 400
 	defaultMaxMutatingRequestsInFlight = 200
 )
 
-// withoutLimit is the key of a value in the context of a request that is not limited.
+// withoutLimit is the context key of WithoutLimit.
 type withoutLimit struct{}
 
-// WithoutLimit exempts requests with the returned context from the limits of requests in flight. It is
-// for controllers in the process, which users must not starve; on a cluster they have a priority level
-// of their own.
+// WithoutLimit exempts requests with the returned context from the limits of requests in flight. It is for controllers
+// in the same process, which users must not starve; in a cluster, controllers have their own priority level.
 func WithoutLimit(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutLimit{}, true)
 }
 
-// limitInFlight answers 429 for requests above the limits of concurrent requests, of which
-// read-only and mutating requests have one each. Long-running requests do not count, and exempt ones
-// are not limited.
+// limitInFlight answers 429 for requests above the limits of concurrent requests. Read-only and mutating requests have
+// separate limits. Long-running requests do not count, and exempt requests are not limited.
 //
 //upstream:k8s.io/apiserver/pkg/server/filters.WithMaxInFlightLimit
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
@@ -59,14 +57,14 @@ func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	})
 }
 
-// exempt reports whether a request is not limited: its user is a member of system:masters, or it has a
-// context of WithoutLimit.
+// exempt reports whether the limits do not apply to a request: its user is a member of system:masters, or its context
+// comes from WithoutLimit.
 func exempt(r *http.Request) bool {
 	u, ok := request.UserFrom(r.Context())
 	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) || r.Context().Value(withoutLimit{}) != nil
 }
 
-// limiter counts requests in flight up to a limit. A negative limit is none.
+// limiter counts requests in flight up to a limit. A negative limit means no limit.
 type limiter struct {
 	limit int64
 	count atomic.Int64
@@ -89,5 +87,5 @@ func (l *limiter) tryAcquire() bool {
 
 func (l *limiter) release() { l.count.Add(-1) }
 
-// inFlight returns the number of requests in flight that are counted.
+// inFlight returns the number of counted requests in flight.
 func (l *limiter) inFlight() int { return int(l.count.Load()) }

@@ -29,27 +29,25 @@ import (
 
 const (
 	serviceName = "kubernetes"
-	// reconcileDelay is the time between a change of an object of the system and its reconciliation:
-	// the period of kube-apiserver, which does not watch them.
+	// reconcileDelay is the time between a change of a watched object and its reconciliation. It equals
+	// kube-apiserver's period; kube-apiserver polls instead of watching.
 	reconcileDelay = 10 * time.Second
 )
 
-// unreachable is advertised by a server that does not listen, or only on loopback, which is not
-// valid in endpoints. The address is reserved for documentation (RFC 5737), so nothing answers
-// there.
+// unreachable is the advertised address of a server that does not listen, or that listens only on loopback; a loopback
+// address is not valid in endpoints. The address is reserved for documentation (RFC 5737), so nothing answers there.
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
 // ServiceIP returns the cluster IP of the Service "kubernetes": the first address of the service
 // network.
 func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.ServiceNetwork) }
 
-// Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
-// EndpointSlice, and reconciles them when they have changed until [Server.Stop], together with the
-// default ServiceCIDR and the system namespaces, of which users can delete kube-node-lease. It must
-// be called at most once.
+// Advertise creates the Service "kubernetes" in the namespace default, with its Endpoints and its EndpointSlice. Until
+// [Server.Stop], it reconciles them after changes, together with the default ServiceCIDR and the system namespaces,
+// because users can delete kube-node-lease. Advertise must be called at most once.
 //
-// The address is where the server listens. For an unspecified one, the endpoints have an address of
-// the host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
+// The address is the listen address of the server. For an unspecified address, the endpoints get an address of the
+// host. For a loopback address or the zero value, they get the unreachable address 192.0.2.1.
 func (s *Server) Advertise(address netip.AddrPort) error {
 	k := &kubernetesService{server: s, address: advertised(address)}
 	if err := k.reconcile(); err != nil {
@@ -63,7 +61,7 @@ func (s *Server) Advertise(address netip.AddrPort) error {
 	return nil
 }
 
-// advertised returns the address in the endpoints of a server that listens at another one.
+// advertised returns the endpoint address for a listen address.
 func advertised(listen netip.AddrPort) netip.AddrPort {
 	ip := listen.Addr().Unmap()
 	switch {
@@ -83,7 +81,7 @@ func advertised(listen netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(ip, listen.Port())
 }
 
-// kubernetesService reconciles the Service by which programs in a cluster find the API server.
+// kubernetesService reconciles the Service through which programs in a cluster find the API server.
 type kubernetesService struct {
 	server  *Server
 	address netip.AddrPort
@@ -113,7 +111,7 @@ func (k *kubernetesService) run(changed <-chan struct{}) {
 	}
 }
 
-// keys returns the keys in the storage of the objects that are reconciled.
+// keys returns the storage keys of the reconciled objects.
 func (k *kubernetesService) keys() []string {
 	keys := []string{
 		store.Key(corev1.Resource("services"), metav1.NamespaceDefault, serviceName),
@@ -127,8 +125,7 @@ func (k *kubernetesService) keys() []string {
 	return keys
 }
 
-// reconcile creates missing objects and corrects the endpoints. It does not correct the
-// Service.
+// reconcile creates missing objects and corrects the endpoints. It does not correct an existing Service.
 //
 //upstream:pkg/controlplane/controller/kubernetesservice.Controller.UpdateKubernetesService
 func (k *kubernetesService) reconcile() error {
@@ -168,7 +165,7 @@ func (k *kubernetesService) reconcile() error {
 	return all
 }
 
-// ensure creates an object, or corrects the one that exists.
+// ensure creates an object, or corrects the existing one.
 func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object,
 	correct func(runtime.Object) bool) error {
 	storage, ok := k.server.objects.Storage(gvr).(rest.Getter)
@@ -186,7 +183,7 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 	}
 	if now, ok := is.(*discoveryv1.EndpointSlice); ok &&
 		now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
-		// The address type of a slice cannot be changed.
+		// The address type of a slice is immutable.
 		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName, nil); err != nil {
 			return err
 		}

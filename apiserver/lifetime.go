@@ -18,14 +18,14 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 )
 
-// RequestTimeout bounds every request but the long-running ones, body included. A client may ask
-// for less with the query parameter timeout.
+// RequestTimeout is the time limit of a request, including its body. Long-running requests have no limit. A client may
+// set a shorter one with the query parameter timeout.
 const RequestTimeout = time.Minute
 
-// bodyGrace is how long request bodies may still take to arrive when the server stops.
+// bodyGrace is how much longer request bodies may take to arrive once the server stops.
 const bodyGrace = 500 * time.Millisecond
 
-// retryAfter is the Retry-After of a request that is refused temporarily, in seconds.
+// retryAfter is the Retry-After header of temporarily refused requests, in seconds.
 const retryAfter = 1
 
 // longRunning reports whether a request is a watch or a connection.
@@ -34,9 +34,8 @@ var longRunning = filters.BasicLongRunningRequestCheck(
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
 
-// boundLifetime cancels long-running requests when the server stops, and all others after a
-// timeout. A server that has stopped answers 503 for new requests, and for those whose body does
-// not arrive in time.
+// boundLifetime cancels long-running requests when the server stops, and all other requests after a timeout. A stopped
+// server answers 503 to new requests, and to requests with a body that does not arrive in time.
 func (s *Server) boundLifetime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Err() != nil {
@@ -79,7 +78,7 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 	})
 }
 
-// timeoutOf returns the timeout of a request: the one in its query, but at most [RequestTimeout].
+// timeoutOf returns the timeout that the query of a request sets, and at most [RequestTimeout].
 func timeoutOf(r *http.Request) (time.Duration, error) {
 	if !strings.Contains(r.URL.RawQuery, "timeout=") {
 		return RequestTimeout, nil
@@ -98,8 +97,8 @@ func timeoutOf(r *http.Request) (time.Duration, error) {
 	return min(timeout, RequestTimeout), nil
 }
 
-// requestBody is a request's body with a read deadline. It returns API errors in place of the
-// transport's. When the server stops, the deadline becomes [bodyGrace].
+// requestBody is a request body with a read deadline. It translates errors of the transport to API errors. When the
+// server stops, the deadline becomes [bodyGrace].
 type requestBody struct {
 	io.ReadCloser
 	stopping context.Context
@@ -116,7 +115,7 @@ func newRequestBody(body io.ReadCloser, stopping context.Context, connection *ht
 	return b
 }
 
-// shortenDeadline gives the body [bodyGrace] to arrive.
+// shortenDeadline limits the time until the body must have arrived to [bodyGrace].
 func (b *requestBody) shortenDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +124,7 @@ func (b *requestBody) shortenDeadline() {
 	}
 }
 
-// release ends the use of the connection. No deadline is set after it returns.
+// release ends the use of the connection. After it returns, requestBody sets no more deadlines.
 func (b *requestBody) release() {
 	if b.unhook() {
 		return
@@ -146,7 +145,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// translate returns the API error for an error of the transport; io.EOF stays.
+// translate returns the API error for an error of the transport. It returns io.EOF unchanged.
 func (b *requestBody) translate(err error) error {
 	switch {
 	case err == io.EOF:
@@ -161,8 +160,8 @@ func (b *requestBody) translate(err error) error {
 	}
 }
 
-// resetDeadline removes a deadline that shortenDeadline has set. It would break the connection
-// while the request is served.
+// resetDeadline removes the deadline that shortenDeadline set, which would break the connection while the server still
+// handles the request.
 func (b *requestBody) resetDeadline() {
 	if b.unhook() {
 		return

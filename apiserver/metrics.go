@@ -17,15 +17,15 @@ import (
 	"flyball.dev/storage"
 )
 
-// registerMetrics registers the metrics of upstream's handlers. Like all of upstream's metrics they
-// are global to the process.
+// registerMetrics registers the metrics of the handlers of k8s.io/apiserver. Like all component-base metrics, they are
+// global to the process.
 var registerMetrics = sync.OnceFunc(func() {
 	metrics.Register()
 	handlersmetrics.Register()
 	storagemetrics.Register()
 })
 
-// gauges are the metrics that are measured when they are read.
+// gauges are the metrics that are measured at each scrape.
 type gauges struct {
 	server *Server
 
@@ -33,7 +33,7 @@ type gauges struct {
 	counted map[schema.GroupResource]bool
 }
 
-// metricsHandler serves the metrics of the process. A DELETE resets them, as in kube-apiserver.
+// metricsHandler serves the metrics of the process. As in kube-apiserver, DELETE resets them.
 func (s *Server) metricsHandler() http.Handler {
 	registerMetrics()
 	g := &gauges{server: s, counted: map[schema.GroupResource]bool{}}
@@ -44,7 +44,7 @@ func (s *Server) metricsHandler() http.Handler {
 	})
 }
 
-// measure sets the number of requests in flight, and the number of stored objects of each resource.
+// measure sets the number of requests in flight and the number of stored objects of each resource.
 func (g *gauges) measure(ctx context.Context) {
 	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
 	g.mu.Lock()

@@ -16,8 +16,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// requirement returns what the creation of an object requires, nil if it requires nothing: the plugin
-// NamespaceLifecycle does not run.
+// requirement returns the Requirement for the creation of objects, or nil if the plugin NamespaceLifecycle is disabled.
 func (s *Server) requirement() store.Requirement {
 	if slices.Contains(s.options.Admission.Disable, admission.NamespaceLifecycle) {
 		return nil
@@ -25,13 +24,12 @@ func (s *Server) requirement() store.Requirement {
 	return (&namespaces{s.options.Storage}).require
 }
 
-// namespaces are the namespaces in a storage. The creation of an object requires that its namespace
-// exists and is not terminating when the object is written. The plugin NamespaceLifecycle says so too,
-// but an object may be written much later, when a webhook has answered; then the controller may
-// have found the namespace empty, and removed it.
+// namespaces checks the namespaces of new objects: when an object is written, its namespace must exist and must not be
+// terminating. The plugin NamespaceLifecycle checks the same earlier. A webhook may answer much later, and by then the
+// namespace controller may have found the namespace empty and removed it.
 type namespaces struct{ storage storage.Store }
 
-// require is the [store.Requirement]: the namespace must not change until the object is written.
+// require is a [store.Requirement]: the namespace must not change until the object is written.
 func (n *namespaces) require(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error) {
 	if namespace == "" {
 		return nil, nil
@@ -56,7 +54,7 @@ func (n *namespaces) require(ctx context.Context, resource schema.GroupResource,
 	return []storage.Condition{{Key: key, If: record.Revision}}, nil
 }
 
-// terminating reports whether a namespace is terminating. It is cached with the record.
+// terminating reports whether a namespace is terminating. The result is cached with the record.
 func (n *namespaces) terminating(r *storage.Record) (bool, error) {
 	if cached, ok := r.Cached(n).(bool); ok {
 		return cached, nil

@@ -61,7 +61,7 @@ func (o *objects) Kind(gvk schema.GroupVersionKind) (stored.Kind, bool) {
 	return stored.Kind{}, false
 }
 
-// namespace returns a namespace, which must not be changed.
+// namespace returns a namespace. The caller must not change it.
 func (o *objects) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespaces, ok := o.Storage(corev1.SchemeGroupVersion.WithResource("namespaces")).(rest.Getter)
 	if !ok {
@@ -87,8 +87,8 @@ func (o *objects) close() {
 	}
 }
 
-// changes reports whether anything below a path was written. It drains its watcher when it is
-// called, so it needs no goroutine and is never stale.
+// changes reports whether anything below a path was written. Each call drains a watcher, so changes needs no goroutine
+// and is never stale.
 type changes struct {
 	storage storage.Store
 	path    string

@@ -4,13 +4,13 @@ import (
 	"net/http"
 )
 
-// filter wraps the handler of every request. It passes the request on, or answers it.
+// filter wraps the handler of every request. It either answers the request or passes it on.
 type filter struct {
 	name string
 	wrap func(next http.Handler) http.Handler
 }
 
-// pipeline returns the filters that a request passes before its handler, the first one outermost.
+// pipeline returns the filters that a request passes before its handler, with the outermost filter first.
 func (s *Server) pipeline() []filter {
 	return []filter{
 		{"recover", s.recoverPanics},
@@ -27,7 +27,7 @@ func (s *Server) pipeline() []filter {
 	}
 }
 
-// chain wraps a handler in filters, the first one outermost.
+// chain wraps a handler in filters, with the outermost filter first.
 func chain(filters []filter, handler http.Handler) http.Handler {
 	for i := len(filters) - 1; i >= 0; i-- {
 		handler = filters[i].wrap(handler)

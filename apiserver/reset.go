@@ -9,23 +9,24 @@ import (
 	"flyball.dev/storage"
 )
 
-// resetGrace is how long Reset lets the requests in flight finish before it cancels them. Without
-// webhooks, hardly any request takes longer.
+// resetGrace is how long Reset waits for the requests in flight before it cancels them. Only requests that wait for
+// webhooks usually take longer.
 const resetGrace = 20 * time.Millisecond
 
-// errReset is the cause with which a request is cancelled.
+// errReset is the cancellation cause of requests that Reset ends.
 var errReset = errors.New("the server was reset")
 
 var errNotResettable = errors.New("the storage cannot return to an earlier state: only that in memory can")
 
-// Checkpoint makes the present state the one that [Server.Reset] returns to.
+// Checkpoint saves the current state for [Server.Reset].
 func (s *Server) Checkpoint() error {
 	store, ok := s.options.Storage.(storage.Resetter)
 	if !ok {
 		return errNotResettable
 	}
 	return s.gate.exclude(func() error {
-		// What follows from the definitions in the background has to be part of the state.
+		// The APIServices and resources that follow from the definitions are created in the background, and belong to
+		// the state.
 		if err := s.registrations.reconcile(); err != nil {
 			return err
 		}
@@ -34,10 +35,9 @@ func (s *Server) Checkpoint() error {
 	})
 }
 
-// Reset returns to the state of the last Checkpoint. Requests that begin meanwhile wait; those in
-// flight are cancelled if they take longer than a few milliseconds, as those may that wait for a
-// webhook, and have no effect on the state. Watches end with the error 410 Gone. Resource versions
-// rise. It is safe for concurrent use.
+// Reset returns to the state of the last Checkpoint. Requests that begin during Reset wait. Reset cancels requests in
+// flight that take longer than a few milliseconds, such as requests that wait for a webhook; they have no effect on the
+// state. Watches end with the error 410 Gone. Resource versions rise. Reset is safe for concurrent use.
 func (s *Server) Reset() error {
 	store, ok := s.options.Storage.(storage.Resetter)
 	if !ok {
@@ -56,7 +56,7 @@ func (s *Server) Reset() error {
 	})
 }
 
-// exclusive calls f, which writes in the background, while the server is not being reset.
+// exclusive calls f, a background write, while the server is not being reset.
 func (s *Server) exclusive(f func()) {
 	_, leave, err := s.gate.enter(s.stopping)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *Server) exclusive(f func()) {
 	f()
 }
 
-// gate counts the requests in flight, and keeps further ones out while the server is being reset.
-// The zero value is open.
+// gate counts the requests in flight, and holds back new ones while the server is being reset. The zero value is an
+// open gate.
 type gate struct {
 	excluding sync.Mutex // held during exclude
 
@@ -75,8 +75,8 @@ type gate struct {
 	inside int
 	closed chan struct{} // while it is closed; closed when it opens
 	empty  chan struct{} // while it is closed; closed when nobody is inside
-	// epoch is done when exclude begins, and cancelled when the requests of the epoch have to end. It
-	// is nil before the first exclude, so that servers that are never reset do not pay for it.
+	// epoch is done when exclude begins, and is cancelled when the requests of the epoch have to end. It is nil before
+	// the first exclude, so that servers without resets do not pay for it.
 	epoch *epoch
 }
 
@@ -93,8 +93,7 @@ func newEpoch() *epoch {
 	return e
 }
 
-// open waits until the gate is open and returns with the lock held, or with the error of ctx if that
-// ends before.
+// open waits until the gate is open and returns with the lock held. If ctx ends first, open returns its error.
 func (g *gate) open(ctx context.Context) error {
 	for {
 		g.mu.Lock()
@@ -111,8 +110,8 @@ func (g *gate) open(ctx context.Context) error {
 	}
 }
 
-// enter waits until the gate is open and returns the context for a request, which must call leave
-// when it is finished. It returns the error of ctx if that ends before.
+// enter waits until the gate is open and returns the context for a request. The request must call leave when it is
+// finished. If ctx ends first, enter returns its error.
 func (g *gate) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
 	if err := g.open(ctx); err != nil {
 		return nil, nil, err
@@ -141,8 +140,8 @@ func (g *gate) leave() {
 	}
 }
 
-// fence returns the context for a long-running request, which may stay inside while the gate is
-// closed: what it begins after that fails.
+// fence returns the context for a long-running request. The request may stay inside while the gate is closed, but
+// operations that it begins afterwards fail.
 func (g *gate) fence(ctx context.Context) context.Context {
 	if g.open(ctx) != nil {
 		return ctx // which has ended
@@ -154,8 +153,8 @@ func (g *gate) fence(ctx context.Context) context.Context {
 	return storage.WithFence(ctx, g.epoch.done)
 }
 
-// exclude closes the gate, calls f when nobody is inside, and opens the gate. Requests that do not
-// end by themselves are cancelled.
+// exclude closes the gate, calls f when no request is inside, and opens the gate. It cancels requests that do not end
+// by themselves.
 func (g *gate) exclude(f func() error) error {
 	g.excluding.Lock()
 	defer g.excluding.Unlock()

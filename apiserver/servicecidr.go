@@ -22,8 +22,8 @@ var serviceCIDRs = networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
 // kube-apiserver.
 const serviceCIDRManager = "kubernetes-service-cidr-controller"
 
-// reconcileServiceCIDR creates the default ServiceCIDR if it is missing, and sets its condition Ready
-// if it has none. One that is being deleted is left to the controller of ServiceCIDRs.
+// reconcileServiceCIDR creates the default ServiceCIDR if it is missing, and sets its condition Ready if the condition
+// is missing. A ServiceCIDR that is being deleted is left to the ServiceCIDR controller.
 //
 //upstream:pkg/controlplane/controller/defaultservicecidr.Controller.sync
 func (s *Server) reconcileServiceCIDR() error {

@@ -10,10 +10,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// suppressedErrors are parts of errors that upstream reports and that are not logged: that a client
-// has disconnected, or does not read its response, or that its request went on after that; and an
-// error that is not a Status. The client gets the latter verbatim, and it may quote the request,
-// with the Secret that was in it.
+// suppressedErrors are parts of errors that k8s.io/apiserver reports and this server does not log: a client
+// disconnected or does not read its response, a request continued after that, or an error is not a Status. The client
+// gets the last kind verbatim; the error may quote the request, including a Secret.
 var suppressedErrors = []string{
 	"client disconnected",
 	"http2: stream closed",
@@ -24,14 +23,13 @@ var suppressedErrors = []string{
 	"apiserver received an error that is not an metav1.Status",
 }
 
-// Upstream's JSON patches copy without a limit unless the process sets one: 30 copy operations
-// double the size of an object 30 times. This is kube-apiserver's limit. A limit that the program
-// has set stays.
+// The JSON patch library copies without a limit unless the process sets one: 30 copy operations can double the size of
+// an object 30 times. This is kube-apiserver's limit. A limit set by the program takes precedence.
 func init() { atomic.CompareAndSwapInt64(&jsonpatch.AccumulatedCopySizeLimit, 0, maxRequestBody) }
 
-// Upstream reports errors to two handlers that are global to the process. The first logs. The
-// second limits the rate, by sleeping until a millisecond after the last error in real time: in a
-// testing/synctest bubble, whose clock begins in the year 2000, it would sleep for decades.
+// apimachinery reports errors to two handlers that are global to the process. The first logs. The second limits the
+// rate: it sleeps until a millisecond after the last error in real time. In a testing/synctest bubble the clock begins
+// in the year 2000, so the handler would sleep for decades.
 func init() {
 	log := utilruntime.ErrorHandlers[0]
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{

@@ -19,19 +19,19 @@ type Record struct {
 	Content
 }
 
-// Content is the value of a record, and what its readers have derived from the value. The store
-// decides how it keeps both.
+// Content is the value of a record, together with the values that readers have derived from it. The store decides how
+// it keeps both.
 type Content interface {
 	// Value returns the value, which must not be changed.
 	Value() []byte
-	// Size returns the length of the value, in less time than Value may take.
+	// Size returns the length of the value. It may be cheaper than len(Value()).
 	Size() int
 
-	// Cached returns the value that owner has cached with the record, or nil. The store may evict a
-	// cached value at any time. Owners are not nil, and are compared with ==.
+	// Cached returns the value that owner has cached with the record, or nil. The store may evict a cached value at any
+	// time. An owner is not nil, and the store compares owners with ==.
 	Cached(owner any) any
-	// SetCached caches a value for owner and returns it. If owner has a cached value already, SetCached
-	// returns that one, so that all callers share it. The store may choose not to cache the value.
+	// SetCached caches a value for owner and returns it. If owner already has a cached value, SetCached returns the
+	// existing one, so that all callers share one value. The store may choose not to cache the value.
 	SetCached(owner, value any) any
 	// AllCached returns an iterator over the cached values and their owners.
 	AllCached() iter.Seq2[any, any]

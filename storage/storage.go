@@ -1,20 +1,18 @@
-// Package storage is the contract between the API server and what keeps its records: a key-value
-// store with one revision for everything.
+// Package storage defines the contract between the API server and its storage: a key-value store in which all writes
+// share one revision counter.
 //
-// Every successful write gets the next revision, which is higher than all before it, as in etcd. On
-// that rest compare-and-swap (a record's revision is its version), consistent reads (a range at a
+// Every successful write gets the next revision, which is higher than all earlier ones, as in etcd. Three operations
+// depend on revisions: compare-and-swap (the revision of a record is its version), consistent reads (a range at a
 // revision) and watches (the writes after a revision, in order).
 //
-// Keys are paths such as /core/pods/default/web. A key is not empty and does not end in a slash.
-// Where a method takes a path, one that is empty or ends in a slash is a prefix, which covers all
-// keys that begin with it; any other covers that one key.
+// Keys are paths such as /core/pods/default/web. A key is not empty and does not end in a slash. A path that is empty
+// or ends in a slash is a prefix: it covers all keys that begin with it. Any other path covers a single key.
 //
 // # Concurrency and ownership
 //
-// All methods of a [Store] may be called from any number of goroutines. Records and events are
-// shared by all readers and are immutable, except for the cached values of a record. A write that
-// has returned is visible to every read that begins afterwards, and its event is delivered to every
-// watcher whose path covers it. Neither readers nor slow watchers block a writer.
+// All methods of a [Store] may be called concurrently. Readers share records and events, which are immutable except for
+// the cached values of a record. Once a write has returned, every read that begins afterwards sees it, and every
+// watcher of a path that covers the key gets its event. Neither readers nor slow watchers block a writer.
 package storage
 
 import (
@@ -25,14 +23,14 @@ import (
 	"time"
 )
 
-// The errors of a store, to be tested with errors.Is. Any other error is a failure of the medium
-// below, or that of the context, and leaves open whether a write took place.
+// The errors of a store, to be tested with errors.Is. Any other error comes from the underlying medium or from the
+// context. After such an error, the write may or may not have taken place.
 var (
 	// ErrNotFound means that there is no record under the key.
 	ErrNotFound = errors.New("storage: key not found")
 	// ErrConflict means that the record is not at the revision that the write requires.
 	ErrConflict = errors.New("storage: revision conflict")
-	// ErrCondition means that another record is not at the revision that the write requires of it.
+	// ErrCondition means that a [Condition] of the write does not hold: another record is not at the required revision.
 	ErrCondition = errors.New("storage: the condition on another record does not hold")
 	// ErrCompacted means that the revision is older than the history that the store keeps.
 	ErrCompacted = errors.New("storage: revision is compacted")
@@ -40,7 +38,7 @@ var (
 	ErrFuture = errors.New("storage: revision is in the future")
 	// ErrKey means that a key is empty or ends in a slash.
 	ErrKey = errors.New("storage: not a key")
-	// ErrNoCheckpoint means that there is no state to return to.
+	// ErrNoCheckpoint means that Reset was called before Checkpoint.
 	ErrNoCheckpoint = errors.New("storage: there is no checkpoint")
 	// ErrFenced means that the store was reset since the request began.
 	ErrFenced = errors.New("storage: the store was reset meanwhile")
@@ -51,7 +49,7 @@ var (
 // First is the revision of an empty store.
 const First uint64 = 1
 
-// Values of [Write.If], [Condition.If] and of Delete's revision that are not the revision of a record.
+// Values for [Write.If], [Condition.If] and the revision of Delete that are not the revision of a record.
 const (
 	// Absent requires that there is no record under the key.
 	Absent uint64 = 0
@@ -61,9 +59,9 @@ const (
 
 // Store is a store of records.
 type Store interface {
-	// Revisions returns the revision of the latest write, and the oldest one that the store can
-	// still be read at and watched from. That rises by Compact, and by itself, as the history is
-	// bounded in size and time.
+	// Revisions returns the revision of the latest write, and the oldest revision that the store can be read at and
+	// watched from. The oldest revision rises with Compact, and also by itself, because the store bounds its history in
+	// size and time.
 	//
 	// Possible errors: ErrClosed.
 	Revisions(ctx context.Context) (latest, oldest uint64, err error)
@@ -73,108 +71,101 @@ type Store interface {
 	// Possible errors: ErrNotFound, ErrClosed.
 	Get(ctx context.Context, key string) (*Record, error)
 
-	// Range returns records in the order of their keys, all as they were at one revision. The time it
-	// takes grows with the records that it returns and not with those before and after them, so that
-	// reading all in pages of the same revision takes about as long as reading all at once.
+	// Range returns records in the order of their keys, all at one revision. The time depends on the number of records
+	// returned, not on the size of the store, so reading a path in pages at one revision takes about as long as reading
+	// it at once.
 	//
 	// Possible errors: ErrCompacted and ErrFuture for q.Revision, ErrClosed.
 	Range(ctx context.Context, q Query) (Page, error)
 
-	// Put creates or replaces a record and returns it. With ErrConflict it returns the present
-	// record instead, or nil if there is none, so that the caller can try again. It returns ErrCondition
-	// only if the record itself is at the required revision. If the context has ended or its deadline
-	// has passed, nothing is written.
+	// Put creates or replaces a record and returns it. With ErrConflict, Put returns the current record, or nil if
+	// there is none, so that the caller can try again. Put returns ErrCondition only if the record itself is at the
+	// required revision. If the context is done or its deadline has passed, Put writes nothing.
 	//
-	// Possible errors: ErrConflict, ErrCondition, ErrKey, ErrClosed, that of the context.
+	// Possible errors: ErrConflict, ErrCondition, ErrKey, ErrFenced, ErrClosed, the error of the context.
 	Put(ctx context.Context, w Write) (*Record, error)
 
-	// Delete removes the record under key if it is at the given revision, or at any revision if
-	// that is Any. It returns the record of the event: the last value with the revision of the
-	// deletion. With ErrConflict it returns the present record. If the context has ended or its deadline
-	// has passed, nothing is deleted.
+	// Delete removes the record under key if the record is at the given revision; the revision Any matches every
+	// record. Delete returns the record of the deletion event, which has the last value and the revision of the
+	// deletion. With ErrConflict, Delete returns the current record. If the context is done or its deadline has passed,
+	// Delete removes nothing.
 	//
-	// Possible errors: ErrNotFound, ErrConflict, ErrClosed, that of the context.
+	// Possible errors: ErrNotFound, ErrConflict, ErrFenced, ErrClosed, the error of the context.
 	Delete(ctx context.Context, key string, revision uint64) (*Record, error)
 
-	// Watch returns a watcher of all writes to path after a revision. Zero means the latest one. If
-	// the revision is in the future, writes up to it are skipped. The context is that of the call,
-	// and does not end the watcher.
+	// Watch returns a watcher of all writes to path after a revision; zero means the latest revision. If the revision
+	// is in the future, the watcher skips all writes up to it. The context bounds the call, not the watcher.
 	//
 	// Possible errors: ErrCompacted, ErrClosed.
 	Watch(ctx context.Context, path string, after uint64) (Watcher, error)
 
-	// Compact drops the history up to a revision, which can then no longer be read at or watched
-	// from, except for that revision itself. Compacting at a revision that is compacted already
-	// does nothing.
+	// Compact drops the history before a revision. Reads at earlier revisions and watches from them then fail; the
+	// revision itself stays readable. Compacting at a revision that is already compacted does nothing.
 	//
 	// Possible errors: ErrFuture, ErrClosed.
 	Compact(ctx context.Context, revision uint64) error
 
-	// Close closes all watchers and releases what the store holds. No goroutine or timer of the
-	// store runs when it returns. Closing again does nothing.
+	// Close closes all watchers and releases the resources of the store. When Close returns, the store has no running
+	// goroutine or timer. Closing again does nothing.
 	Close() error
 }
 
 // Query selects the records of a range.
 type Query struct {
 	Path string
-	// Start is the first key that may be returned; empty for the first of the path.
+	// Start is the first key that may be returned; empty means the first key of the path.
 	Start string
 	// Limit is the largest number of records to return; zero means no limit.
 	Limit int
-	// Revision is the one to read at; zero is the latest.
+	// Revision is the revision to read at; zero means the latest.
 	Revision uint64
 }
 
 // Page is the result of a query.
 type Page struct {
 	Records []*Record
-	// Revision is the one that was read at.
+	// Revision is the revision that the records were read at.
 	Revision uint64
-	// Remaining is the number of records of the path that follow these, at that revision.
+	// Remaining is the number of records of the path after this page, at the same revision.
 	Remaining int
 }
 
 // Write is a record to be written.
 type Write struct {
 	Key string
-	// Value belongs to the store from now on and must not be changed.
+	// Value becomes the property of the store. The caller must not change it.
 	Value []byte
-	// If is the revision at which the record must be: Absent to create, Any for no condition.
+	// If is the revision that the record must be at: Absent to create, Any for no condition.
 	If uint64
-	// Require are conditions on other records. All hold at the revision of the write: nothing is
-	// written in between.
+	// Require lists conditions on other records. The store checks the conditions and writes the record atomically.
 	Require []Condition
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
-	// BeforeCommit, if not nil, is called with the new record, which has its revision, before it is
-	// visible to others. The writer can set a cached value then, so that what it wrote is never
-	// decoded.
-	// BeforeCommit must neither block nor use the store. It is not called if the write fails.
+	// BeforeCommit, if not nil, is called with the new record, including its revision, before other readers can see the
+	// record. The writer can cache the decoded value then, so that no reader has to decode it. BeforeCommit must
+	// neither block nor use the store. It is not called if the write fails.
 	BeforeCommit func(*Record)
 }
 
-// Condition is a requirement of a write on another record, like a compare of a transaction in etcd.
+// Condition is a requirement on another record, like a compare of an etcd transaction.
 type Condition struct {
 	Key string
-	// If is the revision at which the record must be: Absent for none, Any for no condition.
+	// If is the revision that the record must be at: Absent for no record, Any for no condition.
 	If uint64
 }
 
-// Watcher returns the writes to one path, each once, in the order of their revisions. It reads from
-// the history that all watchers share, when it is called, and has no goroutine of its own. It must
-// be used by one goroutine at a time, and closed.
+// Watcher returns the writes to one path, each once, in the order of their revisions. A watcher has no goroutine: Next
+// reads from the history that all watchers share. Only one goroutine may use a watcher at a time. The caller must close
+// it.
 type Watcher interface {
-	// Next returns the next events, without waiting for any; the slice is valid until the next
-	// call. With these, all events of the path up to revision have been returned, even if there
-	// were none: the caller can report that as progress.
+	// Next returns the next events without waiting; the slice is valid until the next call. Once Next has returned, the
+	// caller has all events of the path up to revision, even if there were none, and can report the revision as
+	// progress.
 	//
-	// Possible errors: ErrCompacted if the watcher was so slow that its next event is no longer in
-	// the history, ErrClosed. No events follow an error.
+	// Possible errors: ErrCompacted if the history no longer has the next event, ErrClosed. No events follow an error.
 	Next() (events []*Event, revision uint64, err error)
 
-	// Ready receives a value when Next may have events again after it had returned none, and when
-	// the store is closed.
+	// Ready receives a value when Next may have events again after it returned none, and when the store is closed.
 	Ready() <-chan struct{}
 
 	// Close releases the watcher. Closing again does nothing.
@@ -196,11 +187,11 @@ type Event struct {
 	// Record is the record as it was written. For a deletion it has the last value, and the revision
 	// of the deletion.
 	Record *Record
-	// Prev is the record that was there before; nil for a creation.
+	// Prev is the previous record; nil for a creation.
 	Prev *Record
 }
 
-// Covers reports whether path covers key: as a prefix or as that one key.
+// Covers reports whether path covers key, as a prefix or as the key itself.
 func Covers(path, key string) bool {
 	if path == "" || path[len(path)-1] == '/' {
 		return strings.HasPrefix(key, path)

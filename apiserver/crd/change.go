@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// change is a write of a definition in progress. The lock of Kinds is held from prepare to finish.
+// change is a write of a definition in progress. The caller holds the lock of Kinds from prepare to finish.
 type change struct {
 	kinds   *Kinds
 	name    string
@@ -20,16 +20,16 @@ type change struct {
 	newGate bool // no other definition has next.gate
 }
 
-// prepare decides on the names and the conditions of a definition that is about to be stored, and
-// puts what it will serve into the catalog, so that no client observes the definition before. If it
-// cannot be served, prepare returns the error and a change all the same, which serves nothing. The
-// caller holds the lock and must finish the change.
+// prepare decides on the names and the conditions of a definition that is about to be stored, and adds its resources to
+// the catalog, so that clients observe the resources no later than the definition. If the definition cannot be served,
+// prepare returns the error together with a change that serves nothing. The caller holds the lock and must finish the
+// change.
 func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, error) {
 	updateStatus(crd, k.taken(crd.Spec.Group))
 	return k.apply(crd)
 }
 
-// apply is prepare for a definition with a status that is up to date.
+// apply is prepare for a definition with an up-to-date status.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
@@ -57,7 +57,7 @@ func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, err
 	return c, nil
 }
 
-// finish commits the change with what was stored, or rolls it back if there was an error.
+// finish commits the change with the stored definition, or rolls it back if err is not nil.
 func (c *change) finish(ctx context.Context, stored runtime.Object, err error) error {
 	if err != nil {
 		c.rollback()
@@ -78,7 +78,7 @@ func (c *change) rollback() {
 	}
 }
 
-// commit makes the change the state of the definition.
+// commit records the stored definition.
 func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourceDefinition) {
 	if c.next.serving != c.before {
 		c.before.retire()
@@ -91,7 +91,7 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 	c.kinds.acceptFreedNames(ctx, stored.Spec.Group)
 }
 
-// served returns the served kind of a definition, or nil if none is served.
+// served returns the served kind of a definition, or nil if the definition is not served.
 func (k *Kinds) served(name string) *serving {
 	if d := k.definitions[name]; d != nil {
 		return d.serving
@@ -99,7 +99,7 @@ func (k *Kinds) served(name string) *serving {
 	return nil
 }
 
-// publish puts the served kind of a definition into the catalog.
+// publish adds the resources of a definition to the catalog.
 func (k *Kinds) publish(name string, s *serving) {
 	if s == nil {
 		k.options.Catalog.Set(source(name))
@@ -108,7 +108,7 @@ func (k *Kinds) publish(name string, s *serving) {
 	k.options.Catalog.Set(source(name), s.resources...)
 }
 
-// taken returns the names that are in use in a group.
+// taken returns the names in use in a group.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.getAcceptedNamesForGroup
 func (k *Kinds) taken(group string) names {
@@ -137,7 +137,7 @@ func (k *Kinds) taken(group string) names {
 }
 
 // acceptFreedNames gives names that a write has freed to the definitions that want them. The lock
-// is held.
+// acceptFreedNames accepts names that a write has freed for the definitions that want them. The caller holds the lock.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.requeueAllOtherGroupCRDs
 func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {

@@ -22,15 +22,14 @@ import (
 )
 
 const (
-	// retryCleanup is the time after which a failed cleanup is retried.
+	// retryCleanup is the delay before a failed cleanup is retried.
 	retryCleanup = time.Second
-	// terminatingPeriod is how long the condition Terminating stays true of a definition that remains
-	// after its resources, because of other finalizers. Without it, clients that poll would not
-	// observe the condition.
+	// terminatingPeriod is how long the condition Terminating stays true for a definition that other finalizers keep
+	// after the deletion of its resources. Without the delay, clients that poll would not observe the condition.
 	terminatingPeriod = time.Second
 )
 
-// beginCleanup starts the cleanup of a definition if it has not begun. The lock is held.
+// beginCleanup starts the cleanup of a definition if it has not begun. The caller holds the lock.
 func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
 	drained, first := g.close()
 	if !first || g.ctx.Err() != nil {
@@ -45,15 +44,15 @@ func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
 	})
 }
 
-// cleanUp deletes the resources of a definition, waits until they are removed, and removes the
-// definition's finalizer. It ends early with ctx, which ends when a user removes the finalizer.
+// cleanUp deletes the resources of a definition, waits until they are removed, and removes the finalizer of the
+// definition. It returns early when ctx ends, which happens when a user removes the finalizer.
 func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 	for ctx.Err() == nil {
 		err := k.tryCleanUp(ctx, name, uid)
 		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
 			return
 		}
-		// This may fail for the same reason. The next attempt matters.
+		// This write may fail for the same reason as the deletion. Only the next attempt matters.
 		_ = k.setTerminating(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionFailed", err.Error())
 		select {
 		case <-ctx.Done():
@@ -83,7 +82,7 @@ func (k *Kinds) tryCleanUp(ctx context.Context, name string, uid types.UID) erro
 	}
 }
 
-// resourcesOf returns the storage of a definition's resources in their storage version, or nil.
+// resourcesOf returns the storage of a definition's resources in the storage version, or nil.
 func (k *Kinds) resourcesOf(name string, uid types.UID) *customresource.REST {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +101,7 @@ func (k *Kinds) setTerminating(ctx context.Context, name string, uid types.UID,
 	})
 }
 
-// removeFinalizer removes the finalizer of a definition that has no resources any more.
+// removeFinalizer removes the cleanup finalizer of a definition without remaining resources.
 func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID, reason, message string) error {
 	if k.hasOtherFinalizers(name) {
 		select {
@@ -117,7 +116,7 @@ func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID,
 	})
 }
 
-// hasOtherFinalizers reports whether a definition has finalizers besides the cleanup's.
+// hasOtherFinalizers reports whether a definition has finalizers in addition to the cleanup finalizer.
 func (k *Kinds) hasOtherFinalizers(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +126,7 @@ func (k *Kinds) hasOtherFinalizers(name string) bool {
 	})
 }
 
-// update changes the status or the finalizers of the definition with that UID.
+// update changes the status or the finalizers of a definition if it has the given UID.
 func (k *Kinds) update(ctx context.Context, name string, uid types.UID,
 	change func(*apiextensions.CustomResourceDefinition)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
@@ -143,11 +142,11 @@ func (k *Kinds) update(ctx context.Context, name string, uid types.UID,
 	return err
 }
 
-// errWatchEnded is the error of a cleanup that must list the resources again.
+// errWatchEnded means that the watch has ended and the cleanup must list the resources again.
 var errWatchEnded = errors.New("watch ended")
 
-// deleteAll deletes all resources and returns when they are removed, for which their finalizers may
-// have to be removed first.
+// deleteAll deletes all resources and returns when they are removed. Resources with finalizers remain until other
+// clients remove the finalizers.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/finalizer.CRDFinalizer.deleteInstances
 func deleteAll(ctx context.Context, resources *customresource.REST) error {
@@ -190,7 +189,7 @@ func deleteAll(ctx context.Context, resources *customresource.REST) error {
 	return nil
 }
 
-// remove deletes a resource, and adds it to left if it is not removed at once.
+// remove deletes a resource, and adds it to left if it still exists afterwards.
 func remove(ctx context.Context, resources *customresource.REST, u *unstructured.Unstructured,
 	left map[types.NamespacedName]bool) error {
 	uid := u.GetUID()

@@ -15,8 +15,8 @@ import (
 	"flyball.dev/apiserver/managedfields"
 )
 
-// storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON
-// or CBOR in the storage version, and decoded from either to the served version.
+// storageCodec is the storage codec for one version of a custom kind. It encodes objects as JSON or CBOR in the storage
+// version, and decodes both to the served version.
 type storageCodec struct {
 	shape          *shape
 	stored, served schema.GroupVersion
@@ -55,7 +55,7 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 	return runtime.Identifier("custom:" + c.stored.String())
 }
 
-// Decode implements [runtime.Decoder]. It sets the defaults of the version that is stored.
+// Decode implements [runtime.Decoder]. It sets the defaults of the stored version.
 func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	u := &unstructured.Unstructured{}
@@ -87,7 +87,7 @@ func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 	return u, &gvk, nil
 }
 
-// Converts reports whether a webhook converts stored objects of a kind to the version that is served.
+// Converts reports whether a webhook converts stored objects of a kind to the served version.
 func (c *storageCodec) Converts(stored schema.GroupVersionKind) bool {
 	return c.webhook && stored.GroupVersion() != c.served
 }
@@ -106,9 +106,9 @@ func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructure
 	return converted, err
 }
 
-// CopyStored returns what decoding the encoding of an object returns, without decoding it. It
-// returns false for objects whose encoding may differ from them. The copy shares what is equal with
-// last, the object that was stored before or nil, which must not be changed.
+// CopyStored returns the same object as decoding the encoding of obj, without decoding. It returns false for objects
+// with an encoding that may differ from the object. The copy shares equal parts with last, the previously stored object
+// or nil. The caller must not change last.
 func (c *storageCodec) CopyStored(obj, last runtime.Object) (runtime.Object, bool) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || c.cbor || c.stored != c.served || u.GroupVersionKind() != c.shape.kind.WithVersion(c.stored.Version) {
@@ -134,8 +134,8 @@ func (c *storageCodec) CopyStored(obj, last runtime.Object) (runtime.Object, boo
 	return stored, true
 }
 
-// copyObject copies an object as copyExact does. The object and its metadata are new, and share
-// fields that are equal with those of last.
+// copyObject copies an object in the same way as copyExact. The maps of the object and its metadata are new, and share
+// equal fields with last.
 func copyObject(object, last map[string]any) (map[string]any, bool) {
 	out := make(map[string]any, len(object))
 	for key, value := range object {
@@ -165,12 +165,11 @@ func copyFields(fields, last map[string]any) (map[string]any, bool) {
 	return out, true
 }
 
-// maxShared is the length of the longest list of which single elements are shared, for which all of
-// them are compared.
+// maxShared is the maximum length of a list for sharing single elements, which requires comparing all elements.
 const maxShared = 16
 
-// share returns last if it is equal to a value, or else a copy of the value. Of a short list, such as
-// that of the managers, it shares the elements that are equal.
+// share returns last if it equals value, or else a copy of value. For a short list, such as the managed fields, the
+// copy shares equal elements with last.
 func share(value, last any) (any, bool) {
 	if managedfields.EqualJSON(value, last) {
 		return last, true
@@ -192,8 +191,7 @@ func share(value, last any) (any, bool) {
 	return out, true
 }
 
-// copyExact copies a value that is encoded as JSON and decoded to the same value. It returns false
-// for others.
+// copyExact copies a value that JSON preserves exactly. It returns false for all other values.
 func copyExact(v any) (any, bool) {
 	switch v := v.(type) {
 	case nil, bool, int64:

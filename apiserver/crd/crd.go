@@ -1,15 +1,13 @@
 // Package crd serves CustomResourceDefinitions and the custom resources that they define.
 //
-// A write of a definition takes effect before it returns: its names are accepted or not, its
-// conditions are set, and its resources are in the catalog. Unlike in kube-apiserver, no controller
-// does so later.
+// A write of a definition takes effect before it returns: its names are accepted or rejected, its conditions are set,
+// and its resources are in the catalog. kube-apiserver leaves this to controllers, which run later.
 //
-// Names are accepted, definitions stored and the catalog changed under one lock, so that the
-// catalog changes in the order of the writes. The only goroutines are the cleanups, which delete
-// the resources of deleted definitions.
+// One lock guards the acceptance of names, the storage of definitions and the catalog, so that the catalog changes in
+// the order of the writes. The only goroutines are the cleanups, which delete the resources of deleted definitions.
 //
-// Several servers over one store must share one [Kinds]: a definition that another process writes
-// is served only after the next start.
+// Servers over one storage must share one [Kinds], because a definition written by another process is served only after
+// a restart.
 package crd
 
 import (
@@ -38,20 +36,20 @@ import (
 type Options struct {
 	// Storage stores the definitions and the custom resources.
 	Storage storage.Store
-	// Catalog gets the resource of the definitions and those that they define. Names of other
-	// resources in a definition's group are not accepted for the definition.
+	// Catalog lists the definitions and the resources that they define. A definition cannot use the names of other
+	// resources in its group.
 	Catalog *resource.Catalog
 	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// MaxRequestBodyBytes limits request bodies; zero is no limit.
+	// MaxRequestBodyBytes limits request bodies; zero means no limit.
 	MaxRequestBodyBytes int64
-	// ServiceResolver resolves the services of conversion webhooks, by default to their DNS names.
+	// ServiceResolver resolves the services of conversion webhooks. The default uses their DNS names.
 	ServiceResolver webhook.ServiceResolver
 	// WebhookAuthentication authenticates the server to conversion webhooks; it may be nil.
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
 	// DeletionDelay is the delay of the custom resources' stores; see [store.Config].
 	DeletionDelay time.Duration
-	// Require says what the creation of a custom resource requires; see [store.Options].
+	// Require returns the conditions for the creation of a custom resource; see [store.Options].
 	Require store.Requirement
 }
 
@@ -73,18 +71,18 @@ type Kinds struct {
 	checkpoint  map[string]*definition
 }
 
-// definition is a stored definition and what it serves.
+// definition is a stored definition with its served kind.
 type definition struct {
 	crd     *apiextensions.CustomResourceDefinition // shared with serving
 	serving *serving                                // nil before it is established
 	gate    *instanceGate
 }
 
-// source returns the name of a definition's source in the catalog.
+// source returns the key of a definition in the catalog.
 func source(name string) string { return "crd/" + name }
 
-// New loads the stored definitions and adds their resources to the catalog, together with the
-// resource customresourcedefinitions. All other resources should be in the catalog already.
+// New loads the stored definitions and adds their resources to the catalog, together with the resource
+// customresourcedefinitions. All other resources should already be in the catalog.
 func New(o Options) (*Kinds, error) {
 	if o.ServiceResolver == nil {
 		o.ServiceResolver = webhook.NewDefaultServiceResolver()
@@ -108,8 +106,8 @@ func New(o Options) (*Kinds, error) {
 	return k, nil
 }
 
-// Close ends the watches of custom resources and the cleanups, and returns when they have ended.
-// The next server over the same storage resumes the cleanups.
+// Close ends the watches of custom resources and the cleanups, and waits for them. The next server over the same
+// storage resumes the cleanups.
 func (k *Kinds) Close() {
 	k.mu.Lock()
 	k.cancel()
@@ -117,7 +115,7 @@ func (k *Kinds) Close() {
 	k.work.Wait()
 }
 
-// load serves the definitions that are stored.
+// load serves the stored definitions.
 func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

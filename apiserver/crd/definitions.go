@@ -30,8 +30,7 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// definitionsResource makes the customresourcedefinitions resource, and with it the definition
-// store.
+// definitionsResource returns the resource customresourcedefinitions, and sets the store of the definitions.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.NewREST
 func (k *Kinds) definitionsResource() (*resource.Resource, error) {
@@ -82,8 +81,7 @@ var definitionPatchTypes = []string{
 	string(types.ApplyYAMLPatchType),
 }
 
-// definitionScope returns the scope of definitions, or of one of their subresources, for upstream's
-// handlers.
+// definitionScope returns the request scope of definitions, or of one of their subresources.
 func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string,
 	table rest.TableConvertor, equivalents runtime.EquivalentResourceMapper,
 	reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
@@ -133,7 +131,7 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 	return list, nil
 }
 
-// storedAs returns the options of custom resources that are stored with one codec.
+// storedAs returns the REST options of custom resources that are stored with the given codec.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdConversionRESTOptionsGetter
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
@@ -145,11 +143,11 @@ func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	})
 }
 
-// definitionOptions puts the definition store around the storage of definitions.
+// definitionOptions wraps the storage of definitions in the definition store.
 type definitionOptions struct{ *Kinds }
 
 func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	// Without a deletion delay, since definitions are deleted with the lock of Kinds held.
+	// There is no deletion delay, because definitions are deleted with the lock of Kinds held.
 	o, err := store.RESTOptions(store.Options{
 		Storage: k.options.Storage,
 		Codec:   func(schema.GroupResource) runtime.Codec { return definitionCodec() },

@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// instanceGate counts the creations of a definition's resources that are under way. Once it is
-// closed no more can begin, so that no resource can appear after the last of them.
+// instanceGate counts the creations of a definition's resources in progress. After close, no creation can begin, so
+// that no resource can appear once the last creation is done.
 //
-// A definition has one gate from its creation to its removal; if it is created again under the same
-// name it has another.
+// A definition has one gate from its creation to its removal. A new definition with the same name gets a new gate.
 type instanceGate struct {
 	ctx    context.Context // ends when the definition is removed
 	cancel context.CancelFunc
@@ -25,7 +24,7 @@ func newInstanceGate(parent context.Context) *instanceGate {
 	return g
 }
 
-// enter reports whether a creation may begin; if so, leave must be called when it is done.
+// enter reports whether a creation may begin. If so, the caller must call leave after the creation.
 func (g *instanceGate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,8 +51,8 @@ func (g *instanceGate) leave() {
 	}
 }
 
-// close closes the gate, and reports whether this call was the first. The channel that it returns
-// is closed when the last creation is done.
+// close closes the gate, and reports whether this call was the first. The returned channel is closed when the last
+// creation is done.
 func (g *instanceGate) close() (drained <-chan struct{}, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,23 +9,22 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// Bounds of the values of an object that its schema does not accept. Upstream's validator makes a result and an
-// error for each, with its path, and takes megabytes and minutes for an object with a million, or with a path that
-// is a megabyte long.
+// Limits for the values of an object that its schema does not accept. The validator of kube-openapi makes a result and
+// an error with a path for each. It takes megabytes and minutes for an object with a million invalid values, or with a
+// path of a megabyte.
 const (
 	maxInvalid      = 1000
 	maxInvalidBytes = 1 << 20 // of their paths
 )
 
-// invalidValues counts values that a schema does not accept for sure, and the bytes of their paths.
+// invalidValues counts the certainly invalid values and the bytes of their paths.
 type invalidValues struct{ count, size int }
 
 func (i *invalidValues) tooMany() bool {
 	return i.count > maxInvalid || i.size > maxInvalidBytes && i.count > 1
 }
 
-// tooManyInvalid returns an error if a value has too many values that the schema does not accept, and otherwise
-// nil, as for all that it is not sure about.
+// tooManyInvalid returns an error if a value contains too many certainly invalid values, and nil otherwise.
 func (c *compiledSchema) tooManyInvalid(value any) *validate.Result {
 	var i invalidValues
 	c.countInvalid(value, 0, &i)
@@ -36,8 +35,8 @@ func (c *compiledSchema) tooManyInvalid(value any) *validate.Result {
 		"the object has more than %d values that do not match its schema, or very long paths of such values", i.count-1)}}
 }
 
-// countInvalid adds the values at or below a value, with a path of some length, that are invalid. It ends when
-// there are too many.
+// countInvalid adds the invalid values at or below a value; path is the length of the value's path. It stops when there
+// are too many.
 func (c *compiledSchema) countInvalid(value any, path int, i *invalidValues) {
 	if value == nil || i.tooMany() {
 		return
@@ -86,14 +85,14 @@ func (i *invalidValues) add(path int) {
 	i.size += path
 }
 
-// refusesType reports whether a value of a type is invalid for sure, given whether the schema lists the type.
+// refusesType reports whether a value of a type is certainly invalid; listed says whether the schema lists the type.
 func (c *compiledSchema) refusesType(listed bool) bool {
 	return !c.uncertain && !listed && (!c.untyped || c.onlyTypes())
 }
 
 func acceptsBooleans(s *compiledSchema) bool { return s.types.boolean }
 
-// onlyTypes reports whether the schema is a choice of scalar types, such as integer or string.
+// onlyTypes reports whether the schema is an anyOf of scalar types, such as integer or string.
 func (c *compiledSchema) onlyTypes() bool {
 	if len(c.anyOf) == 0 {
 		return false
@@ -106,7 +105,7 @@ func (c *compiledSchema) onlyTypes() bool {
 	return true
 }
 
-// refuses reports whether a scalar is invalid for sure.
+// refuses reports whether a scalar is certainly invalid.
 func (c *compiledSchema) refuses(value any) bool {
 	if c.uncertain {
 		return false

@@ -16,9 +16,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// textSerializer is a JSON serializer that encodes unstructured objects faster, to the same bytes, and
-// reads documents once to decode them strictly, in which the one that it contains looks for the kind
-// first.
+// textSerializer is a JSON serializer that encodes unstructured objects faster, to the same bytes. For strict decoding
+// it parses a document once, whereas the embedded serializer first parses it for the kind.
 type textSerializer struct{ *json.Serializer }
 
 func (s textSerializer) Decode(data []byte, defaults *schema.GroupVersionKind,
@@ -32,8 +31,8 @@ func (s textSerializer) Decode(data []byte, defaults *schema.GroupVersionKind,
 	return s.Serializer.Decode(data, defaults, into)
 }
 
-// decodeObject decodes an object strictly. It returns nil if there is an error, or a field that may be
-// taken for the kind.
+// decodeObject decodes an object strictly. It returns nil if there is an error, or if a field could be mistaken for the
+// kind.
 func decodeObject(data []byte) (map[string]any, *schema.GroupVersionKind) {
 	var content map[string]any
 	if strict, err := kjson.UnmarshalStrict(data, &content); err != nil || len(strict) > 0 {
@@ -80,7 +79,7 @@ func encodeObject(u *unstructured.Unstructured, w io.Writer) error {
 	return e.flush(w)
 }
 
-// flushSize is how many bytes of a list are written at a time.
+// flushSize is the number of bytes of a list that are written at a time.
 const flushSize = 64 << 10
 
 // encodeList encodes a list in chunks of about flushSize.
@@ -120,7 +119,7 @@ func encodeList(l *unstructured.UnstructuredList, w io.Writer) error {
 	return e.flush(w)
 }
 
-// encoder encodes the values of unstructured objects as encoding/json does, without reflection.
+// encoder encodes the values of unstructured objects in the same format as encoding/json, without reflection.
 type encoder struct {
 	out  []byte
 	keys []string // of the maps that are being encoded, the outermost first
@@ -146,8 +145,8 @@ func (e *encoder) flush(w io.Writer) error {
 
 func (e *encoder) bytes(b ...byte) { e.out = append(e.out, b...) }
 
-// value encodes one of the types of values in unstructured objects, and others as encoding/json
-// does.
+// value encodes a value of an unstructured object. It leaves types that do not occur in unstructured objects to
+// encoding/json.
 func (e *encoder) value(v any) error {
 	switch v := v.(type) {
 	case nil:
@@ -183,8 +182,7 @@ func (e *encoder) value(v any) error {
 	return nil
 }
 
-// object writes the members of a map in the order of their keys, their values by a function unless that
-// is nil.
+// object writes the members of a map in the order of their keys. If value is not nil, it writes the value of a member.
 func (e *encoder) object(m map[string]any, value func(key string) error) error {
 	first := len(e.keys)
 	for key := range m {

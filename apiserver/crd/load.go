@@ -2,20 +2,20 @@ package crd
 
 import "fmt"
 
-// Bounds of what a schema makes of an object.
+// Limits for the cost that a schema adds to an object.
 const (
-	// maxMerged is how many elements the long lists of an object may have together if they merge by their elements.
-	// structured-merge-diff inserts each element into a sorted list, which takes the square of their number.
+	// maxMerged is the maximum number of elements in the long associative lists of an object together.
+	// structured-merge-diff inserts each element into a sorted list, which takes quadratic time.
 	maxMerged = 30_000
 	longList  = 1000
-	// maxDefaults is by how many bytes an object may grow by its defaults.
+	// maxDefaults is the maximum number of bytes that defaults may add to an object.
 	maxDefaults = 3 << 20
-	// maxPaths is how many bytes the paths of all fields of an object may have. Errors quote them, and the key of a
-	// map may be as long as the request.
+	// maxPaths is the maximum number of bytes of the paths of all fields of an object. Errors quote the paths, and a
+	// map key may be as long as the request.
 	maxPaths = 256 << 20
 )
 
-// load is what the schema makes of an object: the elements of its long lists that merge, and the bytes of its
+// load is the cost that a schema adds to an object: the elements of its long associative lists, and the bytes of its
 // defaults.
 type load struct{ merged, defaults int }
 
@@ -31,7 +31,7 @@ func (l *load) check() error {
 	return nil
 }
 
-// checkLoad returns an error if the schema makes too much of an object in a version.
+// checkLoad returns an error if the schema of a version adds too much cost to an object.
 func (s *shape) checkLoad(content map[string]any, version string) error {
 	compiled := s.structures[version]
 	if compiled == nil {
@@ -81,7 +81,7 @@ func (s *structure) measure(value any, l *load) {
 	}
 }
 
-// sizeOf returns about the bytes of a JSON value.
+// sizeOf returns the approximate number of bytes of a JSON value.
 func sizeOf(value any) int {
 	const scalar = 8
 	switch v := value.(type) {

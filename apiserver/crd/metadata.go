@@ -7,10 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again would
-// change nothing: all fields are known, have the right type, are not empty, and are in canonical
-// form. Nearly all metadata is, and need not be decoded. It may return false for metadata that
-// would not change.
+// plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again changes nothing: all fields
+// are known, have the right type, are not empty, and are in canonical form. Nearly all metadata is plain and need not
+// be decoded. plainMetadata may return false for metadata that would not change.
 func plainMetadata(metadata any) bool {
 	m, ok := metadata.(map[string]any)
 	if !ok {
@@ -86,7 +85,7 @@ func plainList(v any, plain func(any) bool) bool {
 	return true
 }
 
-// plainOwner accepts owner references with the four fields that are not omitted when empty.
+// plainOwner accepts owner references with the four fields without omitempty.
 func plainOwner(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -147,8 +146,8 @@ func plainFields(v any) bool {
 	return true
 }
 
-// decodePlainMetadata decodes metadata, but for the sets of fields that managers own, if it is
-// plain.
+// decodePlainMetadata decodes plain metadata, without the field sets of the managed fields. It returns false if the
+// metadata is not plain.
 func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
 	out, ok := decodePlainIdentity(metadata)
 	if !ok {
@@ -172,8 +171,8 @@ func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
 	return out, true
 }
 
-// decodePlainIdentity decodes of metadata, if it is plain, what an update must not change, and the
-// finalizers.
+// decodePlainIdentity decodes the finalizers and the immutable fields of plain metadata. It returns false if the
+// metadata is not plain.
 func decodePlainIdentity(metadata any) (*metav1.ObjectMeta, bool) {
 	if !plainMetadata(metadata) {
 		return nil, false

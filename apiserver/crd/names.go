@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// names are the names in use in one group. Plurals, singulars and short names share one space,
-// kinds and list kinds another.
+// names are the names in use in one group. Plurals, singulars and short names share one namespace, kinds and list kinds
+// another.
 type names struct {
 	resources sets.Set[string]
 	kinds     sets.Set[string]
@@ -29,9 +29,9 @@ func (n names) add(accepted apiextensions.CustomResourceDefinitionNames) {
 	n.kinds.Insert(accepted.Kind, accepted.ListKind)
 }
 
-// updateStatus accepts the names in a definition's spec that it has already or that are not taken,
-// and sets its conditions. A definition is established when all its names are accepted and its
-// conversion webhook can be called, and stays so.
+// updateStatus accepts the names in a definition's spec that it already has or that are free, and sets its conditions.
+// A definition becomes established when all its names are accepted and its conversion webhook has a valid
+// configuration, and stays established.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.strategy.PrepareForCreate
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.sync
@@ -60,19 +60,19 @@ func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	approve(crd)
 }
 
-// hasInvalidCABundle reports whether a definition has a conversion webhook with certificates that
-// cannot be parsed. Validation refuses them only once the definition is established.
+// hasInvalidCABundle reports whether a definition has a conversion webhook with an invalid CA bundle. Validation
+// rejects the bundle only once the definition is established.
 func hasInvalidCABundle(crd *apiextensions.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	return c != nil && c.WebhookClientConfig != nil &&
 		len(webhook.ValidateCABundle(nil, c.WebhookClientConfig.CABundle)) > 0
 }
 
-// conflict is why a name was not accepted, for the condition NamesAccepted.
+// conflict is the reason and the message of the condition NamesAccepted for a name that is not accepted.
 type conflict struct{ reason, message string }
 
-// accept returns the names that are accepted of those wanted, in place of those held so far, and
-// the last conflict if there is any.
+// accept returns the accepted names: for each name, the wanted one if it is free, and the held one otherwise. It also
+// returns the last conflict, or nil.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.calculateNamesAndConditions
 func accept(want, held apiextensions.CustomResourceDefinitionNames,
@@ -109,7 +109,7 @@ func accept(want, held apiextensions.CustomResourceDefinitionNames,
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.equalToAcceptedOrFresh
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// approve sets the condition whether a definition in one of Kubernetes' own groups has an approval.
+// approve sets the condition KubernetesAPIApprovalPolicyConformant of a definition in a protected group.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/apiapproval.calculateCondition
 func approve(crd *apiextensions.CustomResourceDefinition) {
@@ -129,7 +129,7 @@ func approve(crd *apiextensions.CustomResourceDefinition) {
 	setCondition(crd, apiextensions.KubernetesAPIApprovalPolicyConformant, status, reason, message)
 }
 
-// setCondition sets a condition. Its time changes only with its status.
+// setCondition sets a condition. It changes the transition time only with the status.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apihelpers.SetCRDCondition
 func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextensions.CustomResourceDefinitionConditionType,
@@ -140,7 +140,7 @@ func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextension
 		c = &crd.Status.Conditions[len(crd.Status.Conditions)-1]
 	}
 	if c.Status != status || c.LastTransitionTime.IsZero() {
-		// Whole seconds, as they will be read back.
+		// The stored format has whole seconds.
 		c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 	}
 	c.Status, c.Reason, c.Message = status, reason, message
@@ -154,7 +154,7 @@ func sameService(a, b *apiextensions.CustomResourceDefinition) bool {
 		established(a) == established(b)
 }
 
-// namesAccepted reports whether a definition has all the names in its spec.
+// namesAccepted reports whether all names in a definition's spec are accepted.
 func namesAccepted(crd *apiextensions.CustomResourceDefinition) bool {
 	return apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted)
 }
@@ -163,7 +163,7 @@ func established(crd *apiextensions.CustomResourceDefinition) bool {
 	return apiextensions.IsCRDConditionTrue(crd, apiextensions.Established)
 }
 
-// terminating reports whether a definition waits for its resources to be deleted.
+// terminating reports whether a definition waits for the deletion of its resources.
 func terminating(crd *apiextensions.CustomResourceDefinition) bool {
 	return crd.DeletionTimestamp != nil && apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// openAPI builds the documents of one version. It implements [resource.OpenAPI].
+// openAPI builds the OpenAPI documents of one version. It implements [resource.OpenAPI].
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.BuildOpenAPIV2
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.BuildOpenAPIV3

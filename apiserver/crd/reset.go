@@ -9,16 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// Checkpoint makes the present definitions those that Reset returns to. No write may be under way.
+// Checkpoint saves the current definitions for Reset. No write may be in progress.
 func (k *Kinds) Checkpoint() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.checkpoint = maps.Clone(k.definitions)
 }
 
-// Reset returns to the definitions of the last Checkpoint. It calls restore, which must bring the
-// storage back, when nothing of the kinds writes any more. Definitions that have not changed since
-// are served as they are; the others are compiled again. No write may be under way.
+// Reset returns to the definitions of the last Checkpoint. Once all background writes have stopped, it calls restore,
+// which must bring the storage back. Definitions that have not changed since the checkpoint keep their served kind; all
+// others are compiled again. No write may be in progress.
 func (k *Kinds) Reset(restore func() error) error {
 	k.stopCleanups()
 	if err := restore(); err != nil {
@@ -58,8 +58,8 @@ func (k *Kinds) stopCleanups() {
 	k.work.Wait()
 }
 
-// restore serves the definition that is stored, in place of what is served, which is kept if it is
-// the same. The lock is held.
+// restore serves the stored definition. It keeps the current served kind if the definition is the same. The caller
+// holds the lock.
 func (k *Kinds) restore(name string) error {
 	crd := &apiextensions.CustomResourceDefinition{}
 	if err := k.store.Get(k.ctx, k.store.root+"/"+name, storage.GetOptions{}, crd); err != nil {

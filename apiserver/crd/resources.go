@@ -16,8 +16,8 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// customResources is the storage of one version. Beyond upstream's storage, it refuses creates when
-// the definition is terminating, and ends watches when the definition changes.
+// customResources is the storage of one version. It extends the storage of apiextensions-apiserver: it refuses to
+// create resources of a terminating definition, and ends watches when the definition changes.
 type customResources struct {
 	*customresource.REST
 	gate *instanceGate
@@ -37,8 +37,8 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 // Registry returns the registry that updates the resources.
 func (r *customResources) Registry() *registry.Store { return r.Store }
 
-// Update updates a resource. If it may create one, as apply does, that is refused when the
-// definition is terminating.
+// Update updates a resource. While the definition is terminating, it refuses updates that may create a resource, such
+// as applies.
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
@@ -61,8 +61,8 @@ func (r *customResources) refuse(obj runtime.Object) error {
 		errors.New("create not allowed while custom resource definition is terminating"))
 }
 
-// Watch watches until ctx ends or the definition changes. In the latter case the watch first sends
-// all events up to then: the resources of a deleted definition were deleted before it.
+// Watch watches until ctx ends or the definition changes. After a change of the definition, the watch first sends all
+// earlier events. Among them are the deletions of all resources if the definition was deleted.
 func (r *customResources) Watch(ctx context.Context, o *metainternal.ListOptions) (watch.Interface, error) {
 	return r.REST.Watch(store.WithDrain(ctx, r.live.Done()), o)
 }

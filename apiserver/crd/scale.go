@@ -17,14 +17,14 @@ import (
 
 var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
-// scaleResources are the scale subresources of one version.
+// scaleResources is the storage of the scale subresource of one version.
 type scaleResources struct{ *customresource.ScaleREST }
 
 // Destroy implements [rest.Storage].
 func (scaleResources) Destroy() {}
 
-// scaleScope returns the scope of the scale subresource of resources with the given scope. Unlike
-// these, a Scale has a Go type and one version.
+// scaleScope returns the request scope of the scale subresource of resources with the given scope. Unlike custom
+// resources, a Scale has a Go type and one version.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func scaleScope(scope handlers.RequestScope) (*handlers.RequestScope, error) {

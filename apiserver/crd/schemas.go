@@ -20,18 +20,17 @@ type schemas struct {
 	types    *lazyTypes // of all versions
 }
 
-// versionSchema is what is compiled of one version. It serves all states of the definition in which that is
-// the same, whatever else changes.
+// versionSchema is the compiled schema of one version. All states of the definition with the same terms share it.
 type versionSchema struct {
 	terms      terms
 	structural *structural.Structural // nil if the version has no schema
 	embeds     bool                   // whether it has objects inside
-	// What follows is compiled when it is first needed: compiling rules takes longer than all else.
+	// These fields are compiled on first use, because compiling rules takes longer than everything else.
 	structure  func() *structure // nil if there is none
 	strategies func() (strategies, error)
 }
 
-// terms are the compiled parts of a version besides its schema.
+// terms are the compiled inputs of a version in addition to its schema.
 type terms struct {
 	kind                        schema.GroupVersionKind
 	namespaced, preserveUnknown bool
@@ -44,8 +43,8 @@ func (t terms) equal(o terms) bool {
 		equality.Semantic.DeepEqual(t.subresources, o.subresources) && slices.Equal(t.selectable, o.selectable)
 }
 
-// compileSchemas compiles the schemas of a definition, but takes over those that are the same in its state
-// before, which may be nil.
+// compileSchemas compiles the schemas of a definition. It reuses unchanged schemas of before, the previous state, which
+// may be nil.
 func (c *customKind) compileSchemas(before *definition) error {
 	c.schemas.versions = map[string]*versionSchema{}
 	var last schemas
@@ -78,7 +77,7 @@ func (c *customKind) compileSchemas(before *definition) error {
 	return nil
 }
 
-// termsOf returns what a version is compiled of.
+// termsOf returns the terms and the schema of a version.
 func (c *customKind) termsOf(v *v1.CustomResourceDefinitionVersion) (terms, *apiextensions.JSONSchemaProps, error) {
 	t := terms{
 		kind:            schema.GroupVersionKind{Group: c.crd.Spec.Group, Version: v.Name, Kind: c.names.Kind},
@@ -99,13 +98,13 @@ func (c *customKind) termsOf(v *v1.CustomResourceDefinitionVersion) (terms, *api
 	return t, schemaIn(c.definition, v.Name), nil
 }
 
-// preservesUnknown reports whether objects are not pruned.
+// preservesUnknown reports whether pruning is disabled.
 func (c *customKind) preservesUnknown() bool {
 	preserve := c.definition.Spec.PreserveUnknownFields
 	return preserve != nil && *preserve
 }
 
-// schemaIn returns the schema of a version, nil if it has none.
+// schemaIn returns the schema of a version, or nil if the version has none.
 func schemaIn(crd *apiextensions.CustomResourceDefinition, version string) *apiextensions.JSONSchemaProps {
 	validation, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil || validation == nil {
@@ -114,7 +113,7 @@ func schemaIn(crd *apiextensions.CustomResourceDefinition, version string) *apie
 	return validation.OpenAPIV3Schema
 }
 
-// compile compiles a version. The result refers to no state of the definition but its schema.
+// compile compiles a version. The result does not refer to the definition, except to its schema.
 func (k *Kinds) compile(t terms, props *apiextensions.JSONSchemaProps) (*versionSchema, error) {
 	s := &versionSchema{terms: t}
 	if props != nil {
@@ -153,7 +152,7 @@ func compileStrategies(t terms, props *apiextensions.JSONSchemaProps, schema *st
 	}, nil
 }
 
-// validators check a whole object, and its status alone, against a schema.
+// validators returns validators for a whole object and for its status.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func validators(props *apiextensions.JSONSchemaProps) (whole, status schemaValidator, err error) {

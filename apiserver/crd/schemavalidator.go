@@ -11,8 +11,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// schemaValidator validates as upstream's validator does, which it asks only about values that may
-// be invalid. Upstream's builds its validators for each value, and a result for each of them.
+// schemaValidator has the same result as the validator of kube-openapi, and calls it only for values that may be
+// invalid. kube-openapi's validator allocates validators and results for each value.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver/validation.basicSchemaValidator
 type schemaValidator struct {
@@ -47,8 +47,8 @@ func (s schemaValidator) Validate(value any, o ...validation.ValidationOption) *
 	return s.SchemaValidator.Validate(value, o...)
 }
 
-// ValidateUpdate implements [validation.SchemaValidator]. What is valid is valid whatever it was
-// before: ratcheting only tolerates errors.
+// ValidateUpdate implements [validation.SchemaValidator]. A valid value is valid whatever the old value was, because
+// ratcheting only tolerates errors.
 func (s schemaValidator) ValidateUpdate(value, old any, o ...validation.ValidationOption) *validate.Result {
 	if s.compiled.accepts(value) {
 		return &validate.Result{}
@@ -59,7 +59,7 @@ func (s schemaValidator) ValidateUpdate(value, old any, o ...validation.Validati
 	return s.SchemaValidator.ValidateUpdate(value, old, o...)
 }
 
-// compiledSchema recognizes values that are valid by a schema.
+// compiledSchema recognizes values that are certainly valid.
 type compiledSchema struct {
 	uncertain bool // has keywords that are left to upstream's validator
 
@@ -89,7 +89,7 @@ type compiledSchema struct {
 // valueTypes is a set of JSON types.
 type valueTypes struct{ null, boolean, integer, number, text, array, object bool }
 
-// numberBounds are what a schema says about numbers.
+// numberBounds are the bounds of a schema for numbers.
 type numberBounds struct {
 	uncertain                          bool
 	int32                              bool
@@ -100,7 +100,7 @@ type numberBounds struct {
 // exactBound is the limit of bounds that every number type and format can represent.
 const exactBound = 1 << 24
 
-// compileSchema compiles a schema, which it does not keep.
+// compileSchema compiles a schema. The result does not refer to s.
 func compileSchema(s *spec.Schema) *compiledSchema {
 	c := &compiledSchema{
 		untyped: len(s.Type) == 0, nullable: s.Nullable, enum: s.Enum,
@@ -154,7 +154,7 @@ func compileSchemas(schemas []spec.Schema) (out []*compiledSchema) {
 	return out
 }
 
-// add adds a type by its name, and returns false if there is no such type.
+// add adds a type by its name, and reports whether the type exists.
 func (t *valueTypes) add(name string) bool {
 	switch name {
 	case "null":
@@ -177,8 +177,7 @@ func (t *valueTypes) add(name string) bool {
 	return true
 }
 
-// boundsOf returns the bounds of numbers. Those that some type or format of numbers may round are
-// uncertain.
+// boundsOf returns the bounds for numbers. A bound is uncertain if a number type or format may round it.
 func boundsOf(s *spec.Schema) numberBounds {
 	b := numberBounds{exclusiveMinimum: s.ExclusiveMinimum, exclusiveMaximum: s.ExclusiveMaximum,
 		uncertain: s.MultipleOf != nil}
@@ -203,8 +202,7 @@ func boundsOf(s *spec.Schema) numberBounds {
 	return b
 }
 
-// accepts reports whether a value is valid for sure. It returns false for all that are invalid, and
-// for some that are valid.
+// accepts reports whether a value is certainly valid. It returns false for all invalid values and for some valid ones.
 func (c *compiledSchema) accepts(value any) bool {
 	if c.uncertain {
 		return false
@@ -246,7 +244,7 @@ func (c *compiledSchema) accepts(value any) bool {
 	return len(c.anyOf) == 0
 }
 
-// lists reports whether the enum has a string or integer. Others are uncertain.
+// lists reports whether the enum contains a string or an integer. Values of other types are uncertain.
 func (c *compiledSchema) lists(value any) bool {
 	switch value.(type) {
 	case string, int64:

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
-// scheme returns the types of definitions, and those in responses for custom resources, such as
-// Status. It is built once.
+// scheme returns the scheme with the types of definitions, and with the types in responses for custom resources, such
+// as Status.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)
@@ -38,13 +38,13 @@ func codecsFor(s *runtime.Scheme, withCBOR bool) serializer.CodecFactory {
 	return serializer.NewCodecFactory(s, options...)
 }
 
-// definitionCodec reads and writes definitions as they are stored: as JSON in v1beta1, like those
-// of kube-apiserver, since that is shorter.
+// definitionCodec is the storage codec of definitions. Like kube-apiserver, it stores them as JSON in v1beta1, which is
+// shorter than v1.
 var definitionCodec = sync.OnceValue(func() runtime.Codec {
 	return codecs().LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
 })
 
-// external returns a definition in version v1. It shares memory with the one passed.
+// external returns a definition in version v1. The result shares memory with crd.
 func external(crd *apiextensions.CustomResourceDefinition) (*v1.CustomResourceDefinition, error) {
 	out := &v1.CustomResourceDefinition{}
 	err := scheme().Convert(crd, out, nil)

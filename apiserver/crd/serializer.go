@@ -16,7 +16,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// negotiated decodes and encodes the custom resources of one kind in requests and responses.
+// negotiated is the serializer of the custom resources of one kind in requests and responses.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredNegotiatedSerializer
 type negotiated struct {
@@ -40,8 +40,8 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersion
 // servesCBOR reports whether CBOR is served and stored.
 func servesCBOR() bool { return utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) }
 
-// onceByCBOR returns a function that calls make once with CBOR and once without, and returns the
-// result for the present state of the feature gate.
+// onceByCBOR returns a function that calls make at most once with CBOR and once without. The function returns the
+// result for the current state of the feature gate.
 func onceByCBOR[T any](make func(withCBOR bool) T) func() T {
 	with, without := sync.OnceValue(func() T { return make(true) }), sync.OnceValue(func() T { return make(false) })
 	return func() T {
@@ -81,7 +81,7 @@ var mediaTypes = onceByCBOR(func(withCBOR bool) []runtime.SerializerInfo {
 			StrictSerializer: text(json.SerializerOptions{Yaml: true, Strict: true}),
 		},
 		{
-			// For Status and metadata only, not for the resources.
+			// Protobuf is only for Status and metadata, not for custom resources.
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			Serializer:       binary,
 			StrictSerializer: binary, // protobuf drops unknown fields
@@ -96,7 +96,7 @@ var mediaTypes = onceByCBOR(func(withCBOR bool) []runtime.SerializerInfo {
 	return types
 })
 
-// withoutProtobuf returns the media types of the resources themselves.
+// withoutProtobuf returns the media types of custom resources.
 func withoutProtobuf(types []runtime.SerializerInfo) []runtime.SerializerInfo {
 	return slices.DeleteFunc(slices.Clone(types), func(i runtime.SerializerInfo) bool {
 		return i.MediaType == runtime.ContentTypeProtobuf
@@ -114,8 +114,7 @@ func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// typer gets the kind of a custom resource from the resource, and the kind of other objects from the
-// scheme.
+// typer returns the kind that a custom resource has set, and the kind of other objects from the scheme.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.UnstructuredObjectTyper
 type typer struct{}

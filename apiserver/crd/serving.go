@@ -19,7 +19,7 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// serving are the resources that one state of a definition serves. Nil serves nothing.
+// serving holds the resources that one state of a definition serves. A nil serving serves nothing.
 type serving struct {
 	resources []*resource.Resource
 	stored    *customresource.REST // in the version that is stored
@@ -27,8 +27,8 @@ type serving struct {
 	end       context.CancelFunc
 }
 
-// retire ends the watches that began under this state of the definition, since their events have
-// its version and schema. Clients watch again.
+// retire ends the watches that began under this state of the definition, because their events have its version and
+// schema. Clients watch again.
 func (s *serving) retire() {
 	if s != nil {
 		s.end()
@@ -52,9 +52,8 @@ type customKind struct {
 	live        context.Context // until retired
 }
 
-// serve builds the resources of a definition, whose spec and status must not be modified any more. It
-// takes over what was compiled of the schemas that the definition has had before; before is nil if there was
-// none.
+// serve builds the resources of a definition. The caller must no longer modify the spec and the status. serve reuses
+// unchanged compiled schemas of before, the previous state of the definition or nil.
 func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate, before *definition) (*serving, error) {
 	definition, err := external(withoutSchemas(crd))
 	if err != nil {
@@ -87,7 +86,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGa
 	return s, nil
 }
 
-// withoutSchemas returns a copy of a definition that shares all with it but the schemas.
+// withoutSchemas returns a shallow copy of a definition without its schemas.
 func withoutSchemas(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	out := *crd
 	out.Spec.Validation = nil
@@ -98,7 +97,7 @@ func withoutSchemas(crd *apiextensions.CustomResourceDefinition) *apiextensions.
 	return &out
 }
 
-// relate collects what the versions need of each other.
+// relate collects the data that the versions need from each other.
 func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
 	if v.Storage {
@@ -123,7 +122,7 @@ func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 	}
 }
 
-// build makes the resources of all served versions.
+// build builds the resources of all served versions.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (c *customKind) build(s *serving) error {
@@ -159,7 +158,7 @@ func (c *customKind) build(s *serving) error {
 	return nil
 }
 
-// warning returns the warning for a deprecated version, empty for others.
+// warning returns the warning for a deprecated version, and "" for other versions.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.defaultDeprecationWarning
 func (c *customKind) warning(v *v1.CustomResourceDefinitionVersion) string {

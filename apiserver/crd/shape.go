@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// shape are the structural schemas of a custom kind by version. It does to unstructured objects
-// what decoding into a struct does to others: pruning, coercion of metadata, defaulting.
+// shape holds the structural schemas of a custom kind by version. It prunes unstructured objects, coerces their
+// metadata and sets defaults; for typed objects, decoding into a struct has these effects.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer
 type shape struct {
@@ -48,15 +48,15 @@ func (c *customKind) newShape() *shape {
 
 // shapeOptions are the options of [shape.apply].
 type shapeOptions struct {
-	// stored is for stored objects, which may be older than the validation: malformed metadata is
-	// dropped and a missing generation is set.
+	// stored is for stored objects, which may be older than the validation: apply drops malformed metadata and sets a
+	// missing generation.
 	stored bool
 	// report makes apply return the paths of pruned fields.
 	report bool
 }
 
-// apply coerces the metadata of an object and of embedded ones, prunes unknown fields, and drops
-// nulls that are not allowed, in place. It only coerces the metadata of objects of other kinds.
+// apply coerces the metadata of an object and of embedded objects, prunes unknown fields, and drops nulls that are not
+// allowed, in place. For objects of other kinds it only coerces the metadata.
 func (s *shape) apply(u *unstructured.Unstructured, o shapeOptions) (unknown []string, err error) {
 	apiVersion, _, err := unstructured.NestedString(u.Object, "apiVersion")
 	if err != nil {
@@ -96,7 +96,8 @@ func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, o shapeOp
 	return unknown, objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
-// applySchema prunes an object by the schema of a version. Of very many unknown fields it reports the first.
+// applySchema prunes an object by the schema of a version. If there are very many unknown fields, it reports only the
+// first ones.
 func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	o shapeOptions) (unknown []string, err error) {
 	if s.effects(u.Object, version)&prunes == 0 {
@@ -131,8 +132,8 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	return unknown, nil
 }
 
-// normalized reports whether decoding an object of the kind in a version would leave it as it is. It
-// may return false for some that would not change.
+// normalized reports whether decoding an object of the kind in a version would leave it unchanged. It may return false
+// for some objects that would not change.
 func (s *shape) normalized(u *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
 	return u.Object["kind"] == kind.Kind && u.Object["apiVersion"] == kind.Group+"/"+kind.Version &&
 		plainMetadata(u.Object["metadata"]) && s.effects(u.Object, kind.Version) == 0 && s.checkLoad(u.Object, kind.Version) == nil

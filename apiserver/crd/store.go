@@ -9,23 +9,22 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// definitionStore is the storage of definitions. Every write of a definition decides on its names,
-// sets its conditions and changes the catalog.
+// definitionStore is the storage of definitions. Every write of a definition decides on its names, sets its conditions
+// and changes the catalog.
 //
-// A write is computed without a lock, since admission and validation may call back into the server,
-// and committed under the lock of [Kinds] if the definition is still the one it was computed from.
-// Otherwise it is computed again.
+// A write is computed without a lock, because admission and validation may call the server. It is committed under the
+// lock of [Kinds] if the definition has not changed since. Otherwise it is computed again.
 type definitionStore struct {
 	storage.Interface
 	kinds *Kinds
 	root  string // key of all definitions
 }
 
-// errStale is the outcome of a commit of what was computed from a version that is no longer stored.
+// errStale means that the stored definition has changed since the write was computed.
 var errStale = errors.New("the definition has changed")
 
-// asStored returns a definition as it will be read from the storage, from which one in protobuf
-// differs: there, additional properties with a schema may be disallowed.
+// asStored returns a definition as it will be read from the storage. A definition decoded from protobuf may differ from
+// it: there, additional properties with a schema may be disallowed.
 func asStored(crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	data, err := runtime.Encode(definitionCodec(), crd)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *definitionStore) Create(ctx context.Context, key string, obj, out runti
 	return c.finish(ctx, out, err)
 }
 
-// GuaranteedUpdate implements [storage.Interface]. It ignores cached, and no definition has a TTL.
+// GuaranteedUpdate implements [storage.Interface]. It ignores the cached object, and definitions have no TTL.
 func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
 	for {
@@ -85,8 +84,8 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 	}
 }
 
-// commitUpdate stores a definition in place of the version that it was computed from, which is
-// empty for none.
+// commitUpdate stores a definition if the stored one still has the version that the update was computed from. An empty
+// version means that there is none.
 func (s *definitionStore) commitUpdate(ctx context.Context, key, version string,
 	crd *apiextensions.CustomResourceDefinition, out runtime.Object) error {
 	s.kinds.mu.Lock()
@@ -94,7 +93,7 @@ func (s *definitionStore) commitUpdate(ctx context.Context, key, version string,
 	return s.replace(ctx, key, version, crd, out)
 }
 
-// replace does the work of commitUpdate with the lock held.
+// replace is commitUpdate with the lock held.
 func (s *definitionStore) replace(ctx context.Context, key, version string, crd *apiextensions.CustomResourceDefinition,
 	out runtime.Object) error {
 	var c *change
@@ -113,7 +112,7 @@ func (s *definitionStore) replace(ctx context.Context, key, version string, crd 
 	return c.finish(ctx, out, err)
 }
 
-// Delete implements [storage.Interface]. It ignores cached.
+// Delete implements [storage.Interface]. It ignores the cached object.
 func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Object,
 	preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object,
 	o storage.DeleteOptions) error {
@@ -137,8 +136,8 @@ func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Ob
 	}
 }
 
-// commitDelete deletes a definition if it is still stored as it is given. It is out of the catalog
-// before anybody can observe its deletion.
+// commitDelete deletes a definition if the stored one is still crd. The resources leave the catalog before clients can
+// observe the deletion.
 func (s *definitionStore) commitDelete(ctx context.Context, key string, crd *apiextensions.CustomResourceDefinition,
 	out runtime.Object, o storage.DeleteOptions) error {
 	k := s.kinds

@@ -13,23 +13,23 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// strategy is the interface of upstream's strategies for custom resources.
+// strategy is the interface of the strategies in apiextensions-apiserver.
 type strategy interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy
 }
 
-// lazyStrategy is a strategy that compiles its schema for the first validation: compiling its rules
-// takes longer than the rest of serving it.
+// lazyStrategy is a strategy that compiles its schema for the first validation, because compiling rules takes longer
+// than all other work of serving a definition.
 type lazyStrategy struct {
 	strategy
 	whole  func() (versionStrategy, error)
 	status bool // updates leave the status as it is
 }
 
-// PrepareForUpdate does what upstream's does, which compares whole objects by reflection, and so
-// only those that differ.
+// PrepareForUpdate has the same effect as customResourceStrategy.PrepareForUpdate, which compares whole objects by
+// reflection.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceStrategy.PrepareForUpdate
 func (s lazyStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
@@ -49,7 +49,7 @@ func (s lazyStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 }
 
-// sameGeneration reports whether nothing differs for which an update increments the generation.
+// sameGeneration reports whether an update leaves the generation unchanged.
 func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 	within := func(a, b map[string]any) bool {
 		for name, value := range a {
@@ -68,8 +68,8 @@ func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 // lazyStatusStrategy is the strategy of the status subresource.
 type lazyStatusStrategy struct{ lazyStrategy }
 
-// PrepareForUpdate does what upstream's does, which copies the old object, and decodes the managed
-// fields to encode them again. What is not the status is shared with the old object.
+// PrepareForUpdate has the same effect as statusStrategy.PrepareForUpdate, which copies the old object and decodes the
+// managed fields. obj shares everything except the status with the old object.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.statusStrategy.PrepareForUpdate
 func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
@@ -97,8 +97,8 @@ func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runti
 	next.Object = content
 }
 
-// withOwnMetadata returns a copy of an object that shares all with it but the fields and those of the
-// metadata.
+// withOwnMetadata returns a copy of an object with a new map for the object and a new map for its metadata. It shares
+// everything else.
 func withOwnMetadata(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -137,7 +137,7 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	return resource.Bounded(whole.ValidateUpdate(ctx, obj, old))
 }
 
-// updates reports whether an update is valid for sure.
+// updates reports whether an update is certainly valid.
 func (s lazyStrategy) updates(ctx context.Context, obj, old runtime.Object) bool {
 	whole, err := s.whole()
 	return err == nil && whole.updates(ctx, obj, old)

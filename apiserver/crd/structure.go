@@ -6,8 +6,9 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// structure is a structural schema, compiled to recognize values that pruning and defaulting leave as
-// they are. Upstream's functions, which do the rest, copy the schema of each field that they visit.
+// structure is a compiled structural schema. It recognizes values that pruning and defaulting leave unchanged. All
+// other values go through the functions of apiextensions-apiserver, which copy the schema of each field that they
+// visit.
 type structure struct {
 	properties map[string]*structure
 	defaults   []string   // names of the properties that have a default
@@ -22,7 +23,7 @@ type structure struct {
 	costs    []int // of the defaults, in bytes
 }
 
-// effects say what decoding an object may do to it. They may include some that it does not have.
+// effects are the changes that decoding may make to an object. They may include changes that do not happen.
 type effects uint8
 
 const (
@@ -30,8 +31,8 @@ const (
 	defaults                     // fields get their default
 )
 
-// structureOf returns the structure of a schema, which is compiled when it is first needed. It is nil for what
-// must always be left to upstream: a schema with objects inside, or of a kind that is not pruned.
+// structureOf returns a function that compiles the structure of a schema on first use. The structure is nil if
+// apiextensions-apiserver must always handle the schema: it has embedded resources, or pruning is disabled.
 func structureOf(schema *structural.Structural, preserveUnknown bool) func() *structure {
 	if preserveUnknown || embeds(schema) || hasDefault(schema.Properties["metadata"]) ||
 		hasDefault(schema.Properties["apiVersion"]) || hasDefault(schema.Properties["kind"]) {
@@ -44,7 +45,7 @@ func hasDefault(s structural.Structural) bool {
 	return has(&s, func(s *structural.Structural) bool { return s.Default.Object != nil })
 }
 
-// compileStructure compiles a schema, which it does not keep.
+// compileStructure compiles a schema. The result does not refer to s.
 func compileStructure(s *structural.Structural) *structure {
 	if s == nil {
 		return nil
@@ -71,8 +72,7 @@ func compileStructure(s *structural.Structural) *structure {
 	return c
 }
 
-// effects returns what decoding an object of the kind in a version may do to it, apart from its
-// metadata.
+// effects returns the possible effects of decoding an object of the kind in a version, except on its metadata.
 func (s *shape) effects(content map[string]any, version string) effects {
 	compiled := s.structures[version]
 	if compiled == nil {
@@ -81,7 +81,7 @@ func (s *shape) effects(content map[string]any, version string) effects {
 	return compiled().ofObject(content, true)
 }
 
-// of returns the effects on a value, which a missing schema has too.
+// of returns the effects on a value; s is nil for a missing schema.
 func (s *structure) of(value any) (e effects) {
 	switch v := value.(type) {
 	case nil:
@@ -110,8 +110,7 @@ func (s *structure) of(value any) (e effects) {
 	return e
 }
 
-// ofObject returns the effects on an object. The type and the metadata of the root are not subject to
-// the schema.
+// ofObject returns the effects on an object. The schema does not apply to the type and the metadata of the root.
 func (s *structure) ofObject(m map[string]any, root bool) (e effects) {
 	for _, name := range s.defaults {
 		if _, ok := m[name]; !ok {

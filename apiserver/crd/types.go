@@ -57,7 +57,7 @@ func (t *lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return types.TypedToObject(v)
 }
 
-// customTypes has the merge schemas of all versions of a custom kind.
+// customTypes returns the merge schemas of all versions of a custom kind.
 func customTypes(s *shape) *lazyTypes {
 	return &lazyTypes{shape: s, build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		schemas := maps.Clone(metadataTypes())
@@ -68,7 +68,7 @@ func customTypes(s *shape) *lazyTypes {
 	})}
 }
 
-// customType returns the schema of one version, with the fields that all objects have.
+// customType returns the schema of one version, including the fields of all objects.
 func customType(kind schema.GroupVersionKind, s *structural.Structural) *spec.Schema {
 	if s == nil {
 		return &spec.Schema{
@@ -100,7 +100,7 @@ func addObjectProperties(s *spec.Schema) {
 	s.SetProperty("metadata", *spec.RefSchema(reference(metav1.ObjectMeta{}.OpenAPIModelName())))
 }
 
-// embed adds them to the embedded resources of a schema.
+// embed adds the properties of all objects to the embedded resources of a schema.
 func embed(s *spec.Schema) {
 	for name, property := range s.Properties {
 		embed(&property)
@@ -143,7 +143,7 @@ var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 	return libraryTypes(metav1.ObjectMeta{}.OpenAPIModelName())
 })
 
-// libraryKind has the merge schema of a kind of the Kubernetes libraries.
+// libraryKind returns the merge schema of a kind of the Kubernetes libraries.
 func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
 	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		types := libraryTypes(name)
@@ -152,8 +152,7 @@ func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
 	})}
 }
 
-// libraryTypes returns the schemas of a type of the Kubernetes libraries and of all types that it
-// contains.
+// libraryTypes returns the schemas of a type of the Kubernetes libraries and of all types within it.
 func libraryTypes(root string) map[string]*spec.Schema {
 	library := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) })
 	types := map[string]*spec.Schema{}

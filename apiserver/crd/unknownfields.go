@@ -6,13 +6,14 @@ import (
 	"strconv"
 )
 
-// Bounds of the paths of unknown fields in a warning or an error, as decoders of Go types have one for their number.
+// Limits for the paths of unknown fields in a warning or an error. Decoders of Go types limit the number of such
+// errors, too.
 const (
 	maxUnknown      = 100
 	maxUnknownBytes = 64 << 10
 )
 
-// unknownFields are the paths of fields that a schema does not have.
+// unknownFields collects the paths of fields that a schema does not have.
 type unknownFields struct {
 	paths []string // the first of them
 	size  int      // of the paths
@@ -20,8 +21,7 @@ type unknownFields struct {
 
 func (u *unknownFields) full() bool { return len(u.paths) > maxUnknown || u.size > maxUnknownBytes }
 
-// unknownFields returns the paths of the unknown fields of an object, in order, and whether there are more than it
-// returns.
+// unknownFields returns the paths of the first unknown fields of an object, in order, and whether there are more.
 func (s *structure) unknownFields(object map[string]any) (paths []string, more bool) {
 	var u unknownFields
 	u.inObject(s, object, "", true)

@@ -24,14 +24,14 @@ func (s lazyStatusStrategy) BeforeUpdate(ctx context.Context, obj, old runtime.O
 	return beforeUpdate(ctx, s, obj, old)
 }
 
-// validatingStrategy is a strategy that knows whether an update is valid for sure.
+// validatingStrategy is a strategy that can tell that an update is certainly valid.
 type validatingStrategy interface {
 	rest.RESTUpdateStrategy
 	updates(ctx context.Context, obj, old runtime.Object) bool
 }
 
-// beforeUpdate does by itself what upstream's functions do to metadata that is plain, for which these
-// decode the managed fields four times.
+// beforeUpdate has the same effect as rest.BeforeUpdate for plain metadata. rest.BeforeUpdate decodes the managed
+// fields four times.
 //
 //upstream:k8s.io/apiserver/pkg/registry/rest.BeforeUpdate
 func beforeUpdate(ctx context.Context, strategy validatingStrategy, obj, old runtime.Object) bool {

@@ -22,8 +22,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// validity recognizes resources of one version that upstream's strategies find valid. Those that it
-// does not recognize may be valid too; upstream's strategies decide, and make the errors.
+// validity recognizes valid resources of one version. A resource that it does not recognize may be valid, too: the
+// strategies of apiextensions-apiserver decide, and make the errors.
 type validity struct {
 	kind       schema.GroupVersionKind
 	namespaced bool
@@ -34,7 +34,7 @@ type validity struct {
 	lists      bool            // the schema has sets or maps that are lists
 }
 
-// validityOf returns the validity of a version, nil if its schema has rules or embedded resources.
+// validityOf returns the validity of a version, or nil if its schema has rules or embedded resources.
 func validityOf(v validity) *validity {
 	if has(v.schema, func(s *structural.Structural) bool { return s.XEmbeddedResource || len(s.XValidations) > 0 }) {
 		return nil
@@ -109,8 +109,8 @@ func (v *validity) isKind(u *unstructured.Unstructured) bool {
 	return u.Object["kind"] == v.kind.Kind && u.Object["apiVersion"] == v.kind.Group+"/"+v.kind.Version
 }
 
-// acceptsMetadata validates the metadata of a creation, or of an update if old is not nil, by
-// upstream's functions. For an update it also does what is validated for all kinds.
+// acceptsMetadata validates the metadata of a creation, or of an update if old is not nil, with the functions of
+// apimachinery. For an update it also runs the validation that applies to all kinds.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.validateObjectMetaDeclaratively
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.validateObjectMetaUpdateDeclaratively
@@ -134,7 +134,7 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 		field.NewPath("metadata"), utilfeature.DefaultFeatureGate.Enabled(features.DeclarativeValidationBeta))) == 0
 }
 
-// validatePathSegment validates a name, or its beginning, as a segment of a path.
+// validatePathSegment validates a name, or the prefix of a name, as a path segment.
 //
 //upstream:k8s.io/apiserver/pkg/registry/rest.validatePathSegment
 func validatePathSegment(name string, prefix bool) []string {
@@ -144,7 +144,8 @@ func validatePathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// acceptsScale validates what the scale subresource reads, with or without the spec's part.
+// acceptsScale validates the fields that the scale subresource reads. spec says whether to include the fields of the
+// spec.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.ValidateScaleSpec
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource.customResourceValidator.ValidateScaleStatus
@@ -173,7 +174,7 @@ func (v *validity) acceptsLists(u *unstructured.Unstructured) bool {
 	return !v.lists || len(listtype.ValidateListSetsAndMaps(nil, v.schema, u.Object)) == 0
 }
 
-// observeRatcheting records an update for which nothing was compared in upstream's metric.
+// observeRatcheting records an update without comparisons in apiextensions-apiserver's ratcheting metric.
 func observeRatcheting() {
 	if utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CRDValidationRatcheting) {
 		validation.Metrics.ObserveRatchetingTime(0)

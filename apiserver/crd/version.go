@@ -32,7 +32,7 @@ type customVersion struct {
 	scale  *customresource.ScaleREST // nil if there is none
 }
 
-// version makes the storage of one version.
+// version builds the storage of one version.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (c *customKind) version(v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
@@ -42,7 +42,7 @@ func (c *customKind) version(v *v1.CustomResourceDefinitionVersion) (*customVers
 	subresources, whole := compiled.terms.subresources, compiled.strategies
 	table, err := tableconvertor.New(columns(v))
 	if err != nil {
-		// Validation does not accept such columns any more: print the name alone.
+		// Stored definitions may have columns that validation no longer accepts. Print only the name.
 		table = rest.NewDefaultTableConvertor(plural)
 	}
 	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status,
@@ -73,7 +73,7 @@ func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
 
-// columns returns the columns of the version's tables after the name.
+// columns returns the table columns of the version after the name.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor.New
 func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDefinition {
@@ -90,8 +90,7 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 	}
 }
 
-// resource returns the resource of the version. reset are the fields that updates of the status
-// reset.
+// resource returns the resource of the version. reset has the fields that updates of the status reset.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
 	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
 	r := &resource.Resource{
@@ -152,7 +151,7 @@ func addSubresource(r *resource.Resource, scope *handlers.RequestScope, storage 
 	})
 }
 
-// scope returns the scope for upstream's handlers, without the field manager.
+// scope returns the request scope, without the field manager.
 func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 	mediaTypes := mediaTypes()
 	return handlers.RequestScope{

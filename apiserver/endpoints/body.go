@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 )
 
-// initialBuffer is the size of the buffer for a body if its length is unknown or larger.
+// initialBuffer is the size of the buffer for a body of unknown or larger size.
 const initialBuffer = 16 << 10
 
-// bufferedBody is a request's body in memory, which checkDocument accepts.
+// bufferedBody is a request body in memory. checkDocument has accepted it.
 type bufferedBody struct {
 	bytes.Reader
 	bytes []byte
@@ -21,8 +21,8 @@ type bufferedBody struct {
 
 func (*bufferedBody) Close() error { return nil }
 
-// readBody reads the body of a request, of at most limit bytes unless that is zero, and replaces it
-// by a [bufferedBody]. Memory for it grows with what arrives, whatever Content-Length announces.
+// readBody reads the body of a request, at most limit bytes unless limit is zero, and replaces the body by a
+// [bufferedBody]. It allocates memory for the received bytes, not for the announced Content-Length.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.limitedReadBody
 func readBody(r *http.Request, limit int64) error {
@@ -41,7 +41,8 @@ func readBody(r *http.Request, limit int64) error {
 		return err
 	}
 	if isJSON(r.Header.Get("Content-Type")) && !utf8.Valid(data) {
-		// Decoders of JSON do so too, but not in what is stored as it is, which could not be read as YAML.
+		// JSON decoders replace invalid UTF-8 as well, but not in parts that are stored verbatim and could then not be
+		// read as YAML.
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
 	body := &bufferedBody{bytes: data}
@@ -50,8 +51,7 @@ func readBody(r *http.Request, limit int64) error {
 	return nil
 }
 
-// readAll reads to the end. Its buffer is at most twice the size of what has arrived, or
-// initialBuffer.
+// readAll reads to the end. Its buffer is at most twice the size of the data received, or initialBuffer.
 func readAll(r io.Reader, announced, limit int64) ([]byte, error) {
 	if announced < 0 || announced > initialBuffer {
 		announced = initialBuffer

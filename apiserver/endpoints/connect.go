@@ -9,10 +9,10 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// connect is the verb of the handler of a connection, which has all methods.
+// connect is the verb of the handler of connections. It accepts all methods.
 const connect = "connect"
 
-// isConnection reports whether requests for a resource are connections. The resource reads their bodies.
+// isConnection reports whether requests for a resource are connections. The storage reads their bodies.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func isConnection(r *resource.Resource) bool {
@@ -30,8 +30,8 @@ func hasPath(r *resource.Resource) bool {
 	return path
 }
 
-// methodMatches reports whether a resource has a method, beside its verb: only some connections have
-// HEAD, which has the verb of GET.
+// methodMatches reports whether a resource supports a method. GET and HEAD have the same verb, but only some
+// connections support HEAD.
 func methodMatches(r *resource.Resource, method string) bool {
 	if c, ok := r.Storage.(rest.Connecter); ok {
 		return slices.Contains(c.ConnectMethods(), method)

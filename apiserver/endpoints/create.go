@@ -16,8 +16,8 @@ import (
 // createFunc creates an object in the storage, as [rest.Creater] does.
 type createFunc func(context.Context, runtime.Object, rest.ValidateObjectFunc, *metav1.CreateOptions) (runtime.Object, error)
 
-// create creates an object, or something through a subresource, such as a binding. The fast path supports
-// neither managed fields nor several owners.
+// create creates an object, or performs the action of a subresource, such as a binding. The fast path does not support
+// sent managed fields and several owners.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.createHandler
 func (w *write) create(ctx context.Context, store createFunc) (runtime.Object, error) {
@@ -69,13 +69,13 @@ func (w *write) create(ctx context.Context, store createFunc) (runtime.Object, e
 	return created, err
 }
 
-// createsByName reports whether the path of a create has the name of an object.
+// createsByName reports whether the path of a create names an object.
 func (w writer) createsByName() bool {
 	_, ok := w.resource.Storage.(rest.NamedCreater)
 	return ok
 }
 
-// preservesMetadata reports whether a create keeps the metadata that the server sets otherwise.
+// preservesMetadata reports whether a create keeps the metadata fields that the server usually sets.
 func (w writer) preservesMetadata() bool {
 	p, ok := w.resource.Storage.(rest.SubresourceObjectMetaPreserver)
 	return ok && w.resource.Scope.Subresource != "" && p.PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate()

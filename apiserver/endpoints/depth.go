@@ -9,17 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxDepth is the maximum nesting of objects and lists in a document. Decoders of JSON accept
-// 10,000 levels, but the cost of managed fields grows with the square of the depth: 9,000 levels in
-// 54 KB take seconds and gigabytes, 128 a few milliseconds. Upstream's decoder of CBOR accepts 64.
-// The deepest documents are the schemas of definitions, which have two levels for each level of an
+// maxDepth is the maximum nesting of objects and lists in a document. JSON decoders accept 10,000 levels, but the cost
+// of managed fields grows with the square of the depth: 9,000 levels in 54 KB take seconds and gigabytes, 128 levels a
+// few milliseconds. apimachinery's CBOR decoder accepts 64. The deepest documents are the schemas of definitions, which
+// have two levels for each level of an object.
 // object.
 const maxDepth = 128
 
-// checkDocument returns an error for a document that costs more to decode than its size lets expect: one
-// that is nested deeper than maxDepth, or YAML with more than limit bytes, unless that is zero, when its
-// aliases are expanded. It may be wrong about documents that cannot be decoded. The decoder of CBOR has a
-// limit of its own for the depth.
+// checkDocument returns an error for a document that costs more to decode than its size suggests: one nested deeper
+// than maxDepth, or YAML that expands to more than limit bytes with its aliases, unless limit is zero. For documents
+// that cannot be decoded the result may be wrong. The CBOR decoder limits the depth itself.
 func checkDocument(contentType string, data []byte, limit int64) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	deep := false
@@ -44,7 +43,7 @@ func checkDocument(contentType string, data []byte, limit int64) error {
 	return nil
 }
 
-// isJSON reports whether a media type, with parameters, is one of JSON, as it is if there is none.
+// isJSON reports whether a media type, which may have parameters, is JSON. JSON is the default for an empty media type.
 func isJSON(contentType string) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
@@ -75,8 +74,8 @@ func jsonTooDeep(data []byte) bool {
 	return false
 }
 
-// protobufTooDeep takes every field that can be a message for one, strings and bytes included. A
-// decoder reads a message in order, so what precedes an error counts and what follows does not.
+// protobufTooDeep treats every length-delimited field as a message, including strings and bytes. A decoder reads a
+// message in order, so the fields before an error count and the fields after it do not.
 func protobufTooDeep(message []byte, room int) bool {
 	for len(message) > 2*room { // a level takes two bytes at least
 		f, rest, ok := nextField(message)

@@ -21,18 +21,18 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// minWatch is the minimum of the random timeout of a watch if the client sets none.
+// minWatch is the minimum of the random timeout of a watch without a timeout parameter.
 const minWatch = 30 * time.Minute
 
-// Handler serves every resource in a catalog. It needs the RequestInfo in the request's context. A
-// change of the catalog takes effect with the next request.
+// Handler serves all resources of a catalog. It needs the RequestInfo in the request context. A change of the catalog
+// takes effect with the next request.
 type Handler struct {
 	catalog    *resource.Catalog
 	admission  admission.Interface
 	serializer runtime.NegotiatedSerializer
 	notFound   http.Handler
 	fast       bool
-	// mediaTypes are the media types of the serializer; listMediaTypes also has the types of watches.
+	// mediaTypes are the media types of the serializer. listMediaTypes also has the media types of watches.
 	mediaTypes, listMediaTypes []string
 
 	mu    sync.RWMutex
@@ -41,12 +41,12 @@ type Handler struct {
 
 // Options choose how a [Handler] serves requests.
 type Options struct {
-	// WithoutFastPath serves every request with upstream's handlers. The responses are the same.
+	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. The responses are the same.
 	WithoutFastPath bool
 }
 
-// New returns the handler for a catalog. Requests for resources that are not in the catalog go to
-// notFound; errors about the request itself are encoded with serializer.
+// New returns the handler for a catalog. notFound serves requests for resources that are not in the catalog. serializer
+// encodes errors about the request itself.
 func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer,
 	notFound http.Handler, o Options) *Handler {
 	registerMetrics()
@@ -57,7 +57,7 @@ func New(catalog *resource.Catalog, admit admission.Interface, serializer runtim
 	return h
 }
 
-// ServeHTTP calls the handler of the request's resource and verb.
+// ServeHTTP calls the handler for the resource and the verb of the request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok || !info.IsResourceRequest {
@@ -113,8 +113,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// methodNotAllowed returns the error for a method that a path does not have. Only that of custom
-// resources names the resource, as in kube-apiserver.
+// methodNotAllowed returns the error for a method that a path does not support. As in kube-apiserver, only the error
+// for custom resources names the resource.
 //
 //upstream:k8s.io/apimachinery/pkg/api/errors.NewMethodNotSupported
 func methodNotAllowed(r *resource.Resource, gr schema.GroupResource, verb string) error {
@@ -133,9 +133,10 @@ func hasBody(verb string) bool {
 	return false
 }
 
-// scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped
-// resource has no namespace, and one of a single namespaced object has. A path of namespaced custom resources without a namespace exists for lists and
-// watches only, while that of built-in resources does not support other methods.
+// scopeMatches reports whether the path fits the scope of the resource. The path of a cluster-scoped resource has no
+// namespace, and the path of a single namespaced object has one. Without a namespace, the path of a namespaced resource
+// supports only lists and watches: for other verbs, the path of a custom resource is not found, and the path of a
+// built-in resource does not support the method.
 func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	if r.OpenAPI != nil && !namespaceMatches(r, info) {
 		return false
@@ -154,8 +155,7 @@ func namespaceMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	return !r.Namespaced || info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
 }
 
-// nameMatches reports whether the path has a name if the verb needs one, and none if the name is in
-// the body.
+// nameMatches reports whether the path has a name if and only if the verb needs one in the path.
 func nameMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create":
@@ -168,7 +168,7 @@ func nameMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	}
 }
 
-// pathName returns the name in the path. RequestInfo.Name of a list may be from its field selector.
+// pathName returns the name in the path. For a list, RequestInfo.Name may come from the field selector.
 func pathName(info *request.RequestInfo) string {
 	if len(info.Parts) > 1 {
 		return info.Parts[1]
@@ -176,8 +176,8 @@ func pathName(info *request.RequestInfo) string {
 	return ""
 }
 
-// verbOf returns the verb of the request's handler: [connect] for a connection, [forcedWatch] for the
-// older watch paths, and that of the request for all others.
+// verbOf returns the verb of the request's handler: [connect] for connections, [forcedWatch] for the older watch paths,
+// and the verb of the request otherwise.
 func verbOf(r *http.Request, info *request.RequestInfo, served *resource.Resource) string {
 	if isConnection(served) {
 		return connect
@@ -188,7 +188,7 @@ func verbOf(r *http.Request, info *request.RequestInfo, served *resource.Resourc
 	return info.Verb
 }
 
-// verbsOf returns the handlers of a resource, which are made for its first request.
+// verbsOf returns the handlers of a resource. It makes them for the first request.
 func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) verbs {
 	h.mu.RLock()
 	v, ok := h.verbs[r]

@@ -9,16 +9,17 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Writes and watches have two paths. The fast path is ours, and serves what clients usually send. The
-// fallback is upstream's handler, and serves everything. Both have the same result for every request
-// that the fast path accepts.
+// Writes and watches have two paths. The fast path is our own code for the requests that clients usually send. The
+// fallback is the handler of k8s.io/apiserver, which serves every request. For each request that the fast path accepts,
+// both have the same result.
 
-// fallback is the error of a request that the fast path leaves to upstream's handler, and says why.
+// fallback is the error of a request that the fast path does not support. Its value is the reason. The handler of
+// k8s.io/apiserver serves the request.
 type fallback string
 
 func (f fallback) Error() string { return "left to upstream's handler: " + string(f) }
 
-// The reasons for the fallback, as the metric has them.
+// The reasons for the fallback, as labels of the metric.
 const (
 	errSwitchedOff   fallback = "switched-off"
 	errUnsupported   fallback = "resource"       // the resource has no fast path
@@ -34,7 +35,7 @@ const (
 	errEvents        fallback = "events"         // a watch filters or converts them
 )
 
-// requests counts the requests that have a fast path, by the path that they took.
+// requests counts the requests to handlers with a fast path, by the path that served them.
 var requests = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace:      "flyball",
 	Subsystem:      "apiserver",
@@ -43,8 +44,8 @@ var requests = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"path", "reason", "verb", "group", "version", "resource", "subresource"})
 
-// registerMetrics registers the metrics of this package, which are global to the process as upstream's
-// are.
+// registerMetrics registers the metrics of this package. They are global to the process, like all component-base
+// metrics.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests) })
 
 // countPath counts a request. The reason is empty for the fast path.
@@ -60,7 +61,7 @@ func countPath(r *http.Request, reason fallback) {
 	requests.WithLabelValues(path, string(reason), info.Verb, info.APIGroup, info.APIVersion, info.Resource, info.Subresource).Inc()
 }
 
-// fallBack returns a handler that leaves every request to another one, and counts them.
+// fallBack returns a handler that passes every request to next and counts it.
 func fallBack(reason fallback, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		countPath(r, reason)

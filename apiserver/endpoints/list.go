@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// buffered makes a handler of lists write through a buffer. The streaming encoders write a few
-// small chunks for each object, each of which would be a frame of its own.
+// buffered makes a list handler write through a buffer. The streaming encoders write several small chunks for each
+// object, and each chunk would become an HTTP/2 frame.
 func buffered(list http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		buffer := buffers.Get().(*bufio.Writer)

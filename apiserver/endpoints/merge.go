@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// mergeJSON returns a JSON object with a merge patch (RFC 7386) applied. It shares with the object what
-// the patch does not change, and nothing with the patch. The metadata are its own, so that their fields
-// can be set.
+// mergeJSON applies a merge patch (RFC 7386) to a JSON object and returns the result. The result shares unchanged
+// values with the object and nothing with the patch. It has its own metadata map, so that the caller can set metadata
+// fields.
 //
 //upstream:gopkg.in/evanphx/json-patch.v4.mergeDocs
 func mergeJSON(object, patch map[string]any) map[string]any {
@@ -42,9 +42,9 @@ func mergeMembers(object, patch map[string]any) map[string]any {
 	return merged
 }
 
-// mergeValue applies a merge patch to the Go value of an object, as if the patch were applied to its
-// JSON and that decoded. It returns false, and may have changed the object, if the patch has fields
-// that the type does not have, values that do not fit, or numbers that are not integers.
+// mergeValue applies a merge patch to the Go value of an object. The result is the same as patching the JSON of the
+// object and decoding it. mergeValue returns false if the patch has unknown fields, values of other types, or numbers
+// that are not integers; the object may then be partly changed.
 func mergeValue(obj runtime.Object, patch map[string]any) bool {
 	return mergeStruct(reflect.ValueOf(obj).Elem(), patch)
 }
@@ -64,7 +64,7 @@ func mergeStruct(v reflect.Value, patch map[string]any) bool {
 	return true
 }
 
-// mergeInto applies one value of a patch to a field, an element, or what it refers to.
+// mergeInto applies one value of a patch to a field, an element, or the target of a pointer.
 func mergeInto(x reflect.Value, patch any) bool {
 	if patch == nil {
 		x.SetZero()
@@ -144,8 +144,7 @@ func set(x reflect.Value, v any) bool {
 	return true
 }
 
-// isExact reports whether a JSON value is encoded as it was before it was decoded, whatever decodes
-// it: it has no numbers but integers that a float64 can hold.
+// isExact reports whether every decoder preserves a JSON value: its only numbers are integers that a float64 can hold.
 func isExact(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -164,7 +163,7 @@ func isExact(v any) bool {
 	return true
 }
 
-// hasNullInList reports whether a list in a JSON value has a null somewhere.
+// hasNullInList reports whether any list within a JSON value contains a null.
 func hasNullInList(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -179,7 +178,7 @@ func hasNullInList(v any) bool {
 	return false
 }
 
-// hasNull reports whether a JSON value is null or has a null somewhere.
+// hasNull reports whether a JSON value is or contains a null.
 func hasNull(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -196,8 +195,8 @@ func hasNull(v any) bool {
 	return false
 }
 
-// isMergePatch reports whether a strategic merge patch means what it means as a merge patch: it has
-// neither directives nor lists, nor a field that is replaced as a whole, which selectors can be.
+// isMergePatch reports whether a strategic merge patch has the same effect as a merge patch. Such a patch has no
+// directives, no lists, and no field that is replaced as a whole, such as a selector.
 func isMergePatch(patch map[string]any) bool {
 	for name, value := range patch {
 		if strings.HasPrefix(name, "$") || name == "selector" {

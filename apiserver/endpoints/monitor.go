@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// monitored serves a request, and counts it in the metrics of upstream's handlers.
+// monitored serves a request, and counts it in the metrics of k8s.io/apiserver's handlers.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/metrics.MonitorRequest
 func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, serve func(http.ResponseWriter)) {
@@ -23,8 +23,7 @@ func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo
 		scopeOf(info), metrics.APIServerComponent, false, "", response.status, response.size, time.Since(start))
 }
 
-// monitoredVerb returns the verb of a request in the metrics, in which logs and all connections have the
-// same.
+// monitoredVerb returns the verb of a request for the metrics. Logs and all other connections have the verb CONNECT.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/metrics.CanonicalVerb
 //upstream:k8s.io/apiserver/pkg/endpoints/metrics.CleanVerb
@@ -36,8 +35,7 @@ func monitoredVerb(info *request.RequestInfo) string {
 	return strings.ToUpper(info.Verb)
 }
 
-// scopeOf returns whether a request is for one object, for those of a namespace, or for all, in the
-// words of the metrics.
+// scopeOf returns the scope label of a request: one object, the objects of a namespace, or all objects.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/metrics.CleanScope
 func scopeOf(info *request.RequestInfo) string {

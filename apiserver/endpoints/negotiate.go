@@ -13,13 +13,13 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// anyType is the media type for every other one.
+// anyType is the media type that matches every other one.
 const anyType = "*/*"
 
-// checkMediaTypes returns the error for a request whose body has no media type of a patch of the
-// built-in resource, or whose answer can have none. kube-apiserver's router refuses those before its
-// handlers negotiate, except for storage with media types of its own. Custom resources and their
-// subresources do not pass that router.
+// checkMediaTypes returns the error for a request with a body of an unsupported patch type, or with no acceptable
+// response type. kube-apiserver's router rejects such requests to built-in resources before its handlers negotiate,
+// except for storages with their own media types. Requests for custom resources and their subresources do not pass that
+// router.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers/negotiation.NegotiateOutputMediaType
 func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, verb string) error {
@@ -48,7 +48,7 @@ func unacceptable(code int, message string) error {
 	return errors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
 }
 
-// anyOf reports whether one of the media types in a header, whatever its parameters, is in the list.
+// anyOf reports whether the list has one of the media types of a header. It ignores parameters.
 func anyOf(header string, types []string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one, _, _ = strings.Cut(one, ";")

@@ -10,12 +10,12 @@ import (
 	utilyaml "sigs.k8s.io/yaml"
 )
 
-// maxObjects is how many objects a document may have that is decoded to Go types. An empty container takes three
-// bytes of JSON, or two of protobuf, and a thousand bytes of memory; a container of 20 bytes is none of these
-// amplifiers, and a document has room for no more of them.
+// maxObjects is the maximum number of objects in a document that is decoded to Go types. An empty container takes three
+// bytes of JSON or two of protobuf, and a thousand bytes of memory. Containers of 20 bytes or more are no problem: a
+// document has room for no more than maxObjects of them.
 const maxObjects = 150_000
 
-// checkObjects returns an error for a document with too many objects, or nulls, which decode to objects in a list.
+// checkObjects returns an error for a document with too many objects and nulls. A null in a list decodes to an object.
 func checkObjects(contentType string, data []byte) error {
 	if len(data) < 2*maxObjects {
 		return nil // an object takes two bytes at least
@@ -40,7 +40,8 @@ func checkObjects(contentType string, data []byte) error {
 	return nil
 }
 
-// objectsOfJSON returns how many objects and nulls a document of JSON has, or less if there cannot be too many.
+// objectsOfJSON returns the number of objects and nulls in a JSON document. It returns 0 for a document that cannot
+// have too many.
 func objectsOfJSON(data []byte) int {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("null")) <= maxObjects {
 		return 0
@@ -59,11 +60,11 @@ func objectsOfJSON(data []byte) int {
 	return n
 }
 
-// smallElement is the size of a message below which it takes much more memory than bytes.
+// smallElement is the size in bytes below which a decoded message takes much more memory than its encoding.
 const smallElement = 16
 
-// smallElements returns the number of small messages and strings in a message that repeat the field before them,
-// at most depth levels deep. A message does not show which of its fields are messages.
+// smallElements returns the number of small messages and strings in a message that repeat the preceding field, at most
+// depth levels deep. The encoding does not show which fields are messages.
 func smallElements(message []byte, depth int) (n int) {
 	var last uint64
 	for len(message) > 0 {

@@ -20,7 +20,7 @@ import (
 	"flyball.dev/apiserver/managedfields"
 )
 
-// patch changes an object that exists by a merge patch, a strategic merge patch, or an apply.
+// patch changes an existing object by a merge patch, a strategic merge patch, or an apply.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.PatchResource
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.patcher.patchResource
@@ -52,7 +52,7 @@ func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object
 	return result, err
 }
 
-// mergePatch returns the change by a merge patch or a strategic merge patch.
+// mergePatch returns a function that applies the merge patch or strategic merge patch of the request.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.jsonPatcher
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.smpPatcher
@@ -74,8 +74,9 @@ func (w *write) mergePatch(strategic bool) (func(old object) (object, error), er
 	}, nil
 }
 
-// apply returns the change by an apply. The fast path supports neither YAML that is not JSON, nor numbers
-// about which JSON decoders disagree, nor kubectl, which keeps a copy of the configuration.
+// apply returns a function that applies the configuration of the request. The fast path does not support YAML other
+// than JSON, numbers that JSON decoders treat differently, and the field manager kubectl, which keeps a copy of the
+// configuration.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.applyPatcher
 func (w *write) apply(ctx context.Context) (func(old object) (object, error), error) {
@@ -101,7 +102,7 @@ func (w *write) apply(ctx context.Context) (func(old object) (object, error), er
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// The field manager of upstream's handler serves the rest, and finds conflicts.
+		// The field manager of k8s.io/apiserver serves all other configurations, and finds conflicts.
 		if err := checkApplied(config); err != nil {
 			return nil, err
 		}
@@ -113,8 +114,8 @@ func (w *write) apply(ctx context.Context) (func(old object) (object, error), er
 	}, nil
 }
 
-// parsePatch returns the patch in the body. The fast path does not support a patch that has a field twice,
-// or has a kind or managed fields.
+// parsePatch returns the patch in the body. The fast path does not support duplicate fields, a kind, and managed fields
+// in a patch.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.validateAndTranscodePatch
 func (w *write) parsePatch() (map[string]any, error) {
@@ -145,8 +146,8 @@ func (w *write) merge(old object, patch map[string]any) (object, error) {
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }
 
-// shaped returns an object as if it had been decoded. An unstructured one, which may share parts with
-// the stored object, is only copied if decoding changes it.
+// shaped returns the object that decoding obj would give. An unstructured object may share parts with the stored
+// object, so shaped copies it if decoding changes it.
 func (w *write) shaped(obj object) (object, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		if w.resource.Normalized != nil && w.resource.Normalized(u) {
@@ -184,8 +185,8 @@ func (w *write) strategicMerge(old object, patch map[string]any) (object, error)
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }
 
-// mergeStrategically returns content, which may be changed, with a patch applied. schema is an object
-// of its type.
+// mergeStrategically applies a patch to content and returns the result. It may change content. schema is an object of
+// the Go type.
 func mergeStrategically(content, patch map[string]any, schema runtime.Object) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
@@ -195,8 +196,8 @@ func mergeStrategically(content, patch map[string]any, schema runtime.Object) (m
 	return strategicpatch.StrategicMergeMapPatch(content, patch, schema)
 }
 
-// parsed is a decoder of a document that is an object already. What a negotiated serializer puts around
-// it prunes and defaults the object, in place, as if it had been decoded.
+// parsed is a decoder that returns an existing object instead of decoding a document. The decoders that a negotiated
+// serializer wraps around it prune and default the object in place.
 type parsed struct {
 	object runtime.Object
 	kind   schema.GroupVersionKind
@@ -208,5 +209,5 @@ func (p parsed) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtim
 	return p.object, &p.kind, nil
 }
 
-// IsStrict makes unknown fields an error.
+// IsStrict returns true, so that unknown fields are errors.
 func (p parsed) IsStrict() bool { return true }

@@ -17,24 +17,24 @@ import (
 	"flyball.dev/apiserver/managedfields"
 )
 
-// Bounds of what a patch may cost beyond the sizes of the patch and the object. Within them a patch takes a second or
-// two.
+// Limits on the cost of a patch beyond the sizes of the patch and the object. Within these limits a patch takes a
+// second or two.
 const (
-	// maxMoved is how many elements of lists the operations of a JSON patch may move. Each operation that inserts
-	// or removes an element copies the list: 10,000 operations, which is upstream's limit, on a list of 13,000
-	// elements.
+	// maxMoved is how many list elements the operations of a JSON patch may move. Each operation that inserts or
+	// removes an element copies the list. k8s.io/apiserver allows 10,000 operations, so the limit permits lists of
+	// 13,000 elements.
 	maxMoved = 1 << 27
-	// maxMerged is how many elements a list may have, with the elements that a strategic merge patch has for it.
-	// Merging compares each element with each other, so it is the root of how many pairs all lists may have.
+	// maxMerged is the maximum length of a list together with the elements that a strategic merge patch has for it. A
+	// merge compares each element with every other, so the limit for the pairs of all lists is the square.
 	maxMerged = 5000
 	maxPairs  = maxMerged * maxMerged
-	// maxApplied is how many fields one map of a configuration may have that upstream's field manager applies, which
-	// inserts each into a sorted list.
+	// maxApplied is the maximum number of fields in one map of an applied configuration. The field manager of
+	// k8s.io/apiserver inserts each field into a sorted list.
 	maxApplied = 50_000
 )
 
-// checkPatchCost returns an error for a patch that would take too long to apply to an object. Its kind is the
-// content type. A patch that cannot be decoded is left to what applies it.
+// checkPatchCost returns an error for a patch that would take too long to apply to an object. kind is the content type.
+// checkPatchCost ignores patches that cannot be decoded, because applying them fails.
 func checkPatchCost(kind types.PatchType, patch []byte, old runtime.Object) error {
 	const few = 2 << 10 // bytes of a patch that is cheap whatever the object
 	switch {
@@ -149,8 +149,8 @@ func elements(v any) (n int) {
 	return n
 }
 
-// checkPairs returns an error for a strategic merge patch that compares too many elements of lists. schema is an
-// object of the type.
+// checkPairs returns an error for a strategic merge patch that compares too many list elements. schema is an object of
+// the Go type.
 func checkPairs(original, patch map[string]any, schema runtime.Object) error {
 	if inPatch := elements(patch); inPatch == 0 || elements(original)+inPatch <= maxMerged {
 		return nil
@@ -175,13 +175,13 @@ type pairs struct {
 	path           []string // of the longest list
 }
 
-// Directives of strategic merge patches that are fields beside a list.
+// Directives of strategic merge patches that are fields next to a list.
 const (
 	setElementOrder         = "$setElementOrder/"
 	deleteFromPrimitiveList = "$deleteFromPrimitiveList/"
 )
 
-// ofMap adds what merging a patch into an object compares.
+// ofMap adds the comparisons for merging a patch into an object.
 func (p *pairs) ofMap(original, patch map[string]any, schema strategicpatch.LookupPatchMeta, path []string) {
 	for name, value := range patch {
 		key := strings.TrimPrefix(strings.TrimPrefix(name, setElementOrder), deleteFromPrimitiveList)
@@ -202,7 +202,7 @@ func (p *pairs) ofMap(original, patch map[string]any, schema strategicpatch.Look
 	}
 }
 
-// ofList adds what merging a list compares: each element with each other, and what elements with the same key do.
+// ofList adds the comparisons for merging a list: every pair of elements, and the values of elements with the same key.
 func (p *pairs) ofList(original, patch []any, schema strategicpatch.LookupPatchMeta, mergeKey string, path []string) {
 	n := len(original) + len(patch)
 	p.count += n * n

@@ -2,7 +2,7 @@ package endpoints
 
 import "encoding/binary"
 
-// Types of fields in protobuf.
+// Wire types of protobuf.
 const (
 	varint = iota
 	fixed64
@@ -12,7 +12,7 @@ const (
 	fixed32
 )
 
-// protobufField is a field of a message in protobuf.
+// protobufField is a field of a protobuf message.
 type protobufField struct {
 	tag     uint64
 	content []byte // of a string, bytes, or a message
@@ -21,7 +21,8 @@ type protobufField struct {
 // isBytes reports whether a field is a string, bytes, or a message.
 func (f protobufField) isBytes() bool { return f.tag&7 == lengthDelimited }
 
-// nextField returns the first field of a message and what follows it. It returns false if the message is invalid.
+// nextField returns the first field of a message and the rest of the message. It returns false if the message is
+// invalid.
 func nextField(message []byte) (f protobufField, rest []byte, ok bool) {
 	tag, n := binary.Uvarint(message)
 	if n <= 0 {

@@ -23,28 +23,28 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// errTerminating is returned for an update of an object that is being deleted. It may complete the
-// deletion, which is left to the registry.
+// errTerminating is returned for an update of an object that is being deleted. The update may complete the deletion,
+// which only the registry does.
 var errTerminating = errors.New("the object is being deleted")
 
-// registered is a storage that updates objects as its registry does.
+// registered is a storage that updates objects in the same way as its registry.
 type registered interface{ Registry() *registry.Store }
 
-// updater is a storage.Interface that can update an object without a copy of the result, and of an
-// unstructured object not even of the current one: the new object may share parts with it.
+// updater is a storage.Interface that can update an object without copying the result. For an unstructured object it
+// does not copy the current object either: the new object may share parts with it.
 type updater interface {
 	Update(ctx context.Context, key string, preconditions *storage.Preconditions,
 		update storage.UpdateFunc) (runtime.Object, error)
 }
 
-// stored are the registry of a resource and its storage.
+// stored is the registry of a resource with its storage.
 type stored struct {
 	*registry.Store
 	updater updater
 }
 
-// storeOf returns where a storage keeps its objects, if these can be updated without its registry:
-// they do not expire, and nothing intercepts the writes.
+// storeOf returns the registry and the storage of a resource if objects can be updated without the registry: they do
+// not expire, and no hook intercepts the writes.
 func storeOf(s rest.Updater) (stored, bool) {
 	store, ok := s.(*registry.Store)
 	if !ok {
@@ -58,8 +58,8 @@ func storeOf(s rest.Updater) (stored, bool) {
 	return stored{store, u}, ok && store.TTLFunc == nil && store.Decorator == nil
 }
 
-// store updates an object as [registry.Store.Update] does, but copies neither the object for
-// validating admission, which does not change it, nor the result.
+// store updates an object like [registry.Store.Update], but copies neither the object for validating admission, which
+// does not change it, nor the result.
 //
 //upstream:k8s.io/apiserver/pkg/registry/generic/registry.Store.Update
 func (w *write) store(ctx context.Context, s stored, info *replacement,
@@ -131,7 +131,7 @@ func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, 
 	}
 }
 
-// prepare makes an object ready to be stored, and fails if it is invalid or not admitted.
+// prepare makes an object ready for the storage. It fails if the object is invalid or not admitted.
 func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
 	validate rest.ValidateObjectUpdateFunc) error {
 	if s, ok := strategy.(resource.BeforeUpdater); !ok || !s.BeforeUpdate(ctx, next, current) {
@@ -146,16 +146,15 @@ func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, curren
 	return validate(ctx, next, current)
 }
 
-// keepTimestamps copies the timestamps of the managed fields from the current object if
-// the objects are equal but for them, as upstream's IgnoreManagedFieldsTimestampsTransformer does:
-// then nothing is written.
+// keepTimestamps copies the timestamps of the managed fields from the current object if the objects are otherwise
+// equal, so that nothing is written.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager.IgnoreManagedFieldsTimestampsTransformer
 func keepTimestamps(next, current object) {
 	start, outcome := time.Now(), "unequal_objects_fast"
 	defer func() { metrics.RecordTimestampComparisonLatency(outcome, time.Since(start)) }()
 	if a, ok := next.(*unstructured.Unstructured); ok {
-		// Decoding the managers takes longer than comparing the rest, which most updates change.
+		// Decoding the managed fields takes longer than comparing the rest, which differs in most updates.
 		if b, ok := current.(*unstructured.Unstructured); ok && !equalButManagers(a.Object, b.Object) {
 			return
 		}
@@ -182,14 +181,14 @@ func keepTimestamps(next, current object) {
 	}
 }
 
-// sameFields reports whether two entries of managed fields are equal but for their timestamps.
+// sameFields reports whether two managed fields entries are equal, ignoring timestamps.
 func sameFields(a, b *metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
 		a.APIVersion == b.APIVersion && a.FieldsType == b.FieldsType &&
 		equality.Identical(reflect.ValueOf(a.FieldsV1), reflect.ValueOf(b.FieldsV1))
 }
 
-// equalButManagers reports whether two objects are equal but for their managed fields.
+// equalButManagers reports whether two objects are equal, ignoring managed fields.
 func equalButManagers(a, b map[string]any) bool {
 	equal := func(a, b map[string]any, apart string) bool {
 		for key, value := range a {

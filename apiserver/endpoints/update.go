@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// update replaces an object that exists by the one in the body, which has at most one owner.
+// update replaces an existing object by the object in the body, which may have at most one owner.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.UpdateResource
 func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
@@ -42,9 +42,9 @@ func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Objec
 	})
 }
 
-// replace replaces an object that exists by what change returns for it, with its managed fields,
-// through all stages that follow. change is called again if the object was written meanwhile; an error
-// of change that is no [fallback] is the response. A uid that is not empty must be the object's.
+// replace replaces an existing object by the result of change, sets the managed fields, and passes the object through
+// the remaining stages. It calls change again if another request has written the object in the meantime. An error of
+// change is the response unless it is a [fallback]. If uid is not empty, it must be the uid of the object.
 func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID,
 	change func(old object) (object, error)) (runtime.Object, error) {
 	options := &metav1.UpdateOptions{FieldManager: w.parameters.fieldManager, FieldValidation: w.parameters.fieldValidation}

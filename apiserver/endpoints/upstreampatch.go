@@ -16,9 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patchStorage is the storage of the objects that a request patches. Upstream's patches report a patch that cannot
-// be applied, such as an apply with an unknown field, as a plain error, for which the response
-// would be 500.
+// patchStorage is the storage of the objects that a request patches. The patch handler of k8s.io/apiserver returns a
+// plain error, and so a 500 response, for patches that cannot be applied, such as an apply with an unknown field.
 type patchStorage struct {
 	rest.Patcher
 	kind  types.PatchType
@@ -42,7 +41,7 @@ func (p patchStorage) Update(ctx context.Context, name string, info rest.Updated
 	return p.Patcher.Update(ctx, name, patchInfo{info, p.kind, p.patch}, create, update, orCreate, options)
 }
 
-// patchInfo refuses patches that cost too much, and translates the errors of upstream's patches.
+// patchInfo refuses patches that cost too much, and translates the errors of the patch handler.
 type patchInfo struct {
 	rest.UpdatedObjectInfo
 	kind  types.PatchType
@@ -58,7 +57,7 @@ func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (obj r
 	return obj, patchError(ctx, err)
 }
 
-// patchError returns the error of the response for an error of a patch.
+// patchError returns the API error for an error of a patch.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.interpretStrategicMergePatchError
 func patchError(ctx context.Context, err error) error {
@@ -68,12 +67,11 @@ func patchError(ctx context.Context, err error) error {
 	return err
 }
 
-// errMerge is returned for a strategic merge patch on which upstream panics, since it relies on the
-// types of directives and merge keys.
+// errMerge is returned for a strategic merge patch that makes apimachinery panic, because a directive or a merge key
+// has an unexpected type.
 var errMerge = errors.NewBadRequest("invalid strategic merge patch: a directive or a merge key has a value of a wrong type")
 
-// recoverMerge, which is deferred, makes a panic of upstream's strategic merge an error. Other panics
-// go on.
+// recoverMerge is deferred. It turns a panic of apimachinery's strategic merge into an error; other panics continue.
 func recoverMerge(err *error) {
 	if mergePanics() {
 		_ = recover()
@@ -81,8 +79,8 @@ func recoverMerge(err *error) {
 	}
 }
 
-// mergePanics reports whether the goroutine panics in upstream's strategic merge, or in what the
-// runtime does for it.
+// mergePanics reports whether the goroutine panics in apimachinery's strategic merge, or in a runtime function that the
+// merge called.
 func mergePanics() bool {
 	var callers [32]uintptr
 	frames := goruntime.CallersFrames(callers[:goruntime.Callers(1, callers[:])])
@@ -100,9 +98,8 @@ func mergePanics() bool {
 	}
 }
 
-// depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for
-// the results of patches, which are JSON and may be deeper than the object and the patch; bodies
-// are checked by readBody.
+// depthLimitedSerializer is a serializer that refuses documents nested too deep. It is for the results of patches: the
+// JSON may be deeper than the object and the patch. readBody checks bodies.
 type depthLimitedSerializer struct {
 	runtime.NegotiatedSerializer
 	typed bool // it decodes to Go types
@@ -112,7 +109,7 @@ func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.G
 	return depthLimitedDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv), s.typed}
 }
 
-// depthLimitedDecoder refuses documents that are nested too deep, or have too many objects.
+// depthLimitedDecoder refuses documents that are nested too deep or have too many objects.
 type depthLimitedDecoder struct {
 	runtime.Decoder
 	typed bool

@@ -21,9 +21,8 @@ type verbs map[string]http.HandlerFunc
 // forcedWatch is the verb of a watch by path (/watch/...) instead of by parameter.
 const forcedWatch = "/watch"
 
-// verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's
-// handlers of writes wrap admission once more with every request they serve, so each request gets a
-// new one.
+// verbsFor returns the handlers of the verbs that a resource's storage implements. The write handlers of
+// k8s.io/apiserver wrap admission again with every request they serve, so each request gets a new handler.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func verbsFor(r *resource.Resource, admit admission.Interface, fast bool) verbs {

@@ -31,9 +31,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// watches is the fast path of the watches of a resource: of its objects, as JSON or protobuf. Events are
-// encoded and framed once for all watchers. The goroutine of the request reads them from the store and
-// writes them.
+// watches is the fast path of the watches of a resource, for objects as JSON or protobuf. Each event is encoded and
+// framed once for all watchers. The goroutine of the request reads the events from the store and writes them to the
+// response.
 type watches struct {
 	storage  rest.Watcher
 	scope    *handlers.RequestScope
@@ -43,11 +43,11 @@ type watches struct {
 	formats sync.Map // media type → *watchFormat
 }
 
-// eventServer is a watch that can send its events without a channel. Upstream's
-// handler serves all other watches: their events are filtered or converted on the way.
+// eventServer is a watch that can send its events without a channel. The handler of k8s.io/apiserver serves all other
+// watches, which filter or convert events.
 type eventServer interface {
-	// ServeEvents calls send with each event, on the goroutine of the caller, until the watch ends,
-	// and flush when no more events follow for now. An error of either ends the watch.
+	// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
+	// events are available for now. An error of send or flush ends the watch.
 	ServeEvents(send func(watch.Event) error, flush func() error)
 }
 
@@ -99,8 +99,7 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// format returns the format in which the events of a watch are sent, or false if the request asks
-// for one that the fast path does not support.
+// format returns the format of the events that a request asks for, or false if the fast path does not support it.
 func (h *watches) format(r *http.Request) (*watchFormat, bool) {
 	if wsstream.IsWebSocketRequest(r) {
 		return nil, false
@@ -141,8 +140,7 @@ func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *wa
 	return f
 }
 
-// options returns the options of a watch, or false if they are invalid or the fast path does not support
-// them.
+// options returns the options of a watch, or false if they are invalid or the fast path does not support them.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.listOpts
 func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
@@ -176,14 +174,14 @@ func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, o
 	return o, true
 }
 
-// isWatchList reports whether a watch begins with a list, which ends with a bookmark.
+// isWatchList reports whether a watch begins with the existing objects, followed by a bookmark.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.isListWatchRequest
 func isWatchList(o *metainternalversion.ListOptions) bool {
 	return o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
 }
 
-// watchTimeout returns the time after which a watch ends, a random one unless the client sets it.
+// watchTimeout returns the duration of a watch, which is random unless the client sets it.
 func watchTimeout(o *metainternalversion.ListOptions) time.Duration {
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds != 0 {
 		return time.Duration(*o.TimeoutSeconds) * time.Second
@@ -191,7 +189,7 @@ func watchTimeout(o *metainternalversion.ListOptions) time.Duration {
 	return minWatch + rand.N(minWatch)
 }
 
-// watchFormat is the format of the events of a watch. It is shared by the watches of a resource.
+// watchFormat is the format of the events of a watch. The watches of a resource share it.
 type watchFormat struct {
 	contentType     string
 	framer          runtime.Framer
@@ -199,7 +197,7 @@ type watchFormat struct {
 	identifiers     map[watch.EventType]runtime.Identifier // of framed events
 }
 
-// write writes an event, with its frame, in one piece.
+// write writes an event and its frame with a single call of Write.
 func (f *watchFormat) write(e watch.Event, w io.Writer) error {
 	if c, ok := e.Object.(runtime.CacheableObject); ok {
 		return c.CacheEncode(f.identifiers[e.Type], func(obj runtime.Object, w io.Writer) error {
@@ -214,12 +212,12 @@ func (f *watchFormat) write(e watch.Event, w io.Writer) error {
 	return err
 }
 
-// scratch are the buffers that an event is encoded in.
+// scratch holds the buffers for encoding an event.
 type scratch struct{ object, event bytes.Buffer }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// maxScratch is the size, in bytes, above which buffers are not used again.
+// maxScratch is the size in bytes above which buffers are not reused.
 const maxScratch = 1 << 20
 
 func (s *scratch) release() {
@@ -248,7 +246,7 @@ func (f *watchFormat) encode(t watch.EventType, obj runtime.Object, w io.Writer)
 	return err
 }
 
-// encodeWith encodes an object with the memory of an allocator, if the encoder can use it.
+// encodeWith encodes an object, with memory of the allocator if the encoder can use it.
 func encodeWith(e runtime.Encoder, allocator runtime.MemoryAllocator, obj runtime.Object, w io.Writer) error {
 	if with, ok := e.(runtime.EncoderWithAllocator); ok {
 		return with.EncodeWithAllocator(obj, w, allocator)
@@ -315,14 +313,14 @@ func (s *watchStream) send(e watch.Event) error {
 	return nil
 }
 
-// Write implements [io.Writer] for one event. It records its size.
+// Write implements [io.Writer] for one event. It records the size of the event.
 func (s *watchStream) Write(event []byte) (int, error) {
 	s.flushed = false
 	s.size.Observe(float64(len(event)))
 	return s.writer.Write(event)
 }
 
-// flush sends what was written to the client.
+// flush sends the written events to the client.
 func (s *watchStream) flush() error {
 	if s.flushed {
 		return nil

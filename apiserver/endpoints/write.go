@@ -34,22 +34,22 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// writer is the fast path of the writes of a resource. It serves them on the goroutine of the request, with
-// the managed fields of [resource.Resource.ManagedFields]. All writes pass the same stages:
+// writer is the fast path of the writes of a resource. It serves a request on the goroutine of the request, with the
+// managed fields of [resource.Resource.ManagedFields]. All writes pass the same stages:
 //
 //	accept → decode → change → managed fields → admit → storage (strategy, validating admission) → respond
 //
-// A create has no object to change: it begins with the decoded one. An update replaces the object
-// by the decoded one, a patch changes a copy of it.
+// A create has no object to change and begins with the decoded object. An update replaces the object by the decoded
+// one. A patch changes a copy of the object.
 //
-// The stages up to admission have no effect. A stage that does not support the request, or finds it
-// invalid, returns a [fallback], and upstream's handler starts again.
+// The stages up to admission have no effect. A stage that does not support the request, or finds it invalid, returns a
+// [fallback]; the handler of k8s.io/apiserver then starts from the beginning.
 type writer struct {
 	resource  *resource.Resource
 	admission admission.Interface
 }
 
-// writeTimeout bounds a write, as it does in upstream's handlers.
+// writeTimeout is the time limit of a write, as in the handlers of k8s.io/apiserver.
 const writeTimeout = 34 * time.Second
 
 // object is a typed or unstructured object.
@@ -75,8 +75,8 @@ type parameters struct {
 	force                         *bool
 }
 
-// serve returns a handler that serves requests with fast, and leaves those that fast does not support to
-// upstream's handler. status is the status of a successful response.
+// serve returns a handler that serves requests with fast, and with the handler of k8s.io/apiserver if fast does not
+// support the request. status is the status of a successful response.
 func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Object, error),
 	upstream http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Ob
 	}
 }
 
-// try serves a request with fast. The error is a [fallback] for what upstream's handler is to serve.
+// try serves a request with fast. It returns a [fallback] if fast does not support the request.
 func (w writer) try(ctx context.Context, r *http.Request,
 	fast func(context.Context, *write) (runtime.Object, error)) (runtime.Object, error) {
 	one, err := w.accept(r)
@@ -115,8 +115,8 @@ func (w writer) try(ctx context.Context, r *http.Request,
 	return fast(request.WithNamespace(ctx, one.namespace), one)
 }
 
-// accept returns the write of a request that asks for the object in return, and has no parameters that
-// the fast path does not support.
+// accept returns the write of a request. The request must ask for the object in return, and may have only parameters
+// that the fast path supports.
 func (w writer) accept(r *http.Request) (*write, error) {
 	scope := w.resource.Scope
 	body, ok := r.Body.(*bufferedBody)
@@ -221,11 +221,11 @@ func (w *write) decodeWith(d runtime.Decoder, into runtime.Object) (object, erro
 	return obj, nil
 }
 
-// new returns a new, empty object of the storage.
+// new returns a new, empty object of the storage's type.
 func (w *write) new() runtime.Object { return w.resource.Storage.New() }
 
-// inNamespace sets the namespace of an object to the namespace of the request. An object in another
-// namespace is left to upstream.
+// inNamespace sets the namespace of an object to the namespace of the request. It returns a [fallback] for an object in
+// another namespace.
 func (w *write) inNamespace(obj object) error {
 	expected := rest.ExpectedNamespaceForResource(w.namespace, w.resource.Scope.Resource)
 	if rest.EnsureObjectNamespaceMatchesRequestNamespace(expected, obj) != nil {
@@ -234,7 +234,7 @@ func (w *write) inNamespace(obj object) error {
 	return nil
 }
 
-// track sets the managed fields of obj, which replaces old; old is nil for a create.
+// track sets the managed fields of obj, which replaces old. For a create, old is nil.
 func (w *write) track(old, obj object) error {
 	one := managedfields.Write{Manager: w.manager(), Operation: metav1.ManagedFieldsOperationUpdate,
 		Subresource: w.resource.Scope.Subresource}
@@ -253,7 +253,7 @@ func (w *write) track(old, obj object) error {
 	return nil
 }
 
-// attributes returns the attributes of the write for admission; old is nil for a create.
+// attributes returns the admission attributes of the write. For a create, old is nil.
 func (w *write) attributes(ctx context.Context, obj, old runtime.Object, operation admission.Operation,
 	options runtime.Object) admission.Attributes {
 	scope := w.resource.Scope
@@ -262,8 +262,7 @@ func (w *write) attributes(ctx context.Context, obj, old runtime.Object, operati
 		scope.Subresource, operation, options, false, user)
 }
 
-// admit runs the mutating admission of an object, and corrects what webhooks have done to its
-// metadata.
+// admit runs mutating admission on an object, and repairs the metadata that webhooks have changed.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.patcher.applyAdmission
 func (w *write) admit(ctx context.Context, obj object, attributes admission.Attributes) error {
@@ -281,8 +280,8 @@ func (w *write) admit(ctx context.Context, obj object, attributes admission.Attr
 	return nil
 }
 
-// managedFieldsOf returns a function that sets the managed fields of an object to what they are now.
-// Those of unstructured objects are costly to convert, and rarely needed.
+// managedFieldsOf returns a function that restores the current managed fields of an object. For an unstructured object
+// it keeps the unconverted value, because converting managed fields is costly.
 func managedFieldsOf(obj object) func() {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		managed, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
@@ -292,8 +291,8 @@ func managedFieldsOf(obj object) func() {
 	return func() { obj.SetManagedFields(managed) }
 }
 
-// repairMetadata corrects what a webhook has done to the metadata, as upstream's handlers do: it
-// restores the managed fields if they are invalid, and removes duplicate owner references.
+// repairMetadata repairs the metadata that a webhook has changed, as the handlers of k8s.io/apiserver do: it restores
+// invalid managed fields, and removes duplicate owner references.
 func repairMetadata(ctx context.Context, obj object, restore func()) {
 	if err := upstream.ValidateManagedFields(obj.GetManagedFields()); err != nil {
 		restore()
@@ -302,7 +301,7 @@ func repairMetadata(ctx context.Context, obj object, restore func()) {
 	removeDuplicateOwners(ctx, obj)
 }
 
-// removeDuplicateOwners removes owner references that an object has twice after admission.
+// removeDuplicateOwners removes duplicate owner references after admission.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.dedupOwnerReferencesAndAddWarning
 func removeDuplicateOwners(ctx context.Context, obj object) {
@@ -322,8 +321,8 @@ func removeDuplicateOwners(ctx context.Context, obj object) {
 	}
 }
 
-// defaultManager returns the field manager of a request that names none: the client's user agent up
-// to the first slash, without what is not printable, cut to the longest name that is valid.
+// defaultManager returns the field manager of a request that names none: the client's user agent up to the first slash,
+// without unprintable characters, truncated to the longest valid name.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.prefixFromUserAgent
 func defaultManager(agent string) string {

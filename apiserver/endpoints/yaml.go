@@ -9,21 +9,19 @@ import (
 	utilyaml "sigs.k8s.io/yaml"
 )
 
-// shape describes a YAML document as the decoders see it, with each alias replaced by a copy of what it
-// refers to.
+// shape describes a YAML document as the decoders see it, with each alias replaced by a copy of its target.
 type shape struct {
 	depth   int
 	size    int64 // about the bytes of its JSON
 	aliases bool
 }
 
-// yamlShape returns the shape of a document. It does not expand aliases: the parser makes a graph of the
-// document, in which an alias is an edge. The decoders' own bound is no bound for the bytes: 400,000 values
-// may be copied (decode.go of go.yaml.in/yaml/v2, allowedAliasRatio), and each may be a long string.
+// yamlShape returns the shape of a document. It does not expand aliases: the parser makes a graph of the document in
+// which an alias is an edge. The decoders' own limit does not bound the number of bytes: 400,000 values may be copied
+// (decode.go of go.yaml.in/yaml/v2, allowedAliasRatio), and each may be a long string.
 //
-// A document without aliases is converted to JSON, as the decoders do, if it could be too deep, since
-// neither brackets nor indentation show how deep YAML is. Its shape has only the depth, which is 0 or
-// maxDepth+1.
+// Neither brackets nor indentation show how deep YAML is. A document without aliases that could be too deep is
+// therefore converted to JSON, as the decoders do. Its shape has only the depth: 0, or maxDepth+1.
 func yamlShape(data []byte) (shape, error) {
 	if json.Valid(data) {
 		return shapeOfJSON(data), nil
@@ -58,11 +56,11 @@ func shapeOfJSON(data []byte) shape {
 	return shape{}
 }
 
-// measurer measures the nodes of a document, those with anchors once.
+// measurer measures the nodes of a document. It measures nodes with anchors once.
 type measurer map[*yaml.Node]*shape
 
-// measure returns the shape of a node. It fails for an alias that refers to a node around it, which the
-// decoders refuse as well.
+// measure returns the shape of a node. It fails for an alias that refers to an enclosing node; the decoders refuse such
+// an alias as well.
 func (m measurer) measure(n *yaml.Node) (shape, error) {
 	if n.Kind == yaml.AliasNode {
 		known, ok := m[n.Alias]

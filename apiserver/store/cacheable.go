@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// cacheable is a shared object with its encodings, each of which is made once. Encoders use the
-// encodings; others read its metadata, and get a copy by GetObject.
+// cacheable is a shared object with its encodings, each made once. Encoders use the encodings; other readers use the
+// metadata, or copy the object with GetObject.
 type cacheable struct {
 	object *object
 
@@ -67,7 +67,7 @@ func (c *cacheable) encoding(id runtime.Identifier) *encoding {
 	return e
 }
 
-// GetObject implements runtime.CacheableObject: the copy belongs to the caller.
+// GetObject implements runtime.CacheableObject. The copy belongs to the caller.
 func (c *cacheable) GetObject() runtime.Object { return c.object.DeepCopyObject() }
 
 // DeepCopyObject implements runtime.Object.

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// maxCorrupt is how many objects that cannot be decoded the error of a list names.
+// maxCorrupt is the largest number of corrupt objects that the error of a list names.
 const maxCorrupt = 100
 
 // corrupt returns the error for a record that cannot be decoded.
@@ -22,9 +22,9 @@ func corrupt(r *storage.Record, err error) error {
 	return apistorage.NewCorruptObjError(r.Key, fmt.Errorf("object not decodable revision=%d: %w", r.Revision, err))
 }
 
-// deletable returns the object to validate a deletion with, nil for one that is corrupt as
-// expected. If it is expected to be corrupt and is not, it must be deleted as usual, with its
-// finalizers and preconditions.
+// deletable returns the object to validate a deletion with, or nil if the object is corrupt as expected. If the caller
+// expects a corrupt object and finds a valid one, the object must be deleted as usual, with its finalizers and
+// preconditions.
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
 		if _, err := s.decode(r.Value()); err == nil {
@@ -40,8 +40,8 @@ func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object
 	return o.shallow(), nil
 }
 
-// listCorrupt returns the error of a list with objects that cannot be decoded. It names them, so
-// that they can be deleted.
+// listCorrupt returns the error of a list with corrupt objects. The error names the objects, so that a user can delete
+// them.
 func (s *Store) listCorrupt(errs []error) error {
 	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v",
 		strings.Trim(s.prefix, "/"), errs[0]))

@@ -12,9 +12,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// Messages of errors for resource versions that are compacted. The first sentences are those of
-// kube-apiserver, since some clients look for them. Only continueExpired has a token to continue
-// with.
+// Error messages for compacted resource versions. The first sentences are kube-apiserver's, because some clients look
+// for them. Only the error with continueExpired has a token to continue with.
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
@@ -22,16 +21,16 @@ const (
 		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
 )
 
-// versionOnCreate is upstream's error for a new object that has a resource version, as an error of the
-// client.
+// versionOnCreate is the error for a new object with a resource version. It makes the plain error of k8s.io/apiserver
+// an error of the client.
 type versionOnCreate struct{ *apierrors.StatusError }
 
 var errVersionOnCreate = versionOnCreate{apierrors.NewBadRequest(apistorage.ErrResourceVersionSetOnCreate.Error())}
 
 func (versionOnCreate) Unwrap() error { return apistorage.ErrResourceVersionSetOnCreate }
 
-// fromBackend translates an error of the backend for a key to one that the registry knows, or
-// returns it as it is. Only a create can end in a conflict: updates and deletions retry.
+// fromBackend translates an error of the backend for a key to an error that the registry knows, and returns all other
+// errors unchanged. Only a create can fail with a conflict, because updates and deletions retry.
 func fromBackend(key string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -51,8 +50,8 @@ func fromBackend(key string, err error) error {
 	}
 }
 
-// continueTooOld returns the error for a continue token whose revision is compacted. It has a token
-// that continues from start at the latest revision.
+// continueTooOld returns the error for a continue token with a compacted revision. The error has a new token, which
+// continues from start at the latest revision.
 func continueTooOld(start, path string) error {
 	const latest = -1
 	token, err := apistorage.EncodeContinue(start, path, latest)
@@ -64,11 +63,11 @@ func continueTooOld(start, path string) error {
 	return expired
 }
 
-// causeReset is the cause of an expired watch if the server was reset. By this, the caches of our runtime
-// tell a server that they have to list again at once from one that they have to list less often.
+// causeReset is the cause of an expired watch if the server was reset. Flyball's caches list again at once after a
+// reset, but back off after other expired watches.
 const causeReset metav1.CauseType = "ServerReset"
 
-// watchTooOld returns the error of a watch if its next events are compacted, because of cause.
+// watchTooOld returns the error of a watch when its next events are compacted because of cause.
 func watchTooOld(revision, oldest uint64, cause error) error {
 	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
 	if errors.Is(cause, storage.ErrReset) {

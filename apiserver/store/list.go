@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxPage bounds the pages in which a list with a limit and a selector looks for matches.
+	// maxPage bounds the pages that a list with a limit and a selector reads to find matches.
 	maxPage = 10_000
-	// freshnessTimeout is how long a request waits for a resource version in the future, and
-	// retryAfter after how many seconds its client should retry.
+	// freshnessTimeout is how long a request waits for a resource version in the future. retryAfter is the number of
+	// seconds after which its client should retry.
 	freshnessTimeout = 3 * time.Second
 	retryAfter       = 1
 )
@@ -56,8 +56,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	return s.versioner.UpdateList(list, found.revision, token, remaining)
 }
 
-// query translates the options of a list to a query, after waiting for its resource version if
-// necessary.
+// query translates the options of a list to a query. If necessary, it waits for the resource version first.
 func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Query, error) {
 	at, start, err := apistorage.ValidateListOptions(path, s.versioner, opts)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOpti
 	return q, s.awaitVersion(ctx, opts.ResourceVersion)
 }
 
-// matches are the selected objects of a list so far.
+// matches collects the selected objects of a list.
 type matches struct {
 	objects  []*object
 	revision uint64
@@ -79,7 +78,7 @@ type matches struct {
 	total    int64  // of the last page: its records and those that follow
 }
 
-// find reads records until it has the query's limit of matching objects, or there are no more.
+// find reads records until it has as many matching objects as the query's limit, or there are no more records.
 func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.SelectionPredicate) (matches, error) {
 	var m matches
 	limit, selected := q.Limit, newSelector(p)
@@ -129,7 +128,7 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 	}
 }
 
-// itemsOf returns the slice of items of a list, which can be set.
+// itemsOf returns the settable slice of items of a list.
 func itemsOf(list runtime.Object) (reflect.Value, error) {
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -142,8 +141,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// fill sets the items of a list to shallow copies of objects. Typed items have no kind, as in
-// responses.
+// fill sets the items of a list to shallow copies of objects. Typed items have no kind, as in the responses of
+// kube-apiserver.
 func fill(items reflect.Value, objects []*object) error {
 	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
 	for i, o := range objects {
@@ -163,7 +162,7 @@ func fill(items reflect.Value, objects []*object) error {
 	return nil
 }
 
-// awaitVersion waits for a resource version of a request. An empty one and zero need no waiting.
+// awaitVersion waits for the resource version of a request. It does not wait for "" and "0".
 func (s *Store) awaitVersion(ctx context.Context, version string) error {
 	revision, err := s.versioner.ParseResourceVersion(version)
 	if err != nil {
@@ -172,7 +171,7 @@ func (s *Store) awaitVersion(ctx context.Context, version string) error {
 	return s.await(ctx, revision)
 }
 
-// await waits for a revision of the backend, for at most freshnessTimeout.
+// await waits up to freshnessTimeout for a revision of the backend.
 func (s *Store) await(ctx context.Context, revision uint64) error {
 	if revision == 0 {
 		return nil

@@ -17,15 +17,15 @@ import (
 // object is the decoded object of a record, with its resource version. It is shared and immutable.
 type object struct {
 	runtime.Object
-	// converted is set if a [converter] made the object of one of another version.
+	// converted is set if a [converter] made the object from an object of another version.
 	converted bool
 
 	mu sync.Mutex
-	// encoded is weak: encodings are kept while a watcher still has to send them, and no longer.
+	// encoded is a weak pointer, so that encodings live only as long as a watcher has yet to send them.
 	encoded weak.Pointer[cacheable]
 }
 
-// object returns the decoded form of a record. The only error is that the record is corrupt.
+// object returns the decoded object of a record. It fails only if the record is corrupt.
 func (s *Store) object(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); ok {
 		return o, nil
@@ -37,7 +37,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	return s.cache(r, decoded), nil
 }
 
-// latest returns the decoded form of a record, as object does, but a converted one is converted again.
+// latest returns the decoded object of a record, like object, but converts it again if a [converter] made it.
 func (s *Store) latest(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
 		return s.object(r)
@@ -50,8 +50,7 @@ func (s *Store) latest(r *storage.Record) (*object, error) {
 	return o, nil
 }
 
-// deleted returns the object of a deletion: the last one, with the resource version of the
-// deletion.
+// deleted returns the object of a deletion event: the last object with the resource version of the deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
 	if o, ok := e.Record.Cached(s.owner).(*object); ok {
 		return o, nil
@@ -63,17 +62,16 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 	return s.cache(e.Record, &object{Object: last.shallow(), converted: last.converted}), nil
 }
 
-// cache caches a decoded object, which must not be shared yet, with its record, and returns the one
-// that is cached: the first, if others have decoded the record meanwhile.
+// cache caches a decoded object with its record and returns the cached object. If another goroutine has cached an
+// object for the record first, cache returns that object. The caller must not have shared decoded yet.
 func (s *Store) cache(r *storage.Record, decoded *object) *object {
 	s.setVersion(decoded.Object, r.Revision)
 	return r.SetCached(s.owner, decoded).(*object)
 }
 
-// converter is a codec that may ask others to convert an object to the version that it decodes to. They
-// may answer otherwise the next time.
+// converter is a codec that may call conversion webhooks. Converting an object a second time may have another result.
 type converter interface {
-	// Converts reports whether objects of a kind are converted by others.
+	// Converts reports whether a webhook converts objects of a kind.
 	Converts(stored schema.GroupVersionKind) bool
 }
 
@@ -87,15 +85,15 @@ func (s *Store) decode(data []byte) (*object, error) {
 	return &object{Object: obj, converted: ok && c.Converts(*stored)}, nil
 }
 
-// copier is a codec that copies objects faster than it decodes them.
+// copier is a codec that can copy objects faster than it decodes them.
 type copier interface {
-	// CopyStored returns what decoding the encoding of an object returns, or false if it must be
-	// decoded. It may share parts with last, the object that the new one replaces, or nil.
+	// CopyStored returns the same object as decoding the encoding of obj, or false if the caller must decode the
+	// encoding. The result may share parts with last, the object that it replaces; last may be nil.
 	CopyStored(obj, last runtime.Object) (runtime.Object, bool)
 }
 
-// stored returns what decode returns for data, which is the encoding of obj. It may share parts with
-// last, the object that obj replaces, or nil.
+// stored returns the same object as decode for data, the encoding of obj. The result may share parts with last, the
+// object that obj replaces; last may be nil.
 func (s *Store) stored(obj, last runtime.Object, data []byte) (*object, error) {
 	if c, ok := s.codec.(copier); ok {
 		if decoded, ok := c.CopyStored(obj, last); ok {
@@ -105,9 +103,9 @@ func (s *Store) stored(obj, last runtime.Object, data []byte) (*object, error) {
 	return s.decode(data)
 }
 
-// lend sets out to the object of a record. An unstructured object shares all with the record but its
-// fields and those of its metadata, since copying it takes longer than the rest of a write; others are
-// copied.
+// lend sets out to the object of a record. It copies typed objects deeply. An unstructured object shares everything
+// with the record except its top-level fields and its metadata fields, because a deep copy takes longer than the rest
+// of a write.
 func (s *Store) lend(r *storage.Record, out runtime.Object) error {
 	if to, ok := out.(*unstructured.Unstructured); ok {
 		o, err := s.object(r)
@@ -148,13 +146,13 @@ func (s *Store) copyTo(out runtime.Object, o *object, r *storage.Record) error {
 	return nil
 }
 
-// setVersion sets the resource version of an object. Objects without metadata are left as they are.
+// setVersion sets the resource version of an object. It does nothing for objects without metadata.
 func (s *Store) setVersion(obj runtime.Object, revision uint64) {
 	_ = s.versioner.UpdateObject(obj, revision)
 }
 
-// lent returns a copy of which the fields of the object and of its metadata may be set. An unstructured
-// object shares the rest with the record, as lend says; others share nothing.
+// lent returns a copy with settable fields and metadata fields. An unstructured object shares everything else with the
+// record, as in lend; a typed object shares nothing.
 func (o *object) lent() runtime.Object {
 	if _, ok := o.Object.(*unstructured.Unstructured); ok {
 		return o.shallow()
@@ -162,8 +160,8 @@ func (o *object) lent() runtime.Object {
 	return o.DeepCopyObject()
 }
 
-// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and
-// of its metadata. What they refer to is shared.
+// shallow returns a copy with settable fields; an unstructured copy has settable metadata fields as well. The copy
+// shares the referenced values.
 func (o *object) shallow() runtime.Object {
 	if u, ok := o.Object.(*unstructured.Unstructured); ok {
 		return &unstructured.Unstructured{Object: shallowContent(u.Object)}
@@ -182,7 +180,7 @@ func shallowContent(content map[string]any) map[string]any {
 	return content
 }
 
-// cacheable returns the object as watchers get it.
+// cacheable returns the object in the form that watchers get.
 func (o *object) cacheable() *cacheable {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,7 +192,7 @@ func (o *object) cacheable() *cacheable {
 	return c
 }
 
-// emptyLike returns an empty object of the same type.
+// emptyLike returns an empty object of the type of obj.
 func emptyLike(obj runtime.Object) runtime.Object {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		return u.NewEmptyInstance()

@@ -16,7 +16,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// deleteWorkers is how many objects of a collection are deleted at once.
+// deleteWorkers is the number of objects that DeleteCollection deletes concurrently.
 const deleteWorkers = 4
 
 // Options configure the stores of all resources.
@@ -25,19 +25,18 @@ type Options struct {
 	Storage storage.Store
 	// Codec returns the stored encoding of a resource.
 	Codec func(schema.GroupResource) runtime.Codec
-	// DeletionDelay is the same as in [Config].
+	// DeletionDelay is [Config].DeletionDelay for all resources.
 	DeletionDelay time.Duration
-	// Require is the same as in [Config], for all resources. It may be nil.
+	// Require is [Config].Require for all resources. It may be nil.
 	Require Requirement
 }
 
-// Requirement returns what the creation of an object requires of other records; see [Config].
+// Requirement returns the conditions for the creation of an object; see [Config].
 type Requirement func(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error)
 
-// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of
-// custom resources, keep objects in a storage. Objects are under /GROUP/RESOURCE, or /core/RESOURCE in
-// the core group. A caller may replace the codec in the StorageConfig of the options that it gets.
-// Nothing is started.
+// RESTOptions makes the generic registry, and storages built on it such as the storage of custom resources, keep
+// objects in a storage. Objects are under /GROUP/RESOURCE, or /core/RESOURCE in the core group. A caller may replace
+// the codec in the StorageConfig of the returned options. RESTOptions starts no goroutines.
 func RESTOptions(o Options) generic.RESTOptionsGetter { return &restOptions{o} }
 
 // restOptions implements generic.RESTOptionsGetter.
@@ -55,7 +54,7 @@ func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Ob
 	}, nil
 }
 
-// prefix returns what the keys of a resource begin with, without the first slash.
+// prefix returns the prefix of the keys of a resource, without the leading slash.
 func prefix(resource schema.GroupResource) string {
 	group := resource.Group
 	if group == "" {
@@ -67,12 +66,12 @@ func prefix(resource schema.GroupResource) string {
 // Path returns the path of all objects of a resource.
 func Path(resource schema.GroupResource) string { return "/" + prefix(resource) + "/" }
 
-// Key returns the key of an object. The namespace of one without is "".
+// Key returns the key of an object. The namespace of a cluster-scoped object is "".
 func Key(resource schema.GroupResource, namespace, name string) string {
 	return path.Join("/", prefix(resource), namespace, name)
 }
 
-// open is the generic.StorageDecorator.
+// open is the generic.StorageDecorator of the options.
 func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string,
 	_ func(runtime.Object) (string, error),
 	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,

@@ -5,18 +5,17 @@ import (
 	"sync"
 )
 
-// progressKey is the key of WithProgressRequest's function in a context.
+// progressKey is the context key of WithProgressRequest.
 type progressKey struct{}
 
-// WithProgressRequest returns a context of which a list makes the open watches of the same resource
-// send a bookmark, at a resource version that is not older than that of the list. The list calls sent
-// before it returns. This is the counterpart of etcd's progress request for clients of the API.
+// WithProgressRequest returns a context for a list. The list makes the open watches of the resource send a bookmark
+// that is not older than the list, and calls sent before it returns. Clients of the API use it like a progress request
+// of etcd.
 func WithProgressRequest(ctx context.Context, sent func()) context.Context {
 	return context.WithValue(ctx, progressKey{}, sent)
 }
 
-// progress passes requests for bookmarks on to the watches of one store. The zero value is ready to
-// use.
+// progress passes requests for bookmarks on to the watches of one store. The zero value is ready to use.
 type progress struct {
 	mu        sync.Mutex
 	requested chan struct{} // closed by the next request; nil if nobody waits for one
@@ -32,7 +31,7 @@ func (p *progress) requests() <-chan struct{} {
 	return p.requested
 }
 
-// request makes a request if the context asks for it.
+// request requests bookmarks if the context has a progress request.
 func (p *progress) request(ctx context.Context) {
 	sent, ok := ctx.Value(progressKey{}).(func())
 	if !ok {

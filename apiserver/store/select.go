@@ -7,8 +7,8 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// selector selects the objects of a list or a watch. It gets an object's attributes, which
-// allocates, only if the metadata does not suffice.
+// selector selects the objects of a list or a watch. It gets the attributes of an object only if the metadata does not
+// suffice, because getting attributes allocates.
 type selector struct {
 	predicate apistorage.SelectionPredicate
 	all       bool // everything matches
@@ -25,7 +25,7 @@ func newSelector(p apistorage.SelectionPredicate) selector {
 	return s
 }
 
-// matches reports whether an object is selected. One without attributes is not.
+// matches reports whether an object is selected. An object without attributes is not selected.
 func (s *selector) matches(o *object) bool {
 	if s.all {
 		return true

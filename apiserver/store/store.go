@@ -1,21 +1,20 @@
-// Package store keeps API objects in a [storage.Store]: it is the storage.Interface that upstream's
-// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch
-// cache.
+// Package store keeps API objects in a [storage.Store]. It implements the storage.Interface of k8s.io/apiserver, for
+// the generic registry and the handlers, with the semantics of kube-apiserver's etcd3 store and watch cache.
 //
-// A record is decoded once. The decoded object is cached with the record and shared by every
-// list, watch and predicate; it must not be changed. The results of methods follow three rules:
+// A record is decoded once. The decoded object is cached with the record, and all lists, watches and predicates share
+// it; it must not be changed. The results of methods follow three rules:
 //
-//   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller. Of
-//     unstructured objects only Get and Delete do.
-//   - GetList and Update return shallow copies, and so do Create and GuaranteedUpdate of unstructured
-//     objects, which GuaranteedUpdate also passes to its function: the caller may set fields of an item
-//     (such as its kind or resource version), and of its metadata if it is unstructured, but must not
-//     modify its maps, slices and what its pointers refer to. Upstream's watch cache does the same.
-//   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for
-//     all watchers that need it.
+//   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller. For
+//     unstructured objects, only Get and Delete do.
+//   - GetList and Update return shallow copies, and so do Create and GuaranteedUpdate for unstructured
+//     objects; GuaranteedUpdate also passes a shallow copy to its function. The caller may set the fields of
+//     an item (such as its kind or resource version), and its metadata fields if it is unstructured, but must
+//     not modify maps, slices and the targets of pointers. The watch cache of k8s.io/apiserver has the same rule.
+//   - Watch sends objects that cache their encodings (runtime.CacheableObject). Each encoding is made once
+//     for all watchers that need it.
 //
-// Reads are at the latest revision, or at exactly the requested one. The only background work is
-// one goroutine for each watch.
+// Reads are at the latest revision, or at exactly the requested revision. Each watch has one goroutine; there is no
+// other background work.
 package store
 
 import (
@@ -36,20 +35,20 @@ import (
 
 // Config configures a [Store].
 type Config struct {
-	// Codec encodes objects to be stored, and decodes them to the type that New returns.
+	// Codec encodes objects for the storage, and decodes them to the type that New returns.
 	Codec runtime.Codec
-	// Prefix is where the objects are: a key is PREFIX/NAMESPACE/NAME or PREFIX/NAME. It begins with a
-	// slash, such as /core/pods.
+	// Prefix is the path of the objects, and begins with a slash, such as /core/pods. Keys are PREFIX/NAMESPACE/NAME or
+	// PREFIX/NAME.
 	Prefix string
 	// New returns an empty object.
 	New func() runtime.Object
-	// DeletionDelay is how long Delete waits before it removes an object that has a deletion
-	// timestamp. A deletion without grace sets that and removes the object within one request; without
-	// a delay, clients can miss the state between the two writes.
+	// DeletionDelay is how long Delete waits before it removes an object that has a deletion timestamp. A deletion
+	// without grace period sets the timestamp and removes the object within one request. Without a delay, clients can
+	// miss the state between the two writes.
 	DeletionDelay time.Duration
-	// Require, if not nil, returns what the creation of an object requires of other records, or the error
-	// of one that must not take place. It is called until these records do not change before the object is
-	// written. The namespace of an object without is "".
+	// Require, if not nil, returns the conditions on other records for the creation of an object, or the error for a
+	// creation that must not take place. The store calls Require again if one of these records changes before the
+	// object is written. The namespace of a cluster-scoped object is "".
 	Require func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
 }
 
@@ -68,8 +67,8 @@ type Store struct {
 
 var _ apistorage.Interface = (*Store)(nil)
 
-// New returns a store of one resource. Several may share a backend, and those of the same prefix
-// share the objects, each decoding them with its own codec.
+// New returns a store of one resource. Stores may share a backend. Stores with the same prefix share the objects; each
+// decodes them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
@@ -78,8 +77,8 @@ func New(backend storage.Store, c Config) *Store {
 	return s
 }
 
-// owner stands for a store in records, which may outlive the store and must not keep its codec alive: the
-// codec of custom resources has their schemas.
+// owner identifies a store in the cached values of records. Records may outlive the store and must not keep its codec
+// alive, because the codec of custom resources holds their schemas.
 type owner struct{ store weak.Pointer[Store] }
 
 // Versioner implements storage.Interface.
@@ -174,8 +173,8 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	}
 }
 
-// delayDeletion waits for the deletion delay if the object of a record has a deletion timestamp, no
-// longer than the request lasts, and returns the record that is stored then.
+// delayDeletion waits for the deletion delay if the object of a record has a deletion timestamp, but not longer than
+// the request lasts. It returns the record that is stored after the delay.
 func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.Record, error) {
 	if s.delay == 0 {
 		return r, nil
@@ -200,8 +199,9 @@ func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.
 	return present, err
 }
 
-// deletionContext returns the context of the deletion of an object, nil for a corrupt one. The last step
-// of a deletion is taken even if the request has ended after the step before: nobody might take it again.
+// deletionContext returns the context for the deletion of an object; obj is nil for a corrupt object. If the object has
+// a deletion timestamp and no finalizers, the removal takes place even if the request has ended, because no later
+// request might complete it.
 func deletionContext(ctx context.Context, obj runtime.Object) context.Context {
 	m, err := meta.Accessor(obj)
 	if err == nil && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
@@ -226,8 +226,7 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 	return s.lend(written, out)
 }
 
-// Update is GuaranteedUpdate for an object that exists. It returns a shallow copy of the stored object,
-// as GetList does.
+// Update is GuaranteedUpdate for an existing object. Like GetList, it returns a shallow copy of the stored object.
 func (s *Store) Update(ctx context.Context, key string, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc) (runtime.Object, error) {
 	written, err := s.update(ctx, key, false, preconditions, update, func(r *storage.Record) (runtime.Object, error) {
@@ -247,8 +246,8 @@ func (s *Store) Update(ctx context.Context, key string, preconditions *apistorag
 	return o.shallow(), nil
 }
 
-// update applies an update until no other write interferes, and returns the record that it wrote. The
-// update gets what read returns for the current record, nil for none.
+// update applies an update until no other write interferes, and returns the record that it wrote. read returns the
+// object for the update from the current record; the record is nil if there is none.
 func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (*storage.Record, error) {
 	key, err := s.key(key, false)
@@ -278,9 +277,8 @@ func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, pre
 	}
 }
 
-// tryUpdate applies an update to the object of a record, nil for none, and returns the record that
-// it wrote, or the given one if nothing has changed. With storage.ErrConflict it returns the
-// current record.
+// tryUpdate applies an update to the object of a record, which may be nil. It returns the record that it wrote, or the
+// given record if nothing has changed. With storage.ErrConflict it returns the current record.
 func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (written, current *storage.Record, err error) {
 	input, err := read(record)
@@ -319,8 +317,8 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	return written, written, err
 }
 
-// put writes an object, encoded as data, under key in place of last, which may be nil, and caches what
-// decoding it gives with the record. Errors are the backend's.
+// put writes an object with the encoding data under key, and caches the decoded object with the record. last is the
+// replaced object or nil. put returns the errors of the backend.
 func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, data []byte,
 	expect, ttl uint64) (*storage.Record, error) {
 	decoded, err := s.stored(obj, last, data)
@@ -339,7 +337,7 @@ func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, d
 	return s.putIfRequired(ctx, w)
 }
 
-// putIfRequired writes a new object if what its creation requires holds then.
+// putIfRequired writes a new object if the conditions for its creation hold at that time.
 func (s *Store) putIfRequired(ctx context.Context, w storage.Write) (*storage.Record, error) {
 	namespace, name, ok := strings.Cut(w.Key[len(s.prefix):], "/")
 	if !ok {
@@ -369,10 +367,10 @@ func (s *Store) Stats(ctx context.Context) (apistorage.Stats, error) {
 // ReadinessCheck implements storage.Interface.
 func (s *Store) ReadinessCheck() error { return nil }
 
-// RequestWatchProgress implements storage.Interface. Watches always know their progress.
+// RequestWatchProgress implements storage.Interface. It does nothing, because watches always know their progress.
 func (s *Store) RequestWatchProgress(context.Context) error { return nil }
 
-// EnableResourceSizeEstimation implements storage.Interface. Sizes are not estimated.
+// EnableResourceSizeEstimation implements storage.Interface. The store does not estimate sizes.
 func (s *Store) EnableResourceSizeEstimation(apistorage.KeysFunc) error { return nil }
 
 // GetCurrentResourceVersion implements storage.Interface.
@@ -381,7 +379,7 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return latest, fromBackend(s.prefix, err)
 }
 
-// CompactRevision implements storage.Interface. It is zero if nothing was compacted.
+// CompactRevision implements storage.Interface. It returns zero if nothing was compacted.
 func (s *Store) CompactRevision() int64 {
 	_, oldest, err := s.backend.Revisions(context.Background())
 	if err != nil || oldest == storage.First {
@@ -390,8 +388,8 @@ func (s *Store) CompactRevision() int64 {
 	return int64(oldest)
 }
 
-// key validates a key of the registry, and makes it end in a slash if and only if it is a
-// collection's.
+// key validates a key of the registry. It adds a trailing slash to the key of a collection, and removes it from other
+// keys.
 func (s *Store) key(key string, collection bool) (string, error) {
 	key, err := apistorage.PrepareKey(s.prefix, key, collection)
 	if !collection {
@@ -400,7 +398,7 @@ func (s *Store) key(key string, collection bool) (string, error) {
 	return key, err
 }
 
-// encode returns the stored form of an object, after clearing the fields that are not stored.
+// encode clears the fields that are not stored and returns the encoding of an object.
 func (s *Store) encode(obj runtime.Object) ([]byte, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// Verify checks that no shared object was modified: each that is cached with a record of the
-// backend must still equal what the record's bytes decode to. It is meant for the end of tests.
+// Verify checks that no reader has modified a shared object: each object that is cached with a record of the backend
+// must equal the decoded value of the record. It is meant for the end of tests.
 func Verify(ctx context.Context, backend storage.Store) error {
 	page, err := backend.Range(ctx, storage.Query{})
 	if err != nil {
@@ -35,7 +35,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 	return nil
 }
 
-// storeOf returns the store that a cached value belongs to, nil if it belongs to another package or the
+// storeOf returns the store that owns a cached value. It returns nil if the value belongs to another package or the
 // store is gone.
 func storeOf(of any) *Store {
 	if o, ok := of.(*owner); ok {

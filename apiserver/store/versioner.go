@@ -6,8 +6,8 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// versioner is upstream's, except that a resource version that is not a number is a client error. Its
-// message names the field; callers that parse the version of a list say what is wrong with it.
+// versioner is the APIObjectVersioner, but reports a resource version that is not a number as an error of the client.
+// The message names the field; for a list, the caller adds its own message.
 type versioner struct{ apistorage.APIObjectVersioner }
 
 // ObjectResourceVersion implements storage.Versioner.

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// bookmarkFrequency is the time between bookmarks, and finalBookmark how long before the
-	// deadline of a watch the last one is sent.
+	// bookmarkFrequency is the time between bookmarks. finalBookmark is how long before the deadline of a watch the
+	// last bookmark is sent.
 	bookmarkFrequency = time.Minute
 	finalBookmark     = 2 * time.Second
 	// resultBuffer is how many events are buffered for a slow client.
 	resultBuffer = 16
 )
 
-// drainKey is the key of WithDrain's channel in a context.
+// drainKey is the context key of WithDrain.
 type drainKey struct{}
 
-// WithDrain returns a context under which a watch ends when done is closed, but not before it has
-// sent every event that was written by then.
+// WithDrain returns a context for watches. When done is closed, a watch ends after it has sent all events written until
+// then.
 func WithDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
@@ -50,7 +50,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.drain, _ = ctx.Value(drainKey{}).(<-chan struct{})
-	// Errors from here on are events, as for a watch that has begun.
+	// From here on errors are events, because the watch has begun.
 	if w.failed = w.open(path, opts); w.failed == nil {
 		flowcontrol.WatchInitialized(ctx)
 	}
@@ -58,8 +58,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	return w, nil
 }
 
-// watcher sends the events of the selected objects below a path. It has a goroutine only if
-// ResultChan is called.
+// watcher sends the events of the selected objects below a path. Only ResultChan starts a goroutine.
 type watcher struct {
 	store     *Store
 	selector  selector
@@ -82,7 +81,7 @@ type watcher struct {
 	sent     uint64            // how many events and bookmarks were sent
 }
 
-// open starts the watch, with the existing objects or after a revision.
+// open opens the watch, either with the existing objects or after a revision.
 func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	s, after := w.store, w.position
 	fresh := after == 0
@@ -105,7 +104,7 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	return w.explain(err)
 }
 
-// explain translates an error of the source to the one that the client gets.
+// explain translates an error of the source to the error for the client.
 func (w *watcher) explain(err error) error {
 	if errors.Is(err, storage.ErrCompacted) {
 		_, oldest, failed := w.store.backend.Revisions(w.ctx)
@@ -151,9 +150,9 @@ func (w *watcher) enqueue(e watch.Event) error {
 	}
 }
 
-// ServeEvents calls send with each event, on the goroutine of the caller, until the watch ends, and
-// flush when no more events follow for now. An error of either ends the watch. It takes the place of
-// ResultChan; it does nothing if that was called before, or if the watch was stopped.
+// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
+// events are available for now. An error of send or flush ends the watch. ServeEvents replaces ResultChan: it does
+// nothing if ResultChan was called before, or if the watch was stopped.
 func (w *watcher) ServeEvents(send func(watch.Event) error, flush func() error) {
 	w.begin.Do(func() { w.serve(send, flush) })
 }
@@ -175,7 +174,7 @@ func (w *watcher) serve(deliver func(watch.Event) error, flush func() error) {
 	}
 }
 
-// close releases what the watch holds.
+// close releases the resources of the watch.
 func (w *watcher) close() {
 	w.cancel()
 	if w.source != nil {
@@ -268,8 +267,8 @@ func (w *watcher) sendEvents() error {
 	}
 }
 
-// sendEvent sends the event of a write if the object is or was selected: ADDED if it was not
-// before, and DELETED if it is not any more.
+// sendEvent sends the event of a write if the old or the new object is selected: ADDED if only the new object is, and
+// DELETED if only the old object is.
 func (w *watcher) sendEvent(e *storage.Event) error {
 	var now, before *object
 	var is, was bool
@@ -311,8 +310,8 @@ func (w *watcher) bookmark() runtime.Object {
 	return obj
 }
 
-// send sends an event. If that fails, or the watch has ended, the watch is canceled, since nothing
-// can be sent after that, not even the error.
+// send sends an event. If sending fails or the watch has ended, send cancels the watch, because nothing can be sent
+// after that, not even an error.
 func (w *watcher) send(t watch.EventType, obj runtime.Object) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -325,8 +324,7 @@ func (w *watcher) send(t watch.EventType, obj runtime.Object) error {
 	return err
 }
 
-// bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the
-// watch.
+// bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the watch.
 type bookmarkTimer struct {
 	due   <-chan time.Time // nil if there are no bookmarks
 	timer *time.Timer

@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	// A collection gets a dictionary when trainSize bytes of it are idle, and a new one whenever
-	// retrainSize more were compressed, because what it contains may have changed. A dictionary is
-	// trained with maxSamples values.
+	// A collection gets its first dictionary when trainSize bytes of it are idle, and a new one after every retrainSize
+	// compressed bytes, because the values may have changed. maxSamples values train a dictionary.
 	trainSize, retrainSize = 256 << 10, 64 << 20
 	maxSamples             = 256
-	// minRetired is how many retired entries at least are active before they are removed.
+	// minRetired is the smallest number of retired entries in active that prune removes.
 	minRetired = 1024
 )
 
-// compression makes entries idle that are not used, and compresses their values.
+// compression makes unused entries idle and compresses their values.
 type compression struct {
 	interval time.Duration // zero if no entry becomes idle
 
-	// active has the entries that are not idle, and some that are retired. It and timer, which runs
-	// while active is not empty, are guarded by the store's lock.
+	// active has the entries that are not idle, and some retired ones. timer runs while active is not empty. The
+	// store's lock guards both.
 	active []*entry
 	timer  *time.Timer
 
-	// stopped is set when the store is closed. A sweep holds sweeping, and alone uses what follows.
+	// stopped is set when the store is closed. A sweep holds sweeping, which guards the fields below.
 	stopped     atomic.Bool
 	sweeping    sync.Mutex
 	collections map[string]*collection
 }
 
-// collection compresses records whose keys have the first two elements in common, because their
-// values are likely to resemble each other.
+// collection compresses the records with a common two-element key prefix, because their values probably resemble each
+// other.
 type collection struct {
 	encoder *dictionary.Encoder // nil before there is a dictionary
-	// pending are idle entries that are not compressed yet.
+	// pending lists the idle entries that are not compressed yet.
 	pending []*entry
-	// bytes is the size of the pending values, or of those that the encoder has compressed.
+	// bytes is the size of the pending values before there is an encoder, and afterwards the size of the values that
+	// the encoder has compressed.
 	bytes int
 }
 
-// add adds active entries. The store's lock is held.
+// add adds active entries. The caller holds the store's lock.
 func (c *compression) add(s *Store, entries ...*entry) {
 	if c.interval == 0 {
 		return
@@ -60,14 +60,15 @@ func (c *compression) add(s *Store, entries ...*entry) {
 	}
 }
 
-// prune removes the retired entries if most are, given how many are not. The lock is held.
+// prune removes the retired entries from active if most entries are retired; current is the number of current records.
+// The caller holds the lock.
 func (c *compression) prune(current int) {
 	if len(c.active) >= 2*current+minRetired {
 		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.retired.Load() })
 	}
 }
 
-// wake wakes a record that is handed out, or nil. The lock is held.
+// wake marks the entry of a record, or of nil, as used before a reader gets it. The caller holds the lock.
 func (s *Store) wake(r *storage.Record) {
 	if r == nil {
 		return
@@ -77,7 +78,7 @@ func (s *Store) wake(r *storage.Record) {
 	}
 }
 
-// wakeAll wakes records that are handed out.
+// wakeAll marks the entries of records as used before a reader gets them.
 func (s *Store) wakeAll(records []*storage.Record) {
 	var woken []*entry
 	for _, r := range records {
@@ -95,7 +96,7 @@ func (s *Store) wakeAll(records []*storage.Record) {
 	}
 }
 
-// stop ends the timer, and makes a sweep end early. The lock is held.
+// stop stops the timer and makes a running sweep end early. The caller holds the lock.
 func (c *compression) stop() {
 	c.stopped.Store(true)
 	if c.timer != nil {
@@ -111,7 +112,7 @@ func (c *compression) wait() {
 	c.collections = nil
 }
 
-// sweep makes the entries idle that were not used since the last sweep. The timer calls it.
+// sweep makes the entries idle that nobody has used since the last sweep. The timer calls it.
 func (s *Store) sweep() {
 	c := &s.compression
 	c.sweeping.Lock()
@@ -146,7 +147,7 @@ func (s *Store) sweep() {
 	}
 }
 
-// compress compresses an idle entry, as soon as there is a dictionary.
+// compress compresses an idle entry, or queues it until there is a dictionary.
 func (c *compression) compress(e *entry) {
 	if e.isCompressed() {
 		return
@@ -163,7 +164,7 @@ func (c *compression) compress(e *entry) {
 	to.add(e)
 }
 
-// add compresses an entry, or makes it wait for a dictionary.
+// add compresses an entry, or queues it until there is a dictionary.
 func (c *collection) add(e *entry) {
 	c.pending = append(c.pending, e)
 	c.bytes += e.Size()
@@ -181,7 +182,7 @@ func (c *collection) add(e *entry) {
 	}
 }
 
-// prune removes entries that are retired or pending twice.
+// prune removes retired entries and duplicates from pending.
 func (c *collection) prune() {
 	pending := c.pending[:0]
 	seen := make(map[*entry]struct{}, len(c.pending))
@@ -198,7 +199,7 @@ func (c *collection) prune() {
 	c.pending = pending
 }
 
-// train makes a dictionary of the pending values.
+// train makes a dictionary from the pending values.
 func (c *collection) train() {
 	step := max(1, len(c.pending)/maxSamples)
 	var samples [][]byte

@@ -8,26 +8,26 @@ import (
 	"flyball.dev/storage/memory/internal/dictionary"
 )
 
-// entry is a record with its content. An idle entry has no cached values, and its value may be
-// compressed. Readers of an idle entry see no difference but for the time that Value takes.
+// entry is a record with its content. An idle entry has no cached values, and its value may be compressed. To readers,
+// an idle entry differs only in the time that Value takes.
 type entry struct {
 	storage.Record
 
 	value  atomic.Pointer[value]
 	cached atomic.Pointer[cachedValue]
-	// used is set if the entry was used since isUnused was called.
+	// used is set when the entry is used; isUnused clears it.
 	used atomic.Bool
 	// retired is set when the record was replaced or deleted.
 	retired atomic.Bool
 }
 
-// value is the value of a record, compressed if there is a dictionary.
+// value is the value of a record. It is compressed if dictionary is not nil.
 type value struct {
 	data       []byte
 	dictionary *dictionary.Dictionary
 }
 
-// newEntry returns an entry of a key and a value, which belongs to the entry from now on.
+// newEntry returns an entry for key. The entry takes ownership of data.
 func newEntry(key string, data []byte) *entry {
 	e := &entry{Record: storage.Record{Key: key}}
 	e.Content = e
@@ -38,7 +38,7 @@ func newEntry(key string, data []byte) *entry {
 // entryOf returns the entry of a record of the store.
 func entryOf(r *storage.Record) *entry { return r.Content.(*entry) }
 
-// copy returns an entry of the same record and value, without cached values.
+// copy returns an entry with the same record and value, and without cached values.
 func (e *entry) copy() *entry {
 	c := &entry{Record: e.Record}
 	c.Content = c
@@ -78,19 +78,17 @@ func (e *entry) compress(encoder *dictionary.Encoder) {
 	}
 }
 
-// maxCached bounds the cached values of one record. A record has several owners of cached values
-// when a kind is served in several versions, each with its own decoded object. A value too many
-// evicts the oldest one.
+// maxCached bounds the cached values of one record. A record has several owners of cached values when a kind is served
+// in several versions, each with its own decoded object. Caching one more evicts the oldest value.
 const maxCached = 4
 
-// cachedValue is a value that one owner has cached: a node of an immutable linked list, the latest
-// value first.
+// cachedValue is a node of an immutable linked list of cached values, one for each owner, with the latest value first.
 type cachedValue struct {
 	owner, value any
 	next         *cachedValue
 }
 
-// Lists of an entry that caches no values: dropped after dropCached, idle while the entry is idle.
+// Sentinel lists of an entry that caches no values: dropped after dropCached, idle while the entry is idle.
 var dropped, idle = &cachedValue{}, &cachedValue{}
 
 // Cached implements [storage.Content].
@@ -132,35 +130,35 @@ func (e *entry) AllCached() iter.Seq2[any, any] {
 	}
 }
 
-// dropCached drops the cached values, and lets none be cached from now on.
+// dropCached drops the cached values, and prevents caching from now on.
 func (e *entry) dropCached() { e.cached.Store(dropped) }
 
-// use notes that the entry is used.
+// use records a use of the entry.
 func (e *entry) use() {
 	if !e.used.Load() { // so that readers on several processors do not contend
 		e.used.Store(true)
 	}
 }
 
-// isUnused reports whether the entry was not used since the last call.
+// isUnused reports whether nobody has used the entry since the last call.
 func (e *entry) isUnused() bool { return !e.used.Swap(false) }
 
-// wake notes that the entry is used, and reports whether it was idle. Of several calls at once, one
+// wake records a use of the entry, and reports whether the entry was idle. Of several concurrent calls, only one
 // reports true.
 func (e *entry) wake() bool {
 	e.use()
 	return e.cached.Load() == idle && e.cached.CompareAndSwap(idle, nil)
 }
 
-// retire notes that the record was replaced or deleted. The entry is never idle again, because
-// watchers may still need it.
+// retire records that the record was replaced or deleted. A retired entry never becomes idle, because watchers may
+// still need it.
 func (e *entry) retire() {
 	e.retired.Store(true)
 	e.cached.CompareAndSwap(idle, nil)
 }
 
-// setIdle drops the cached values, and lets none be cached until wake. It returns false, and changes
-// nothing, if the record is retired, or another goroutine caches or drops a value at the same time.
+// setIdle drops the cached values, and prevents caching until wake. It returns false and changes nothing if the record
+// is retired, or if another goroutine concurrently caches or drops a value.
 func (e *entry) setIdle() bool {
 	c := e.cached.Load()
 	if c == dropped || e.retired.Load() || !e.cached.CompareAndSwap(c, idle) {

@@ -7,15 +7,14 @@ import (
 	"flyball.dev/storage"
 )
 
-// expiry is a priority queue of the records that expire, with one timer for the next one. It is
-// guarded by the store's lock.
+// expiry is a priority queue of the records that expire, with one timer for the next one. The store's lock guards it.
 type expiry struct {
 	queue tree // records in the order in which they expire
 	timer *time.Timer
 	at    time.Time // when the timer fires; zero if it is not running
 }
 
-// deadline returns the key of a record in the queue: when it expires, and its own key.
+// deadline returns the queue key of a record: its expiration time followed by its own key.
 func deadline(r *storage.Record) string {
 	key := make([]byte, 0, 12+len(r.Key))
 	key = binary.BigEndian.AppendUint64(key, uint64(r.Expires.Unix())^1<<63)

@@ -9,51 +9,51 @@ import (
 )
 
 const (
-	// overhead is about how many bytes an event takes besides values.
+	// overhead is the approximate size of an event without its values, in bytes.
 	overhead = 256
-	// The cached values of replaced records are kept for watchers that lag a little: those of the
-	// latest cachedEvents events, as long as these events cost no more than one cachedShare-th of the
-	// history. Cached values are several times as large as encoded ones.
+	// Replaced records keep their cached values for watchers that lag a little: the latest cachedEvents events do, as
+	// long as they cost at most one cachedShare-th of the history. Cached values are several times as large as encoded
+	// values.
 	cachedEvents = 1024
 	cachedShare  = 8
-	// The age of events is measured in ticks, of which the retention has some. Events older than
-	// youngTicks may take one oldShare-th of the size of the history, and have no cached values, so
-	// that a burst of writes is soon forgotten, and some writes are remembered for long.
+	// The age of events is counted in ticks; the retention is a number of ticks. Events older than youngTicks may take
+	// one oldShare-th of the size of the history, and have no cached values. The store therefore forgets a burst of
+	// writes soon, and remembers a few writes for long.
 	ticks      = 10
 	youngTicks = 2
 	oldShare   = 8
 )
 
-// history is the log of writes. It is guarded by the store's lock.
+// history is the log of writes. The store's lock guards it.
 type history struct {
 	size      int
 	retention time.Duration
 
-	// log holds one event for each revision after compacted. Its elements never change once they are
-	// there, so a slice of it can be read without the lock.
+	// log holds one event for each revision after compacted. Its elements never change, so a slice of it can be read
+	// without the lock.
 	log       []*storage.Event
 	compacted uint64
-	// reset is the revision that the last Reset has led to, zero if there was none.
+	// reset is the revision of the last Reset, or zero.
 	reset uint64
 	bytes int // the cost of the events in log
 
-	// Records that were replaced up to the revision dropped have no cached values any more.
-	// cachedBytes is the cost of the events since then.
+	// dropped is the revision up to which replaced records have lost their cached values. cachedBytes is the cost of
+	// the events since then.
 	dropped     uint64
 	cachedBytes int
 
-	// The timer is running while log is not empty. It fires at each tick. marks are the latest
-	// revisions at the last ticks, the oldest first.
+	// timer runs while log is not empty, and fires at each tick. marks holds the latest revisions at the last ticks,
+	// the oldest first.
 	timer *time.Timer
 	marks []uint64
 }
 
-// after returns the events after a revision that is not compacted.
+// after returns the events after a revision. The revision must not be compacted.
 func (h *history) after(revision uint64) []*storage.Event {
 	return h.log[revision-h.compacted:]
 }
 
-// cost is about how many bytes are retained because of an event.
+// cost returns the approximate number of bytes that the log retains for an event.
 func cost(e *storage.Event) int {
 	if e.Prev == nil {
 		return overhead
@@ -61,8 +61,8 @@ func cost(e *storage.Event) int {
 	return overhead + e.Prev.Size()
 }
 
-// append adds the event of the latest write to the log, and compacts the log if it is too large.
-// The lock is held.
+// append adds the event of the latest write to the log, and compacts the log if it is too large. The caller holds the
+// lock.
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
@@ -84,8 +84,8 @@ func (s *Store) append(event *storage.Event) {
 	}
 }
 
-// compactByTime compacts the events that are too old, or old and too many, and drops the cached
-// values of the old ones. The timer calls it.
+// compactByTime compacts events that are too old, and old events if they take too much room. It also drops the cached
+// values of old events. The timer calls it.
 func (s *Store) compactByTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Store) compactByTime() {
 	h.timer.Reset(h.retention / ticks)
 }
 
-// expired returns the revision up to which events are too old, or old and too many.
+// expired returns the revision up to which compactByTime compacts events.
 func (h *history) expired() uint64 {
 	expired := h.compacted
 	if len(h.marks) >= ticks {
@@ -127,8 +127,8 @@ func (h *history) expired() uint64 {
 	return expired
 }
 
-// compact drops the events up to a revision, and the snapshots before it. The rest is copied,
-// because others may be reading the old log without the lock. The lock is held.
+// compact drops the events and the snapshots up to a revision. It copies the rest of the log, because other goroutines
+// may be reading the old log without the lock. The caller holds the lock.
 func (s *Store) compact(revision uint64) {
 	h := &s.history
 	h.dropCached(revision)

@@ -5,12 +5,11 @@ import (
 	"flyball.dev/storage"
 )
 
-// The functions here are called only if invariants.Enabled is set. The lock is held, unless they
-// take a snapshot.
+// The checks in this file run only if invariants.Enabled is set. The caller holds the lock, except where a check takes
+// a snapshot.
 
-// checkCommit checks a write that is in the tree and about to be committed: that it has the next
-// revision, that its event follows from the one before of that key, and that the tree is right on
-// the path to the key.
+// checkCommit checks a write that is in the tree and about to be committed: it has the next revision, its event follows
+// from the key's previous event, and the tree is consistent on the path to the key.
 func (s *Store) checkCommit(e *storage.Event) {
 	r := e.Record
 	invariants.Check(r.Revision == s.revision+1, "the write after revision %d has revision %d", s.revision, r.Revision)
@@ -51,8 +50,7 @@ func checkCurrent(root *node, e *storage.Event) {
 	invariants.Check(got == want, "%s is %v after the event of revision %d", e.Record.Key, got, e.Record.Revision)
 }
 
-// checkPath checks the nodes on the path to a key: how many items they have, that the keys rise,
-// and that the sizes add up.
+// checkPath checks the nodes on the path to a key: the number of items of each, the order of the keys, and the sizes.
 func checkPath(n *node, key string) {
 	for n != nil {
 		invariants.Check(len(n.items) > 0 && len(n.items) < fanout, "a node has %d items", len(n.items))
@@ -67,8 +65,7 @@ func checkPath(n *node, key string) {
 	}
 }
 
-// checkNext checks that the next event of the log is the one that the watcher is at, so that it
-// misses none and gets none twice.
+// checkNext checks that the log continues at the watcher's position, so that the watcher gets each event exactly once.
 func (w *watcher) checkNext(e *storage.Event) {
 	invariants.Check(e.Record.Revision == w.next, "the watcher of %q is at revision %d, and the next event has %d",
 		w.path, w.next, e.Record.Revision)

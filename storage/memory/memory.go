@@ -1,18 +1,17 @@
-// Package memory is a store in memory: the storage of small or short-lived control planes, and the
-// reference implementation of the contract.
+// Package memory implements [storage.Store] in memory. It is the storage of small or short-lived control planes, and
+// the reference implementation of the contract.
 //
-// Records are in a copy-on-write, order-statistic tree, so that a range is read from a snapshot
-// without blocking writers, and a page takes logarithmic time plus that for its records. Events are
-// in one log, which all watchers read at their own pace. It is compacted by size and by time, and a
-// watcher that has not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision
-// within the log is made by undoing the writes since, and kept for the pages that follow.
+// Records are in a copy-on-write, order-statistic tree. A range reads a snapshot without blocking writers, in
+// logarithmic time plus the time for its records. Events are in one log, which all watchers read at their own pace. The
+// store compacts the log by size and by time, and a watcher that has not read a compacted event gets
+// [storage.ErrCompacted]. To make a snapshot at an older revision, the store undoes the later writes of the log, and
+// keeps the snapshot for the pages that follow.
 //
-// With [Options.CompressAfter], a record that has not been used for a while is idle: its cached values
-// are dropped, and its value is compressed with a dictionary of what the values of its collection
-// have in common.
+// With [Options.CompressAfter], a record that nobody has used for a while is idle: the store drops its cached values
+// and compresses its value with a dictionary that it trains on the values of the collection.
 //
-// A store has no goroutines. It has a timer while any record expires, one while its log is not
-// empty, and one while a record is to become idle.
+// A store has no goroutines. It has up to three timers: one while any record expires, one while the log is not empty,
+// and one while a record can become idle.
 package memory
 
 import (
@@ -26,16 +25,17 @@ import (
 
 // Options configure a store. The zero value is ready to use.
 type Options struct {
-	// History is about how many bytes the log and the records that were replaced or deleted may
-	// take before they are compacted, which happens at twice as many. They are there for watchers
-	// and for reads at old revisions. By default 32 MiB, which is some 15,000 changes of pods.
+	// History is about how many bytes the log and the records that were replaced or deleted may take. The store keeps
+	// them for watchers and for reads at old revisions, and compacts them when they take twice as many bytes. The
+	// default is 32 MiB, enough for some 15,000 changes of pods.
 	History int
-	// Retention is the age up to which events are not compacted by time; a tenth of that later they
-	// are. From a fifth of that age on they may take an eighth of History. By default 5 minutes.
+	// Retention is the age up to which events survive compaction by time. Events are compacted at the latest a tenth of
+	// Retention later. Events older than a fifth of Retention may take only an eighth of History. The default is 5
+	// minutes.
 	Retention time.Duration
-	// CompressAfter is for how long a record must not be used before its cached values are dropped and
-	// its value is compressed; at twice that they are. Zero means never. The memory that this frees is
-	// garbage, which the store leaves to the process to collect.
+	// CompressAfter is how long a record must be unused before the store may drop its cached values and compress its
+	// value; it does so after twice that time at the latest. Zero means never. The freed memory is garbage, which the
+	// store does not collect itself.
 	CompressAfter time.Duration
 }
 
@@ -185,9 +185,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// writable returns the error of a write with a context: a request that has ended must not be carried
-// out, as its client was told that it was not. One whose deadline has passed has ended, even if the timer
-// of its context has yet to run. The lock is held.
+// writable returns the error for a write with the given context. A request that has ended must not write, because its
+// client has been told that it failed. A request whose deadline has passed has ended, even if the timer of its context
+// has yet to run. The caller holds the lock.
 func (s *Store) writable(ctx context.Context) error {
 	switch {
 	case s.closed:
@@ -201,7 +201,7 @@ func (s *Store) writable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// remove deletes a record that is in the tree. The lock is held.
+// remove deletes a record that is in the tree. The caller holds the lock.
 func (s *Store) remove(old *storage.Record) *storage.Record {
 	tombstone := &entryOf(old).copy().Record
 	tombstone.Revision = s.revision + 1
@@ -210,8 +210,8 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 	return tombstone
 }
 
-// commit makes a write that is in the tree the latest one: it appends the event to the log and
-// wakes the watchers. The lock is held.
+// commit makes a write that is already in the tree the latest one: it appends the event to the log and wakes the
+// watchers. The caller holds the lock.
 func (s *Store) commit(event *storage.Event) {
 	if invariants.Enabled {
 		s.checkCommit(event)
@@ -227,7 +227,7 @@ func (s *Store) commit(event *storage.Event) {
 	s.publish(event.Record)
 }
 
-// isAt reports whether a record, nil for none, is at the revision that a write requires.
+// isAt reports whether a record is at the revision that a write requires; nil stands for no record.
 func isAt(r *storage.Record, required uint64) bool {
 	switch {
 	case required == storage.Any:

@@ -30,7 +30,7 @@ func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) 
 	return page, nil
 }
 
-// end returns the first string after all keys that a path covers, if there is one.
+// end returns the first string after all keys that a path covers, if such a string exists.
 func end(path string) (string, bool) {
 	switch last := len(path) - 1; {
 	case last < 0:

@@ -11,7 +11,7 @@ type checkpoint struct {
 	revision uint64
 	records  *node
 	expiry   *node
-	// replaced are the records of that state that were replaced or deleted since.
+	// replaced lists the records of the checkpoint that were replaced or deleted since.
 	replaced []*storage.Record
 }
 
@@ -73,7 +73,7 @@ func (s *Store) Reset() error {
 	return nil
 }
 
-// compacted returns the error for a revision that is compacted. The lock is held.
+// compacted returns the error for a compacted revision. The caller holds the lock.
 func (s *Store) compacted(revision uint64) error {
 	if revision < s.history.reset {
 		return storage.ErrReset
@@ -81,5 +81,5 @@ func (s *Store) compacted(revision uint64) error {
 	return storage.ErrCompacted
 }
 
-// fenced reports whether a write with that context must fail. The lock is held.
+// fenced reports whether a write with ctx must fail. The caller holds the lock.
 func (s *Store) fenced(ctx context.Context) bool { return s.checkpoint != nil && storage.Fenced(ctx) }

@@ -7,8 +7,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// maxSnapshots is the number of snapshots that are cached. Each takes, in the worst case, as much
-// memory as the tree without its records.
+// maxSnapshots is the number of cached snapshots. In the worst case, each takes as much memory as the tree without its
+// records.
 const maxSnapshots = 8
 
 // snapshot is the tree at one revision.
@@ -17,8 +17,8 @@ type snapshot struct {
 	root     *node
 }
 
-// snapshots is an LRU cache of the snapshots that pages are read from, with the most recently used
-// one at the end. It is guarded by the store's lock.
+// snapshots is an LRU cache of the snapshots that pages are read from; the most recently used one is last. The store's
+// lock guards it.
 type snapshots []snapshot
 
 // snapshotAt returns the tree at a revision; zero means the latest.
@@ -53,8 +53,8 @@ func (s *Store) snapshotAt(revision uint64) (snapshot, error) {
 	return v, nil
 }
 
-// nearestSnapshot returns the snapshot that is nearest to a revision, and the events between the
-// two: those to undo, or those to redo.
+// nearestSnapshot returns the snapshot nearest to a revision, and the events between the two: either the events to undo
+// or the events to redo.
 func (s *Store) nearestSnapshot(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,18 +6,17 @@ import (
 	"flyball.dev/storage"
 )
 
-// A node has fewer than fanout items. When a deletion leaves fewer than minItems, the node is
-// merged or rebalanced with a sibling.
+// A node has fewer than fanout items. When a deletion leaves fewer than minItems, the tree merges the node with a
+// sibling or moves items between the two.
 const (
 	fanout   = 64
 	minItems = fanout / 4
 )
 
-// tree is an ordered map of records by key: a copy-on-write B+ tree that is also an order-statistic
-// tree, so that the rank of a key takes logarithmic time. A snapshot takes constant time;
-// afterwards a node is copied when it is changed for the first time. The zero value is an empty
-// tree. It must be used by one goroutine at a time; its snapshots never change and may be read by
-// any.
+// tree is an ordered map of records by key: a copy-on-write B+ tree that is also an order-statistic tree, so that
+// finding the rank of a key takes logarithmic time. Taking a snapshot takes constant time; afterwards the first change
+// of each node copies it. The zero value is an empty tree. Only one goroutine may use a tree at a time. Snapshots never
+// change, and any goroutine may read them.
 type tree struct {
 	root  *node
 	owner *owner
@@ -27,8 +26,8 @@ type tree struct {
 // changed in place; others may be part of a snapshot.
 type owner struct{ _ byte }
 
-// node is a leaf, whose items are records, or an inner node, whose items are its children. All
-// leaves have the same depth. A nil node is an empty tree.
+// node is a leaf, with records as items, or an inner node, with children as items. All leaves have the same depth. A
+// nil node is an empty tree.
 type node struct {
 	owner *owner
 	leaf  bool
@@ -36,8 +35,8 @@ type node struct {
 	items []item
 }
 
-// item is a record with its key, or a child with a lower bound of its keys, which is greater than
-// the keys of all items before.
+// item is a record with its key, or a child with a lower bound of its keys. The lower bound is greater than all keys of
+// the items before.
 type item struct {
 	key    string
 	record *storage.Record
@@ -79,7 +78,7 @@ func (n *node) count() int {
 	return size
 }
 
-// put adds a record under a key, or replaces the one that is there.
+// put adds a record under a key, or replaces the current one.
 func (t *tree) put(key string, r *storage.Record) {
 	if t.root == nil {
 		t.root = &node{leaf: true}
@@ -92,8 +91,8 @@ func (t *tree) put(key string, r *storage.Record) {
 	t.root = root
 }
 
-// insert puts a record in or below a node that is owned, and returns whether the key is new. If the
-// node is full then, its upper part moves to the node that is returned.
+// insert puts a record in or below an owned node, and reports whether the key is new. If the node becomes full, insert
+// moves its upper part to a new node and returns it.
 func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right *node) {
 	i := n.search(key)
 	if n.leaf {
@@ -125,7 +124,7 @@ func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right
 	return added, t.split(n, fanout/2)
 }
 
-// split moves the items of a node from index i on to a new one.
+// split moves the items of a node from index i on to a new node.
 func (t *tree) split(n *node, i int) *node {
 	right := t.node(n.leaf, n.items[i:])
 	clear(n.items[i:])
@@ -134,7 +133,7 @@ func (t *tree) split(n *node, i int) *node {
 	return right
 }
 
-// remove deletes what is under a key, if anything is.
+// remove deletes the record under key, if there is one.
 func (t *tree) remove(key string) {
 	if t.root.get(key) == nil {
 		return
@@ -149,7 +148,7 @@ func (t *tree) remove(key string) {
 	}
 }
 
-// delete removes the record of a key that is in or below a node that is owned.
+// delete removes the record under key, which is in or below an owned node.
 func (t *tree) delete(n *node, key string) {
 	n.size--
 	i := max(n.search(key)-1, 0)
@@ -168,7 +167,7 @@ func (t *tree) delete(n *node, key string) {
 	}
 }
 
-// merge makes one node of those at i and i+1, or two of equal size if they do not fit in one.
+// merge makes one node of the children at i and i+1, or two nodes of equal size if their items do not fit in one.
 func (t *tree) merge(n *node, i int) {
 	left, right := t.mutable(n.items[i].child), n.items[i+1].child
 	left.items = append(left.items, right.items...)
@@ -209,7 +208,7 @@ func (n *node) get(key string) *storage.Record {
 	return nil
 }
 
-// len returns how many records there are.
+// len returns the number of records in the subtree.
 func (n *node) len() int {
 	if n == nil {
 		return 0
@@ -217,7 +216,7 @@ func (n *node) len() int {
 	return n.size
 }
 
-// rank returns how many records are before key.
+// rank returns the number of records before key.
 func (n *node) rank(key string) int {
 	if n == nil {
 		return 0
@@ -237,7 +236,7 @@ func (n *node) rank(key string) int {
 	return rank + i
 }
 
-// collect appends the records from one rank up to another, which is not included, to records.
+// collect appends the records with ranks in [from, to) to records.
 func (n *node) collect(records []*storage.Record, from, to int) []*storage.Record {
 	if n == nil || from >= to {
 		return records

@@ -16,9 +16,8 @@ const (
 	maxScanned = 1024
 )
 
-// watcher reads the log from a revision. An idle watcher has no revision: it has read everything,
-// and the next write to its path gives it one. So a watcher of a quiet path never falls out of the
-// history.
+// watcher reads the log from a revision. An idle watcher has read everything and has no revision; the next write to its
+// path gives it one. A watcher of a quiet path therefore never falls behind the history.
 type watcher struct {
 	store *Store
 	path  string
@@ -77,8 +76,7 @@ func (w *watcher) Next() ([]*storage.Event, uint64, error) {
 	}
 }
 
-// read scans the next part of the log. It returns true if there are events to return, or no more to
-// scan.
+// read scans the next part of the log. It returns true if there are events to return or nothing is left to scan.
 func (w *watcher) read() (revision uint64, done bool, err error) {
 	s := w.store
 	s.mu.Lock()
@@ -111,7 +109,7 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	return s.revision, true, nil
 }
 
-// park makes the watcher idle until the next write. The store's lock is held.
+// park makes the watcher idle until the next write. The caller holds the store's lock.
 func (w *watcher) park(t *topic) {
 	w.idle, w.position = true, len(t.idle)
 	t.idle = append(t.idle, w)
@@ -140,7 +138,7 @@ func (w *watcher) Close() {
 	}
 }
 
-// publish wakes the watchers of every path that covers a record. The lock is held.
+// publish wakes the watchers of every path that covers a record. The caller holds the lock.
 func (s *Store) publish(r *storage.Record) {
 	if len(s.topics) == 0 {
 		return
@@ -157,7 +155,7 @@ func (s *Store) publish(r *storage.Record) {
 	s.topics[r.Key].wake(r.Revision)
 }
 
-// wake makes the idle watchers read from a revision. Those that wait for a later one stay idle.
+// wake makes the idle watchers read from a revision. Watchers that wait for a later revision stay idle.
 func (t *topic) wake(revision uint64) {
 	if t == nil || len(t.idle) == 0 {
 		return

@@ -17,9 +17,9 @@ const (
 	counters = 5
 )
 
-// testConcurrent has writers that increment shared counters by compare-and-swap, while others range
-// and watch. In the end no increment may be lost, each watcher must have received each write once
-// and in order, and each page must be the state after one of the writes.
+// testConcurrent lets writers increment shared counters by compare-and-swap while other goroutines range and watch. No
+// increment may be lost, each watcher must receive each write once and in order, and each page must match the state
+// after one of the writes.
 func testConcurrent(t *testing.T, s storage.Store) {
 	var writing, reading sync.WaitGroup
 	seen := make([][]*storage.Event, 3)

@@ -10,7 +10,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// testCondition writes a record under conditions on others, which hold and do not.
+// testCondition writes a record under conditions on other records, some of which do not hold.
 func testCondition(t *testing.T, s storage.Store) {
 	parent, other := put(t, s, "parent", "1"), put(t, s, "other", "1")
 	for _, test := range []struct {
@@ -60,8 +60,9 @@ func testCondition(t *testing.T, s storage.Store) {
 	}
 }
 
-// testConcurrentConditions has writers that create records while another one is written and deleted,
-// each with the revision that it requires of that one as its value. No write may come between the two.
+// testConcurrentConditions lets writers create child records while another goroutine writes and deletes the parent. The
+// value of a child is the revision that it requires of the parent. No write to the parent may come between the check
+// and the creation.
 func testConcurrentConditions(t *testing.T, s storage.Store) {
 	w := watch(t, s, "", 0)
 	defer w.Close()

@@ -45,7 +45,7 @@ func (m *model) get(key string) *storage.Record {
 	return nil
 }
 
-// is reports whether a record is at a revision; nil is the absence of one.
+// is reports whether a record is at a revision; nil stands for no record.
 func is(r *storage.Record, expect uint64) bool {
 	switch {
 	case expect == storage.Any:
@@ -90,10 +90,10 @@ func (m *model) delete(key string, expect uint64) error {
 	return nil
 }
 
-// page is what a range returns.
+// page returns the result of a range.
 func (m *model) page(q storage.Query) storage.Page { return cut(q, m.at(q.Revision)) }
 
-// cut returns the page of the records that there are at a revision.
+// cut returns the page that a query selects from records.
 func cut(q storage.Query, records []*storage.Record) storage.Page {
 	p := storage.Page{Revision: q.Revision}
 	for _, r := range records {
@@ -108,7 +108,7 @@ func cut(q storage.Query, records []*storage.Record) storage.Page {
 	return p
 }
 
-// between returns the descriptions of the events of a path after one revision, up to another.
+// between returns descriptions of the events of a path in (after, until].
 func (m *model) between(path string, after, until uint64) []string {
 	var events []string
 	for _, e := range m.events {
@@ -119,7 +119,7 @@ func (m *model) between(path string, after, until uint64) []string {
 	return events
 }
 
-// The keys and paths of programs. There are few, so that each is written often.
+// The keys and paths that programs use. They are few, so that programs write each of them often.
 var (
 	someKeys  = []string{"a", "a/x", "a/y", "a/z/1", "a/z/2", "b/x", "b0", "/c/d/e"}
 	somePaths = []string{"", "a/", "a/z/", "a", "a/x", "b/", "/", "/c/", "/c/d/e", "none/"}
@@ -134,7 +134,7 @@ type replay struct {
 	program  []byte
 }
 
-// watched is an open watcher with what was received from it.
+// watched is an open watcher and its progress.
 type watched struct {
 	storage.Watcher
 	path  string
@@ -286,7 +286,7 @@ func (p *replay) pages() {
 	}
 }
 
-// outside reports whether a revision is outside of the history, and checks the error.
+// outside reports whether a revision lies outside the history, and checks the error.
 func (p *replay) outside(revision uint64, what string, err error) bool {
 	_, oldest, _ := p.store.Revisions(ctx)
 	switch {
@@ -368,7 +368,7 @@ func (p *replay) compareRecord(what string, got, want *storage.Record) {
 	}
 }
 
-// content is a value of the model, with which nothing is cached.
+// content is a value of the model. It caches nothing.
 type content string
 
 func (c content) Value() []byte                  { return []byte(c) }

@@ -1,5 +1,5 @@
-// Package storagetest is a conformance suite for [storage.Store], which every implementation, and
-// every wrapper of one, has to pass.
+// Package storagetest is a conformance suite for [storage.Store]. Every implementation and every wrapper of a store has
+// to pass the suite.
 package storagetest
 
 import (
@@ -17,7 +17,7 @@ import (
 // Open returns an empty store. The suite closes it.
 type Open func(t testing.TB) storage.Store
 
-// Run runs the suite, each test with a store of its own.
+// Run runs the suite. Each test opens a new store.
 func Run(t *testing.T, open Open) {
 	tests := []struct {
 		name string
@@ -91,7 +91,7 @@ func watch(t testing.TB, s storage.Store, path string, after uint64) storage.Wat
 	return w
 }
 
-// next waits until the watcher has events, and returns what it then has.
+// next waits until the watcher has events, and returns them.
 func next(t testing.TB, w storage.Watcher) []*storage.Event {
 	t.Helper()
 	for {
@@ -160,7 +160,7 @@ func testWrite(t *testing.T, s storage.Store) {
 	}
 }
 
-// testEndedContext writes with contexts that have ended, which must change nothing.
+// testEndedContext writes with contexts that are done. These writes must change nothing.
 func testEndedContext(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
 	ended, cancel := context.WithCancel(ctx)
@@ -190,7 +190,7 @@ type PastDeadline struct{ context.Context }
 // Deadline implements [context.Context].
 func (PastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
 
-// testConflict writes under conditions that do not hold, which must change nothing.
+// testConflict writes under conditions that do not hold. These writes must change nothing.
 func testConflict(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
 	for _, expect := range []uint64{storage.Absent, a.Revision - 1, a.Revision + 1} {
@@ -265,7 +265,7 @@ func testBeforeCommit(t *testing.T, s storage.Store) {
 	}
 }
 
-// testPages reads pages of one revision while others write.
+// testPages reads pages of one revision while other goroutines write.
 func testPages(t *testing.T, s storage.Store) {
 	var want []string
 	for i := range 25 {
@@ -376,8 +376,8 @@ func testClose(t *testing.T, s storage.Store) {
 	wantErr(t, "Compact", s.Compact(ctx, storage.First), storage.ErrClosed)
 }
 
-// testMany compares pages of several revisions with the records that were there, of so many records
-// that trees have several levels.
+// testMany compares pages of several revisions with the expected records. The records are so many that trees have
+// several levels.
 func testMany(t *testing.T, s storage.Store) {
 	random := rand.New(rand.NewPCG(1, 2))
 	type state struct {

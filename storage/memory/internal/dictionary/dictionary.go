@@ -1,11 +1,9 @@
-// Package dictionary compresses many small values that resemble each other, each by itself. What
-// they have in common is in a dictionary, which is made from samples of them, and a compressed
-// value refers to it.
+// Package dictionary compresses many small, similar values, each separately. A dictionary, made from samples, holds the
+// common parts, and a compressed value refers to it.
 //
-// A compressed value is the length of the value, and then, in turn, the length of a literal, the
-// literal, the length of a match and its position: in the dictionary, or in the value, which are
-// numbered as if the value followed the dictionary. All numbers are varints. It ends with a literal
-// or with a match.
+// A compressed value begins with the length of the value. Then follow, in turn, the length of a literal, the literal,
+// the length of a match and its position. Positions count from the start of the dictionary, as if the value followed
+// the dictionary. All numbers are varints. The encoding ends with a literal or with a match.
 package dictionary
 
 import (
@@ -20,16 +18,16 @@ const (
 	minMatch = 7
 	// tableBits and recentBits are the sizes of the encoder's tables.
 	tableBits, recentBits = 14, 11
-	// minSample is the shortest literal of a sample that a dictionary gets.
+	// minSample is the length of the shortest literal of a sample that Train adds to a dictionary.
 	minSample = 8
-	// skipShift makes the encoder skip faster the longer there was no match.
+	// skipShift makes the encoder skip faster, the longer it has found no match.
 	skipShift = 6
 )
 
 // Dictionary decompresses values. It is immutable.
 type Dictionary struct{ data []byte }
 
-// Decode returns a value that an encoder of this dictionary has compressed. The caller owns it.
+// Decode returns the value that an encoder of this dictionary has compressed. The caller owns the result.
 func (d *Dictionary) Decode(packed []byte) []byte {
 	size, packed := uvarint(packed)
 	value := make([]byte, 0, size)
@@ -53,8 +51,8 @@ func (d *Dictionary) Decode(packed []byte) []byte {
 	}
 }
 
-// repeat appends to a value what it has from a position on. If that is as long as what is appended
-// at least, it is copied at once, and else what is appended is its own source.
+// repeat appends length bytes of value, starting at from, to value. The bytes are copied at once if they do not overlap
+// the bytes that are appended; otherwise the appended bytes serve as their own source.
 func repeat(value []byte, from, length int) []byte {
 	if from+length <= len(value) {
 		return append(value, value[from:from+length]...)
@@ -77,18 +75,18 @@ func uvarint(b []byte) (int, []byte) {
 	return int(x), b[n:]
 }
 
-// Encoder compresses values with a dictionary. It is used by one goroutine at a time.
+// Encoder compresses values with a dictionary. Only one goroutine may use it at a time.
 type Encoder struct {
 	dictionary *Dictionary
-	// table and recent have the position plus one of what a hash was last computed of: in the
-	// dictionary, and in the value that is being compressed.
+	// table and recent map a hash to the last position with that hash, plus one: table in the dictionary, recent in the
+	// value being compressed.
 	table  [1 << tableBits]uint16
 	recent [1 << recentBits]uint32
 	packed []byte
 }
 
-// Train returns an encoder whose dictionary has what occurs in the samples, each part once, up to
-// a maximum.
+// Train returns an encoder with a dictionary made from the samples. The dictionary has each part once, and at most
+// maxSize bytes.
 func Train(samples [][]byte) *Encoder {
 	e := &Encoder{dictionary: &Dictionary{}}
 	for _, sample := range samples {
@@ -103,7 +101,7 @@ func Train(samples [][]byte) *Encoder {
 	return e
 }
 
-// add appends to the dictionary, as far as there is room.
+// add appends data to the dictionary, as far as there is room.
 func (e *Encoder) add(data []byte) {
 	d := e.dictionary
 	from := max(0, len(d.data)-minMatch)
@@ -115,11 +113,11 @@ func (e *Encoder) add(data []byte) {
 	}
 }
 
-// Dictionary returns the dictionary, which decompresses what the encoder compresses.
+// Dictionary returns the dictionary that decompresses the values of the encoder.
 func (e *Encoder) Dictionary() *Dictionary { return e.dictionary }
 
-// Encode returns a value compressed, or nil if that saves less than an eighth of it. The caller
-// owns what is returned.
+// Encode compresses a value. It returns nil if compression saves less than an eighth of the value. The caller owns the
+// result.
 func (e *Encoder) Encode(value []byte) []byte {
 	e.packed = binary.AppendUvarint(e.packed[:0], uint64(len(value)))
 	e.scan(value, func(literal []byte, length, at int) {
@@ -136,8 +134,8 @@ func (e *Encoder) Encode(value []byte) []byte {
 	return slices.Clone(e.packed)
 }
 
-// scan calls emit with each literal of a value and the match that follows it, whose length is zero
-// after the last literal.
+// scan calls emit with each literal of a value and the match that follows. After the last literal the length of the
+// match is zero.
 func (e *Encoder) scan(value []byte, emit func(literal []byte, length, at int)) {
 	clear(e.recent[:])
 	base := e.dictionary.data
@@ -172,7 +170,7 @@ func (e *Encoder) scan(value []byte, emit func(literal []byte, length, at int)) 
 	}
 }
 
-// hash returns a hash of the first six bytes, whose high bits are the best.
+// hash returns a hash of the first six bytes. Its high bits are the best ones.
 func hash(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) << 16 * 0x9e3779b97f4a7c15
 }
