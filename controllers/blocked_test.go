@@ -275,7 +275,7 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 		e.must(e.Delete(e.Context(), quota))
 		e.waitIdle()
 		e.waitIdle()
-		if d := e.deployment(); !isRolledOut(d) || len(d.Status.Conditions) != 2 || d.Status.Conditions[0].Reason != "NewReplicaSetAvailable" {
+		if d := e.deployment(); !isRolledOut(d) || len(d.Status.Conditions) != 2 || d.Status.Conditions[1].Reason != "NewReplicaSetAvailable" {
 			t.Errorf("without the quota: %+v", d.Status)
 		}
 	})

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
@@ -41,8 +40,10 @@ var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 //
 //upstream:pkg/controller/deployment.NewDeploymentController
 func AddToManager(mgr manager.Manager) error {
-	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
-		return err
+	for _, owned := range []client.Object{&appsv1.ReplicaSet{}, &corev1.Pod{}} {
+		if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), owned); err != nil {
+			return err
+		}
 	}
 	recorder := events.RecorderFor(mgr, "deployment-controller")
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
@@ -101,13 +102,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if selector.Empty() {
 		r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll",
 			"This deployment is selecting all pods. A non-empty selector is required.")
-		return reconcile.Result{}, nil // it would adopt every ReplicaSet
+		if d.Status.ObservedGeneration < d.Generation {
+			d.Status.ObservedGeneration = d.Generation
+			err = client.IgnoreNotFound(r.client.Status().Update(ctx, d))
+		}
+		return reconcile.Result{}, err // it would adopt every ReplicaSet
 	}
 	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
-	oldPods, err := r.oldPodsRunning(ctx, d, selector, sets)
+	oldPods, err := r.oldPodsRunning(ctx, d, sets)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -120,15 +125,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, err
 	}
-	return r.syncStatus(ctx, d, sets, next.create != nil)
+	return r.syncStatus(ctx, d, sets, next)
 }
 
 // oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
 // ReplicaSets that have not terminated.
 //
 //upstream:pkg/controller/deployment.oldPodsRunning
-func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector,
-	sets []*appsv1.ReplicaSet) (bool, error) {
+//upstream:pkg/controller/deployment.DeploymentController.getPodMapForDeployment
+func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (bool, error) {
 	if !recreates(d) {
 		return false, nil
 	}
@@ -136,16 +141,16 @@ func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, s
 	if sum(old, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }) > 0 {
 		return true, nil
 	}
-	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods, client.InNamespace(d.Namespace),
-		client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return false, err
+	for _, rs := range old {
+		pods := &corev1.PodList{}
+		if err := r.client.List(ctx, pods, claim.ControlledBy(d.Namespace, rs.UID)); err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return !podstate.Finished(&pod) }) {
+			return true, nil
+		}
 	}
-	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-		return !podstate.Finished(&pod) && slices.ContainsFunc(old, func(rs *appsv1.ReplicaSet) bool {
-			return metav1.IsControlledBy(&pod, rs)
-		})
-	}), nil
+	return false, nil
 }
 
 // apply executes a step and returns the ReplicaSets after it.
@@ -240,23 +245,32 @@ func (r *reconciler) reportFailure(ctx context.Context, d *appsv1.Deployment, me
 	return client.IgnoreNotFound(r.client.Status().Update(ctx, d))
 }
 
-// syncStatus updates the status, and the revision in the annotations, if they have changed, and
-// requeues the Deployment for its progress deadline. Updated with the status, the revision does not
-// increment the generation.
+// syncStatus updates the status after a step, and requeues the Deployment for its progress deadline. If the revision or
+// what [announced] returns is new, that is written first; the event of the write causes the rest. Updated with the status,
+// the revision does not increment the generation.
 //
 //upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
 //upstream:pkg/controller/deployment.DeploymentController.syncStatusOnly
+//upstream:pkg/controller/deployment/util.SetDeploymentRevision
 func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet,
-	created bool) (reconcile.Result, error) {
+	last step) (reconcile.Result, error) {
 	now := time.Now()
-	status := statusOf(d, sets)
-	status.Conditions = conditionsOf(d, sets, status, created, now)
 	newRS, _ := findNewAndOld(d, sets)
-	revisionChanged := newRS != nil && revisionOf(newRS) != revisionOf(d)
-	if revisionChanged {
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, newRS.Annotations[revisionAnnotation])
+	news := announced(d, newRS, last, now)
+	revisionChanged := newRS != nil && !last.annotated && newRS.Annotations[revisionAnnotation] != d.Annotations[revisionAnnotation]
+	if revisionChanged || !equality.Semantic.DeepEqual(news, d.Status.Conditions) {
+		if revisionChanged {
+			metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, newRS.Annotations[revisionAnnotation])
+		}
+		d.Status.Conditions = news
+		return reconcile.Result{}, client.IgnoreNotFound(r.client.Status().Update(ctx, d))
 	}
-	if revisionChanged || !equality.Semantic.DeepEqual(status, d.Status) {
+	if last.alone {
+		return reconcile.Result{}, nil
+	}
+	status := statusOf(d, sets)
+	status.Conditions = conditionsOf(d, sets, status, last.rollout, now)
+	if !equality.Semantic.DeepEqual(status, d.Status) {
 		d.Status = status
 		if err := r.client.Status().Update(ctx, d); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)

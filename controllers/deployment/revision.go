@@ -145,18 +145,12 @@ func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) *appsv1.Repli
 }
 
 // setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new
-// ReplicaSet, and appends its earlier revision to its revision history. It changes nothing if the earlier
-// revision is not a number.
+// ReplicaSet, and appends its earlier revision to its revision history. It reports whether the ReplicaSet has to be
+// updated. If the earlier revision is not a number, the annotations of the Deployment are no reason for an update.
 //
 //upstream:pkg/controller/deployment/util.SetNewReplicaSetAnnotations
-func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
-	earlier, oldRevision := rs.Annotations[revisionAnnotation], int64(0)
-	if earlier != "" {
-		var err error
-		if oldRevision, err = strconv.ParseInt(earlier, 10, 64); err != nil {
-			return
-		}
-	}
+func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) bool {
+	before := maps.Clone(rs.Annotations)
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
 	}
@@ -165,13 +159,20 @@ func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, re
 			rs.Annotations[k] = v
 		}
 	}
-	if oldRevision >= revision {
-		return
-	}
+	earlier, oldRevision := rs.Annotations[revisionAnnotation], int64(0)
 	if earlier != "" {
-		rs.Annotations[revisionHistoryAnnotation] = appendRevision(rs.Annotations[revisionHistoryAnnotation], earlier)
+		var err error
+		if oldRevision, err = strconv.ParseInt(earlier, 10, 64); err != nil {
+			return false
+		}
 	}
-	rs.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
+	if oldRevision < revision {
+		if earlier != "" {
+			rs.Annotations[revisionHistoryAnnotation] = appendRevision(rs.Annotations[revisionHistoryAnnotation], earlier)
+		}
+		rs.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
+	}
+	return !maps.Equal(before, rs.Annotations)
 }
 
 // appendRevision appends a revision to a revision history. The oldest revisions are dropped if the history

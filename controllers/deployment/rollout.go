@@ -20,6 +20,13 @@ type step struct {
 	update []*appsv1.ReplicaSet
 	// delete are the ReplicaSets beyond the revision history limit.
 	delete []*appsv1.ReplicaSet
+	// annotated is whether the annotations or the minReadySeconds of the new ReplicaSet change.
+	annotated bool
+	// alone is whether the event of an update causes the rest, and the status stays as it is.
+	alone bool
+	// rollout is whether the step belongs to a rollout, and the status says how that progresses. A Deployment that is
+	// being deleted, is paused or is being scaled has no rollout.
+	rollout bool
 }
 
 // nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the
@@ -28,29 +35,25 @@ type step struct {
 //upstream:pkg/controller/deployment.DeploymentController.syncDeployment
 //upstream:pkg/controller/deployment.DeploymentController.sync
 func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) step {
-	if d.DeletionTimestamp != nil {
-		return step{}
-	}
 	s := &rollout{d: d, changed: map[*appsv1.ReplicaSet]*appsv1.ReplicaSet{}}
 	s.newRS, s.oldRSs = findNewAndOld(d, sets)
-	if s.newRS != nil {
-		rs := s.mutable(s.newRS)
-		setNewReplicaSetAnnotations(d, rs, nextRevision(s.oldRSs))
-		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
-	}
 	running := active(sets)
 	scaled := slices.ContainsFunc(running, func(rs *appsv1.ReplicaSet) bool { return isScalingEvent(d, rs) })
+	p := step{annotated: s.annotate()}
+	p.alone = p.annotated && d.DeletionTimestamp == nil && !d.Spec.Paused
 	switch {
+	case d.DeletionTimestamp != nil || p.alone:
 	// With the strategy Recreate, kube-controller-manager would never get past several active ReplicaSets.
 	case d.Spec.Paused || scaled && (len(running) == 1 || !recreates(d)):
 		s.scaleProportionally(running)
 	case recreates(d):
+		p.rollout = true
 		s.recreate(oldPods)
 	default:
+		p.rollout = true
 		s.rollingUpdate()
 	}
-	p := step{}
-	if s.create && !d.Spec.Paused {
+	if s.create {
 		p.create = newReplicaSet(d, s.oldRSs)
 	}
 	for _, rs := range sets {
@@ -58,7 +61,8 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) ste
 			p.update = append(p.update, c)
 		}
 	}
-	if d.Spec.Paused || s.newRS != nil && complete(d, statusOf(d, sets)) {
+	done := p.rollout && !oldPods && len(p.update) == 0 && complete(d, d.Status)
+	if done || d.Spec.Paused && d.DeletionTimestamp == nil {
 		p.delete = beyondHistoryLimit(d, s.oldRSs)
 	}
 	return p
@@ -66,23 +70,52 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) ste
 
 // rollout computes a step.
 type rollout struct {
-	d       *appsv1.Deployment
-	newRS   *appsv1.ReplicaSet
-	oldRSs  []*appsv1.ReplicaSet
-	create  bool
-	changed map[*appsv1.ReplicaSet]*appsv1.ReplicaSet
+	d      *appsv1.Deployment
+	newRS  *appsv1.ReplicaSet
+	oldRSs []*appsv1.ReplicaSet
+	create bool
+	// annotated is the new ReplicaSet with its annotations. They are written with its replicas if they are no reason for
+	// an update.
+	annotated *appsv1.ReplicaSet
+	changed   map[*appsv1.ReplicaSet]*appsv1.ReplicaSet
 }
 
 // mutable returns the copy of a ReplicaSet that the step may change.
 func (s *rollout) mutable(rs *appsv1.ReplicaSet) *appsv1.ReplicaSet {
-	if s.changed[rs] == nil {
+	switch {
+	case s.changed[rs] != nil:
+	case rs == s.newRS && s.annotated != nil:
+		s.changed[rs] = s.annotated
+	default:
 		s.changed[rs] = rs.DeepCopy()
 	}
 	return s.changed[rs]
 }
 
-// scale sets the replicas of a ReplicaSet.
-func (s *rollout) scale(rs *appsv1.ReplicaSet, to int32) {
+// annotate sets the annotations and the minReadySeconds of the new ReplicaSet, and reports whether they change.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
+func (s *rollout) annotate() bool {
+	if s.newRS == nil {
+		return false
+	}
+	rs := s.newRS.DeepCopy()
+	s.annotated = rs
+	if !setNewReplicaSetAnnotations(s.d, rs, nextRevision(s.oldRSs)) && rs.Spec.MinReadySeconds == s.d.Spec.MinReadySeconds {
+		return false
+	}
+	rs.Spec.MinReadySeconds = s.d.Spec.MinReadySeconds
+	s.changed[s.newRS] = rs
+	return true
+}
+
+// scale sets the replicas of a ReplicaSet, and its annotations if the replicas change or always is set.
+//
+//upstream:pkg/controller/deployment.DeploymentController.scaleReplicaSet
+func (s *rollout) scale(rs *appsv1.ReplicaSet, to int32, always bool) {
+	if replicas(rs) == to && !always {
+		return
+	}
 	c := s.mutable(rs)
 	c.Spec.Replicas = &to
 	setReplicasAnnotations(s.d, c)
@@ -96,7 +129,7 @@ func (s *rollout) recreate(oldPods bool) {
 	scaledDown := false
 	for _, rs := range s.oldRSs {
 		if replicas(rs) > 0 {
-			s.scale(rs, 0)
+			s.scale(rs, 0, false)
 			scaledDown = true
 		}
 	}
@@ -105,7 +138,7 @@ func (s *rollout) recreate(oldPods bool) {
 	case s.newRS == nil:
 		s.create = true
 	default:
-		s.scale(s.newRS, desired(s.d))
+		s.scale(s.newRS, desired(s.d), false)
 	}
 }
 
@@ -123,9 +156,9 @@ func (s *rollout) rollingUpdate() {
 	total := have + sum(s.oldRSs, replicas)
 	switch {
 	case have > want:
-		s.scale(s.newRS, want)
+		s.scale(s.newRS, want, false)
 	case have < want && total < want+maxSurge(s.d):
-		s.scale(s.newRS, have+min(want+maxSurge(s.d)-total, want-have))
+		s.scale(s.newRS, have+min(want+maxSurge(s.d)-total, want-have), false)
 	default:
 		s.rollDown(total)
 	}
@@ -141,25 +174,34 @@ func (s *rollout) rollingUpdate() {
 func (s *rollout) rollDown(total int32) {
 	minAvailable := desired(s.d) - maxUnavailable(s.d)
 	budget := total - minAvailable - (replicas(s.newRS) - available(s.newRS))
-	left := map[*appsv1.ReplicaSet]int32{}
-	// Pods that are not available are deleted first.
-	for _, rs := range s.oldRSs {
-		left[rs] = replicas(rs)
-		if n := min(replicas(rs)-available(rs), budget); n > 0 {
-			left[rs] -= n
-			budget -= n
-		}
+	if budget <= 0 {
+		return
 	}
-	spare := available(s.newRS) + sum(s.oldRSs, available) - minAvailable
-	for _, rs := range s.oldRSs {
-		if n := min(left[rs], spare, budget); n > 0 {
-			left[rs] -= n
-			spare -= n
-			budget -= n
+	old := active(s.oldRSs)
+	left := map[*appsv1.ReplicaSet]int32{}
+	defer func() {
+		for rs, n := range left {
+			s.scale(rs, n, false)
 		}
-		if left[rs] != replicas(rs) {
-			s.scale(rs, left[rs])
+	}()
+	// Pods that are not available are deleted first.
+	for _, rs := range old {
+		left[rs] = replicas(rs)
+		if budget == 0 {
+			continue
 		}
+		n := min(replicas(rs)-available(rs), budget)
+		if n < 0 {
+			return // an earlier step is not done
+		}
+		left[rs] -= n
+		budget -= n
+	}
+	spare := available(s.newRS) + sum(old, available) - minAvailable
+	for _, rs := range old {
+		n := max(0, min(left[rs], spare))
+		left[rs] -= n
+		spare -= n
 	}
 }
 
@@ -171,13 +213,13 @@ func (s *rollout) rollDown(total int32) {
 func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 	if len(running) <= 1 {
 		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
-			s.scale(only, desired(s.d))
+			s.scale(only, desired(s.d), false)
 		}
 		return
 	}
 	if s.newRS != nil && saturated(s.d, s.newRS) {
 		for _, rs := range active(s.oldRSs) {
-			s.scale(rs, 0)
+			s.scale(rs, 0, false)
 		}
 		return
 	}
@@ -185,7 +227,7 @@ func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 		return
 	}
 	for rs, n := range proportions(s.d, running) {
-		s.scale(rs, n)
+		s.scale(rs, n, true)
 	}
 }
 

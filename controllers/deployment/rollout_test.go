@@ -140,7 +140,8 @@ func TestNextStep(t *testing.T) {
 			want: summary{Scale: map[string]int32{"a": 1}}},
 		{name: "the last replicas", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 1, 1), setOf("b", 2, 4, 4)},
 			want: summary{Scale: map[string]int32{"a": 0}}},
-		{name: "back to an old template", d: deploymentOf(4, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 4, 4)},
+		{name: "back to an old template: its annotations first", d: deploymentOf(4, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 4, 4)}},
+		{name: "back to an old template", d: deploymentOf(4, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 3, 0, 0), setOf("b", 2, 4, 4)},
 			want: summary{Scale: map[string]int32{"a": 1}}},
 		{name: "a third template before the second is complete: the oldest is scaled down first", d: deploymentOf(4, "c"),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 2, 2), setOf("b", 2, 2, 2), setOf("c", 3, 1, 1)},
@@ -167,7 +168,10 @@ func TestNextStep(t *testing.T) {
 			want: summary{Scale: map[string]int32{"a": 0}}},
 		{name: "Recreate: paused and scaled in the rollout of another strategy", d: deploymentOf(6, "b", recreate, paused),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 2, 2, annotatedFor(3)), setOf("b", 2, 1, 1, annotatedFor(3))}},
-		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
+		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) {
+			d.Spec.RevisionHistoryLimit = new(int32(1))
+			d.Status = appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3}
+		}),
 			sets: []*appsv1.ReplicaSet{setOf("c", 3, 0, 0), setOf("a", 1, 0, 0), setOf("b", 2, 0, 0), setOf("d", 4, 3, 3)},
 			want: summary{Delete: []string{"a", "b"}}},
 		{name: "history: a ReplicaSet with replicas counts", d: deploymentOf(3, "c", paused, func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) }),
@@ -190,7 +194,7 @@ func TestRevisions(t *testing.T) {
 	if len(p.update) == 0 {
 		t.Fatal(p)
 	}
-	want := map[string]string{"note": "x", revisionAnnotation: "3", revisionHistoryAnnotation: "1", desiredReplicasAnnotation: "1", maxReplicasAnnotation: "2"}
+	want := map[string]string{"note": "x", revisionAnnotation: "3", revisionHistoryAnnotation: "1"}
 	if d := cmp.Diff(want, p.update[0].Annotations); d != "" {
 		t.Error(d)
 	}

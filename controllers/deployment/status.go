@@ -65,12 +65,29 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// conditionsOf returns the conditions of a Deployment. created is whether this reconcile has
-// created the new ReplicaSet.
+// announced returns the conditions of a Deployment with what is new before a step, or in it: the Deployment was paused or
+// resumed, or its new ReplicaSet was created or found.
+//
+//upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
+func announced(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, last step, now time.Time) []appsv1.DeploymentCondition {
+	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
+	switch {
+	case !hasDeadline(d) || d.DeletionTimestamp == nil && c.pause(d):
+	case last.create != nil:
+		c.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated",
+			fmt.Sprintf("Created new replica set %q", newRS.Name))
+	case newRS != nil && !last.annotated && c.get(appsv1.DeploymentProgressing) == nil:
+		c.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, "FoundNewReplicaSet",
+			fmt.Sprintf("Found new replica set %q", newRS.Name))
+	}
+	return c.list
+}
+
+// conditionsOf returns the conditions of a Deployment with its availability and, in a rollout, its progress.
 //
 //upstream:pkg/controller/deployment.calculateStatus
 //upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
-func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool,
+func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, rollout bool,
 	now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
 	if s.AvailableReplicas >= desired(d)-maxUnavailable(d) {
@@ -80,8 +97,12 @@ func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.Depl
 		c.set(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable",
 			"Deployment does not have minimum availability.")
 	}
+	if !rollout {
+		return c.list
+	}
 	if hasDeadline(d) {
-		c.progress(d, sets, s, created)
+		newRS, _ := findNewAndOld(d, sets)
+		c.progress(d, newRS, s)
 	} else {
 		c.remove(appsv1.DeploymentProgressing)
 	}
@@ -100,39 +121,57 @@ type conditions struct {
 	now  metav1.Time
 }
 
-// progress sets the condition Progressing.
+// These are reasons of the condition Progressing.
+const (
+	//upstream:pkg/controller/deployment/util.NewRSAvailableReason
+	newReplicaSetAvailable = "NewReplicaSetAvailable"
+	//upstream:pkg/controller/deployment/util.TimedOutReason
+	progressDeadlineExceeded = "ProgressDeadlineExceeded"
+	//upstream:pkg/controller/deployment/util.PausedDeployReason
+	deploymentPaused = "DeploymentPaused"
+)
+
+// pause sets the condition Progressing if the Deployment was paused or resumed, and reports whether it was. The progress
+// deadline of a Deployment that is resumed begins anew.
+//
+//upstream:pkg/controller/deployment.DeploymentController.checkPausedConditions
+func (c *conditions) pause(d *appsv1.Deployment) bool {
+	reason := ""
+	if was := c.get(appsv1.DeploymentProgressing); was != nil {
+		reason = was.Reason
+	}
+	switch {
+	case reason == progressDeadlineExceeded:
+	case d.Spec.Paused && reason != deploymentPaused:
+		c.set(appsv1.DeploymentProgressing, corev1.ConditionUnknown, deploymentPaused, "Deployment is paused")
+		return true
+	case !d.Spec.Paused && reason == deploymentPaused:
+		c.set(appsv1.DeploymentProgressing, corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
+		return true
+	}
+	return false
+}
+
+// progress sets the condition Progressing of a rollout.
 //
 //upstream:pkg/controller/deployment.DeploymentController.syncRolloutStatus
-//upstream:pkg/controller/deployment.DeploymentController.checkPausedConditions
-func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus,
-	created bool) {
+func (c *conditions) progress(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, s appsv1.DeploymentStatus) {
 	const kind = appsv1.DeploymentProgressing
 	was := c.get(kind)
 	name := fmt.Sprintf("Deployment %q", d.Name)
-	newRS, _ := findNewAndOld(d, sets)
 	if newRS != nil {
 		name = fmt.Sprintf("ReplicaSet %q", newRS.Name)
 	}
 	switch {
-	case d.Spec.Paused && was != nil && was.Reason == "ProgressDeadlineExceeded":
-	case d.Spec.Paused:
-		c.set(kind, corev1.ConditionUnknown, "DeploymentPaused", "Deployment is paused")
-	case was != nil && was.Reason == "DeploymentPaused":
-		c.set(kind, corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
-	case created:
-		c.set(kind, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", newRS.Name))
-	case was != nil && was.Reason == "NewReplicaSetAvailable" && s.Replicas == s.UpdatedReplicas:
+	case was != nil && was.Reason == newReplicaSetAvailable && s.Replicas == s.UpdatedReplicas:
 		// The rollout is complete; the replacement of a pod is not a rollout.
 	case complete(d, s):
-		c.set(kind, corev1.ConditionTrue, "NewReplicaSetAvailable", name+" has successfully progressed.")
-	case progressed(d.Status, s), was != nil && was.Reason == "NewReplicaSetAvailable":
+		c.set(kind, corev1.ConditionTrue, newReplicaSetAvailable, name+" has successfully progressed.")
+	case progressed(d.Status, s):
 		c.update(c.condition(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing."))
-	case was == nil && newRS != nil:
-		c.set(kind, corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", newRS.Name))
-	case was == nil:
-	case deadline(d, *was).After(c.now.Time):
-	default:
-		c.set(kind, corev1.ConditionFalse, "ProgressDeadlineExceeded", name+" has timed out progressing.")
+	case was == nil || was.Reason == newReplicaSetAvailable:
+	case was.Reason == progressDeadlineExceeded || deadline(d, *was).Before(c.now.Time):
+		c.set(kind, corev1.ConditionFalse, progressDeadlineExceeded, name+" has timed out progressing.")
 	}
 }
 
@@ -172,17 +211,15 @@ func (c *conditions) put(is appsv1.DeploymentCondition) {
 	}
 }
 
-// update replaces a condition and the time of its last update.
+// update replaces a condition and the time of its last update. The condition is the last one then.
+//
+//upstream:pkg/controller/deployment/util.SetDeploymentCondition
 func (c *conditions) update(is appsv1.DeploymentCondition) {
-	was := c.get(is.Type)
-	if was == nil {
-		c.list = append(c.list, is)
-		return
-	}
-	if was.Status == is.Status {
+	if was := c.get(is.Type); was != nil && was.Status == is.Status {
 		is.LastTransitionTime = was.LastTransitionTime
 	}
-	*was = is
+	c.remove(is.Type)
+	c.list = append(c.list, is)
 }
 
 //upstream:pkg/controller/deployment/util.RemoveDeploymentCondition
@@ -231,7 +268,7 @@ func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
 	c := &conditions{list: d.Status.Conditions}
 	p := c.get(appsv1.DeploymentProgressing)
 	if !hasDeadline(d) || d.Spec.Paused || p == nil || p.Status == corev1.ConditionFalse ||
-		p.Reason == "NewReplicaSetAvailable" {
+		p.Reason == newReplicaSetAvailable {
 		return 0
 	}
 	return max(deadline(d, *p).Sub(now), time.Millisecond)

@@ -48,7 +48,7 @@ func TestConditions(t *testing.T) {
 		{name: "paused after the deadline", change: paused, was: progressing("False", "ProgressDeadlineExceeded", time.Minute), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
 			want: [2]string{"False MinimumReplicasUnavailable", "False ProgressDeadlineExceeded"}},
 		{name: "resumed", was: progressing("Unknown", "DeploymentPaused", time.Hour), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 2)},
-			want: [2]string{"False MinimumReplicasUnavailable", "Unknown DeploymentResumed"}},
+			want: [2]string{"False MinimumReplicasUnavailable", "True ReplicaSetUpdated"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := deploymentOf(4, "a")
@@ -56,8 +56,14 @@ func TestConditions(t *testing.T) {
 				tt.change(d)
 			}
 			d.Status.Conditions = tt.was
+			last := step{rollout: !d.Spec.Paused}
+			if tt.created {
+				last.create = tt.sets[0]
+			}
 			var got [2]string
-			for _, c := range conditionsOf(d, tt.sets, statusOf(d, tt.sets), tt.created, start) {
+			newRS, _ := findNewAndOld(d, tt.sets)
+			d.Status.Conditions = announced(d, newRS, last, start)
+			for _, c := range conditionsOf(d, tt.sets, statusOf(d, tt.sets), last.rollout, start) {
 				text := string(c.Status) + " " + c.Reason
 				if c.Type == appsv1.DeploymentAvailable {
 					got[0] = text
@@ -79,7 +85,7 @@ func TestReplicaFailure(t *testing.T) {
 	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: "True", Reason: "FailedCreate",
 		LastTransitionTime: at}}
 	d, sets := deploymentOf(4, "a"), []*appsv1.ReplicaSet{rs}
-	c := &conditions{list: conditionsOf(d, sets, statusOf(d, sets), false, time.Unix(1_000_000, 0))}
+	c := &conditions{list: conditionsOf(d, sets, statusOf(d, sets), true, time.Unix(1_000_000, 0))}
 	want := &appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate",
 		LastUpdateTime: at, LastTransitionTime: at}
 	if d := cmp.Diff(want, c.get(appsv1.DeploymentReplicaFailure)); d != "" {

@@ -26,8 +26,8 @@ type Classified[T client.Object] struct {
 }
 
 // Classify divides objects into the objects that owner keeps, adopts and releases. An object that a filter rejects counts
-// as not matching the selector. Objects that are being deleted are neither adopted nor released. An owner that is being
-// deleted neither adopts nor releases. Classify does not change the objects.
+// as not matching the selector. Objects that are being deleted are not adopted. An owner that is being deleted neither adopts
+// nor releases. Classify does not change the objects.
 //
 //upstream:pkg/controller.BaseControllerRefManager.ClaimObject
 func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T, filters ...func(T) bool) Classified[T] {
@@ -39,10 +39,10 @@ func Classify[T client.Object](owner metav1.Object, selector labels.Selector, ob
 		case ref != nil && ref.UID != owner.GetUID():
 		case ref != nil && matches:
 			s.Owned = append(s.Owned, o)
-		case o.GetDeletionTimestamp() != nil || owner.GetDeletionTimestamp() != nil:
+		case owner.GetDeletionTimestamp() != nil:
 		case ref != nil:
 			s.Release = append(s.Release, o)
-		case matches:
+		case matches && o.GetDeletionTimestamp() == nil:
 			s.Adopt = append(s.Adopt, o)
 		}
 	}

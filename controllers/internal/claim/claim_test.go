@@ -36,7 +36,7 @@ func TestClassify(t *testing.T) {
 		deleted               *metav1.Time
 		owned, adopt, release []string
 	}{
-		{"not deleted", nil, []string{"owned", "owned-deleted"}, []string{"orphan"}, []string{"nonmatching"}},
+		{"not deleted", nil, []string{"owned", "owned-deleted"}, []string{"orphan"}, []string{"nonmatching", "nonmatching-deleted"}},
 		{"being deleted", deletedAt, []string{"owned", "owned-deleted"}, nil, nil},
 	} {
 		owner := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "me", DeletionTimestamp: tt.deleted}}
