@@ -6,10 +6,9 @@ import (
 	"flyball.dev/apiserver/admission"
 )
 
-// admissionOptions disables the plugins that need a controller that does not run: ServiceAccount
-// requires the service account "default" in new namespaces, StorageObjectInUseProtection adds finalizers, and
-// TaintNodesByCondition adds a taint, which controllers remove. A plugin that is enabled by its name
-// stays enabled.
+// admissionOptions disables admission plugins that need a controller that does not run. ServiceAccount requires the
+// service account "default" in new namespaces. StorageObjectInUseProtection adds finalizers, and TaintNodesByCondition
+// a taint, and controllers must remove them. A plugin stays enabled if Options.Admission enables it by name.
 func (o *Options) admissionOptions() admission.Options {
 	options := o.Admission
 	for plugin, controllers := range map[string][]string{

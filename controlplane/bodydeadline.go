@@ -10,8 +10,8 @@ import (
 	"flyball.dev/apiserver"
 )
 
-// deadlineBody is a request body with a deadline. At the deadline, and when the context of the
-// request ends, it is closed, which unblocks Read, as with the transports of net/http.
+// deadlineBody is a request body with a deadline. Like the transports of net/http, it closes the body at the deadline
+// and when the context of the request ends, which unblocks Read.
 type deadlineBody struct {
 	io.ReadCloser
 	unhook func() bool
@@ -21,7 +21,7 @@ type deadlineBody struct {
 	expired bool
 }
 
-// newDeadlineBody sets the deadline of all requests, apiserver.RequestTimeout from now, on a body.
+// newDeadlineBody returns a body with the deadline of all requests, apiserver.RequestTimeout from now.
 func newDeadlineBody(ctx context.Context, body io.ReadCloser) *deadlineBody {
 	b := &deadlineBody{ReadCloser: body}
 	b.timer = time.AfterFunc(apiserver.RequestTimeout, b.expire)
@@ -65,8 +65,8 @@ func (b *deadlineBody) setDeadline(t time.Time) {
 	}
 }
 
-// bodyDeadline provides the method of a ResponseWriter that
-// [http.ResponseController.SetReadDeadline] calls. The body is nil if it cannot block.
+// bodyDeadline adds SetReadDeadline, for [http.ResponseController.SetReadDeadline], to a ResponseWriter. body is nil if
+// reading it cannot block.
 type bodyDeadline struct{ body *deadlineBody }
 
 // SetReadDeadline sets the deadline for reading the body; the zero time means none.

@@ -23,13 +23,13 @@ import (
 // certificateLifetime is the validity of all certificates.
 const certificateLifetime = 365 * 24 * time.Hour
 
-// authority is the certificate authority of one control plane. Its key never leaves the process.
+// authority is the certificate authority of one control plane. Its private key never leaves the process.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// keyPair is a certificate and its key in PEM.
+// keyPair is a PEM-encoded certificate and private key.
 type keyPair struct{ cert, key []byte }
 
 // newAuthority returns an authority with a new key.
@@ -59,14 +59,14 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// serverNames are the DNS names of every API server, within its cluster and on its host.
+// serverNames are the DNS names of every API server, within the cluster and on its host.
 var serverNames = []string{
 	"localhost",
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// server signs a serving certificate for serverNames, loopback and the hosts, each a DNS name or an IP
-// address. An unspecified address means all addresses of this host.
+// server signs a serving certificate for serverNames, loopback and hosts. Each host is a DNS name or an IP address. An
+// unspecified address stands for all addresses of this host.
 func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	template := certificate("kube-apiserver")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -93,8 +93,7 @@ func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	return tls.X509KeyPair(pair.cert, pair.key)
 }
 
-// thisHost returns the name of this host and its addresses other than loopback, as far as they are
-// known.
+// thisHost returns the known names of this host, and its addresses except loopback.
 func thisHost() (names []string, addresses []net.IP) {
 	if name, err := os.Hostname(); err == nil {
 		names = append(names, name)
@@ -108,7 +107,7 @@ func thisHost() (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-// distinct removes elements with the key of an earlier one, in place.
+// distinct removes the elements that have the same key as an earlier element, in place.
 func distinct[T any](list []T, key func(T) string) []T {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(list, func(element T) bool {
@@ -118,12 +117,12 @@ func distinct[T any](list []T, key func(T) string) []T {
 	})
 }
 
-// administrator signs a client certificate of a member of system:masters.
+// administrator signs a client certificate for a member of system:masters.
 func (a *authority) administrator() (keyPair, error) {
 	return a.client("flyball-admin", user.SystemPrivilegedGroup)
 }
 
-// client signs a client certificate of a user.
+// client signs a client certificate for a user.
 func (a *authority) client(name string, groups ...string) (keyPair, error) {
 	template := certificate(name)
 	template.Subject.Organization = groups
@@ -131,8 +130,8 @@ func (a *authority) client(name string, groups ...string) (keyPair, error) {
 	return a.sign(template)
 }
 
-// newAggregation returns the client certificate of requests to extension API servers. It has an
-// authority of its own, which signs nothing else, so that no user can pass for the API server.
+// newAggregation returns the client certificate for requests to extension API servers. A separate authority signs only
+// this certificate, so that no user can impersonate the API server.
 func newAggregation(clients *authority) (apiserver.Aggregation, error) {
 	ca, err := newAuthority()
 	if err != nil {
@@ -178,8 +177,8 @@ func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	return digest[:20], nil
 }
 
-// certificate returns a template with what all certificates have in common. Each certificate must
-// have a different subject, as verifiers treat one with the subject of its issuer as self-signed.
+// certificate returns a template with the common fields of all certificates. Each certificate must have a different
+// subject, because verifiers treat a certificate with the subject of its issuer as self-signed.
 func certificate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// connections tracks the active connections of an HTTP server. A connection is active until the
-// last byte of the response is written, which is after the handler has returned.
+// connections tracks the active connections of an HTTP server. A connection is active until the last byte of the
+// response is written, which happens after the handler has returned.
 type connections struct {
 	mu      sync.Mutex
 	active  map[net.Conn]struct{}
@@ -39,10 +39,10 @@ func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// idle reports whether no connection is active. It is a condition of wait.
+// idle reports whether no connection is active. It is a condition for wait.
 func (c *connections) idle() bool { return len(c.active) == 0 }
 
-// activeClosed returns a condition of wait: that all connections that are active now are closed.
+// activeClosed returns a condition for wait: all currently active connections are closed.
 func (c *connections) activeClosed() func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,7 @@ func (c *connections) activeClosed() func() bool {
 	return func() bool { return len(c.closing) == 0 }
 }
 
-// wait waits until the condition holds, but no longer than the timeout. The condition is called
-// with the lock held.
+// wait waits until the condition holds, but not longer than the timeout. It calls the condition with the lock held.
 func (c *connections) wait(timeout time.Duration, condition func() bool) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

@@ -19,13 +19,12 @@ import (
 	"flyball.dev/ctrl/metrics/server"
 )
 
-// syncTimeout is how long the controllers' cache may take to sync before the check informer-sync
-// fails.
+// syncTimeout is how long the cache of the controllers may take to sync before the check informer-sync fails.
 const syncTimeout = 10 * time.Second
 
 var errStoppedControllers = errors.New("the controllers have stopped")
 
-// controllerManager runs the controllers of a control plane under a manager of their own.
+// controllerManager runs the controllers of a control plane in a separate manager.
 type controllerManager struct {
 	names  []string
 	logger logr.Logger
@@ -38,7 +37,7 @@ type controllerManager struct {
 	failed map[string]error // by the controller's name
 }
 
-// newControllerManager returns a controller manager that is not started.
+// newControllerManager returns a controller manager that has not been started.
 func newControllerManager(logger logr.Logger, o controllers.Options) (*controllerManager, error) {
 	names, err := o.Names()
 	if err != nil {
@@ -51,8 +50,7 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 func (m *controllerManager) start(o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(o.ConfigFor(controllers.ManagerIdentity), manager.Options{
-		// The info messages of controllers are about the runtime, which is of no interest by
-		// default.
+		// The info messages of the runtime are of little interest to users of a control plane.
 		Logger: m.logger.V(1),
 		Cache: cache.Options{
 			DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log,
@@ -89,8 +87,8 @@ func (m *controllerManager) start(o controllers.Options) error {
 	return nil
 }
 
-// watchErrors logs the errors of the controllers' informers. That a kind is no longer served is not
-// an error, nor is a single watch that fails.
+// watchErrors logs the errors of the controllers' informers. Two conditions are not logged as errors: a kind is no
+// longer served, or a single watch fails.
 type watchErrors struct {
 	logger logr.Logger
 
@@ -98,8 +96,7 @@ type watchErrors struct {
 	last map[string]time.Time // by kind
 }
 
-// repeatInterval is the interval within which a second error of the same kind is logged as an
-// error.
+// repeatInterval is the interval within which a second error for the same kind is logged as an error.
 const repeatInterval = time.Minute
 
 // log is a toolscache.WatchErrorHandlerWithContext.
@@ -133,7 +130,7 @@ func (m *controllerManager) fail(name string, err error) {
 	m.failed[name] = errors.Join(m.failed[name], err)
 }
 
-// readyChecks returns a readiness check for each controller, and one for the cache that they share.
+// readyChecks returns a readiness check for each controller and one for their shared cache.
 func (m *controllerManager) readyChecks() []apiserver.ReadyCheck {
 	var checks []apiserver.ReadyCheck
 	for _, name := range m.names {
@@ -144,7 +141,7 @@ func (m *controllerManager) readyChecks() []apiserver.ReadyCheck {
 	return append(checks, apiserver.ReadyCheck{Name: "informer-sync", Check: m.checkCache})
 }
 
-// check returns the error with which a controller has ended, or nil.
+// check returns the error that ended a controller, or nil.
 func (m *controllerManager) check(name string) error {
 	select {
 	case <-m.done:
@@ -167,8 +164,7 @@ func (m *controllerManager) checkCache() error {
 	return synced()
 }
 
-// syncedWithin returns a check that a cache, which is started now, syncs within the limit and then
-// stays up to date.
+// syncedWithin returns a check that a cache syncs within limit from now, and then stays up to date.
 func syncedWithin(limit time.Duration, c cache.Cache) func() error {
 	start, check := time.Now(), cache.Check(c, 0)
 	return func() error {
@@ -179,7 +175,7 @@ func syncedWithin(limit time.Duration, c cache.Cache) func() error {
 	}
 }
 
-// stop stops the controllers, if they were started, and returns the error of their manager.
+// stop stops the controllers if they run, and returns the error of their manager.
 func (m *controllerManager) stop() error {
 	if m.cancel == nil {
 		return nil

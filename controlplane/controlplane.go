@@ -1,9 +1,9 @@
-// Package controlplane is a whole Kubernetes control plane in one process: storage, API server and
-// controllers, started and stopped together.
+// Package controlplane runs a whole Kubernetes control plane in one process: storage, API server and controllers, which
+// start and stop together.
 //
-// Clients in the process reach it without a socket, with [ControlPlane.Config]. With
-// [Options.Listen] it also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both
-// see the same objects. Any number of control planes can run in one process.
+// Clients in the process reach the control plane without a socket, with [ControlPlane.Config]. With [Options.Listen] it
+// also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both kinds of clients see the same objects. Any
+// number of control planes can run in one process.
 package controlplane
 
 import (
@@ -34,88 +34,84 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// KubernetesVersion is the version of Kubernetes whose API is served.
+// KubernetesVersion is the Kubernetes version of the served API.
 const KubernetesVersion = "v" + resource.Release
 
-// Options configure a control plane. With the zero value it stores objects in memory, runs all
-// controllers, and can be reached in-process only.
+// Options configure a control plane. With the zero value, the control plane stores objects in memory, runs all
+// controllers, and serves only clients in the process.
 type Options struct {
-	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port
-	// is used. If it is empty, no socket is opened.
+	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443". Port 0 selects a free port. If Listen is
+	// empty, the control plane opens no socket.
 	Listen string
-	// KubeconfigFile, if not empty, is the file that Start writes the kubeconfig of the administrator to
-	// when the server answers. The file has mode 0600. Its directory is created if necessary. Start fails,
-	// and changes nothing, if the file is the kubeconfig of a control plane that runs, or not one that a control
-	// plane has written. It needs Listen. Stop
-	// leaves the file, for which client/config.GetConfig says that nobody answers.
+	// KubeconfigFile, if not empty, is the path of the administrator's kubeconfig. Start writes the file, with mode
+	// 0600, when the server is ready, and creates its directory if necessary. Start fails and changes nothing if the
+	// file belongs to a running control plane, or if no control plane has written it. KubeconfigFile requires Listen.
+	// Stop leaves the file in place; client/config.GetConfig then reports that no server answers.
 	KubeconfigFile string
-	// ServingCertificate is the certificate of the HTTPS server, by default one that the authority of
-	// this control plane signs. The kubeconfig then has the last certificate of its chain as the
-	// authority.
+	// ServingCertificate is the certificate of the HTTPS server. By default, the authority of this control plane signs
+	// one. With ServingCertificate, the kubeconfig has the last certificate of its chain as the certificate authority.
 	ServingCertificate *tls.Certificate
-	// ClientCA are authorities, in PEM, whose client certificates are accepted beside those of the
-	// control plane's own.
+	// ClientCA has additional client certificate authorities in PEM. The control plane accepts their certificates and
+	// the certificates of its own authority.
 	ClientCA []byte
-	// RequestHeader, if not nil, authenticates users by headers that a trusted proxy sends.
+	// RequestHeader, if not nil, authenticates users by headers from a trusted proxy.
 	RequestHeader *authn.RequestHeader
-	// WithoutAnonymous refuses requests without credentials, also for health checks.
+	// WithoutAnonymous refuses requests without credentials, including health checks.
 	WithoutAnonymous bool
-	// AdvertiseAddress is the address in the endpoints of the Service kubernetes, by default that of
-	// Listen; see [apiserver.Server.Advertise].
+	// AdvertiseAddress is the address in the endpoints of the Service kubernetes. The default is the address of Listen;
+	// see [apiserver.Server.Advertise].
 	AdvertiseAddress netip.Addr
-	// ServiceAccounts configures the tokens of service accounts, by default with a new key.
+	// ServiceAccounts configures the tokens of service accounts. By default, Start creates a new key.
 	ServiceAccounts serviceaccount.Options
-	// ServiceNetwork is the range of cluster IPs, of IPv4, by default 10.96.0.0/12.
+	// ServiceNetwork is the IPv4 range of cluster IPs. The default is 10.96.0.0/12.
 	ServiceNetwork netip.Prefix
-	// DeletionDelay is for how long an object that is marked as being deleted is kept if it could be
-	// removed at once, such as a pod that is deleted without a grace period, or an object whose last
-	// finalizer has been removed. kube-apiserver with etcd takes some milliseconds for that, in which
-	// clients can observe the object; by default it is removed immediately. The delay ends with the
-	// request, and must be shorter than one may take, a minute.
+	// DeletionDelay is how long the server keeps a deleted object that it could remove at once, such as a pod deleted
+	// without grace period, or an object that has lost its last finalizer. kube-apiserver with etcd takes some
+	// milliseconds for the removal, and clients can observe the object during that time. The default is no delay. The
+	// delay ends with the request, and must be shorter than the request timeout of a minute.
 	DeletionDelay time.Duration
-	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
+	// Tokens maps accepted bearer tokens to their users, in addition to client certificates.
 	Tokens map[string]*user.DefaultInfo
-	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings;
-	// "Node", which lets the user system:node:NAME in the group system:nodes access what the pods of
-	// that node need, and runs the admission plugin NodeRestriction; "Node,RBAC", by both; or "AlwaysAllow". The controllers are authorized like other
-	// users, so they need "RBAC" or "AlwaysAllow".
+	// AuthorizationMode selects the authorizers. "RBAC", the default, uses roles and bindings. "Node" lets the user
+	// system:node:NAME in the group system:nodes access the objects that the pods of that node need, and enables the
+	// admission plugin NodeRestriction. "Node,RBAC" combines both. "AlwaysAllow" allows every request. Controllers are
+	// authorized like other users, so they need "RBAC" or "AlwaysAllow".
 	AuthorizationMode string
-	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
-	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no
-	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
-	// requests do not count, and members of system:masters, such as the administrator, are exempt.
+	// MaxRequestsInFlight limits the non-mutating requests in flight, and MaxMutatingRequestsInFlight the mutating
+	// ones. The defaults are 400 and 200; a negative number means no limit. Requests above a limit get 429 Too Many
+	// Requests. Watches and other long-running requests do not count. Members of system:masters, such as the
+	// administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage stores the objects; by default in memory, where objects that nobody uses are not
-	// compressed (see memory.Options.CompressAfter). The control plane closes it when it stops, and
-	// Start when it returns an error.
+	// Storage stores the objects. The default is storage in memory that does not compress idle objects (see
+	// memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it when Start
+	// fails.
 	Storage storage.Store
-	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
-	// the certificate of the authority of this control plane, and its Signer that authority. Its
-	// ConfigFor is replaced: the controllers make their requests in the process, each with its identity.
+	// Controllers selects and configures the controllers. RootCA defaults to the certificate of this control plane's
+	// authority, and Signer to the authority itself. Start replaces ConfigFor: controllers make their requests in the
+	// process, each with its own identity.
 	Controllers controllers.Options
-	// Admission selects the API server's admission plugins. Without the controllers that they need,
-	// ServiceAccount, which refuses pods in namespaces without a service account,
-	// StorageObjectInUseProtection, whose finalizers must be removed, and TaintNodesByCondition, whose
-	// taint must be removed, are disabled unless enabled by their names.
+	// Admission selects the admission plugins of the API server. Three plugins are disabled without the controllers
+	// that they need, unless they are enabled by name: ServiceAccount, which refuses pods in namespaces without a
+	// service account; StorageObjectInUseProtection, because nothing would remove its finalizers; and
+	// TaintNodesByCondition, because nothing would remove its taint.
 	Admission admission.Options
-	// Audit configures the audit log. By default there is none.
+	// Audit configures the audit log. By default there is no audit log.
 	Audit auditlog.Options
-	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe
-	// for concurrent use.
+	// DialWebhook connects to webhooks and extension API servers; the default uses TCP. The function must be safe for
+	// concurrent use.
 	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
-	// and at level 2 the events that they record. By default it is klog's, which Kubernetes'
-	// libraries in the API server use too, and which logs to standard error.
+	// Logger is the logger of the controllers. They log errors; at level 1 they also log their start and stop, and at
+	// level 2 the events that they record. The default is klog's logger, which writes to standard error. The Kubernetes
+	// libraries in the API server always use klog.
 	Logger logr.Logger
-	// WithoutControllers runs the API server alone.
+	// WithoutControllers runs only the API server.
 	WithoutControllers bool
-	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver, also those that the API
-	// server serves with shorter code of its own. The responses are the same, and take longer.
+	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the API server handles
+	// common requests with shorter code of its own. The responses are the same, but take longer.
 	WithoutFastPath bool
 }
 
-// ControlPlane is a running control plane. Its methods may be called from several goroutines at
-// once.
+// ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
 	storage     storage.Store
 	server      *apiserver.Server
@@ -129,15 +125,13 @@ type ControlPlane struct {
 	err  error              // written before done is closed
 }
 
-// Start starts a control plane, which is ready for requests when Start returns. It runs until ctx
-// ends or [ControlPlane.Stop] is called, or until it fails; [ControlPlane.Done] and
-// [ControlPlane.Err] report that it has ended and why. If ctx ends before the control plane is
-// ready, Start stops what it has started and returns the error of ctx.
+// Start starts a control plane, which is ready for requests when Start returns. The control plane runs until ctx ends,
+// [ControlPlane.Stop] is called, or it fails; see [ControlPlane.Done] and [ControlPlane.Err]. If ctx ends before the
+// control plane is ready, Start stops all parts that it has started and returns the error of ctx.
 //
-// A manager that works on the control plane still needs it when the manager's own context ends: to
-// finish its reconciles, to record their events and to release its lease. So a program that has
-// both should not pass them the same context, but start the control plane with a context of its
-// own, and stop it when the manager's Start has returned:
+// A manager still needs its control plane after the manager's own context has ended: to finish reconciles, to record
+// events and to release its lease. A program with both should therefore start the control plane with another context,
+// and stop it after the manager's Start has returned:
 //
 //	plane, err := controlplane.Start(context.Background(), controlplane.Options{})
 //	...
@@ -145,7 +139,7 @@ type ControlPlane struct {
 //	...
 //	err = mgr.Start(ctrl.SetupSignalHandler())
 //
-// Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read; the
+// Start returns an error if ctx ends, the server cannot listen on the address, the storage cannot be read, or the
 // kubeconfig file is in use or cannot be written.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
@@ -173,8 +167,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// start starts the parts, each before those that need it. Those that have started are in c even if
-// it returns an error.
+// start starts the parts in the order of their dependencies. If it fails, c holds the parts that have started.
 func (c *ControlPlane) start(o Options) error {
 	var listener net.Listener
 	if o.Listen != "" { // first, so that clients that come during the start need not come again
@@ -256,7 +249,7 @@ func (c *ControlPlane) start(o Options) error {
 	return c.controllers.start(o.Controllers)
 }
 
-// checkKubeconfigFile returns an error if the kubeconfig could not be written, or must not.
+// checkKubeconfigFile returns an error if Start cannot or must not write the kubeconfig.
 func (o *Options) checkKubeconfigFile() error {
 	if o.KubeconfigFile == "" {
 		return nil
@@ -267,7 +260,7 @@ func (o *Options) checkKubeconfigFile() error {
 	return kubeconfigfile.CheckUnused(o.KubeconfigFile)
 }
 
-// run waits until ctx ends or the listener fails, and then shuts everything down.
+// run waits until ctx ends or the listener fails, and then shuts down the control plane.
 func (c *ControlPlane) run(ctx context.Context) {
 	defer close(c.done)
 	defer c.stop()
@@ -304,14 +297,14 @@ func (o *Options) complete(ca *authority) {
 var administrator = &user.DefaultInfo{Name: "flyball-admin",
 	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
-// Config returns the configuration of an in-process client, an administrator without a rate limit.
-// The caller owns it. Requests fail when the control plane has stopped.
+// Config returns the configuration of an in-process client with administrator rights and without a rate limit. The
+// caller owns the configuration. Requests fail once the control plane has stopped.
 func (c *ControlPlane) Config() *rest.Config {
 	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, QPS: -1}
 }
 
-// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, or nil without
-// [Options.Listen]. It contains a private key.
+// Kubeconfig returns the content of an administrator's kubeconfig for HTTPS, or nil without [Options.Listen]. It
+// contains a private key.
 func (c *ControlPlane) Kubeconfig() []byte {
 	if c.https == nil {
 		return nil
@@ -327,7 +320,7 @@ func (c *ControlPlane) URL() string {
 	return c.https.url
 }
 
-// address returns the address of the HTTPS server, or the zero value without one.
+// address returns the address of the HTTPS server, or the zero value without a server.
 func (c *ControlPlane) address() netip.AddrPort {
 	if c.https == nil {
 		return netip.AddrPort{}
@@ -336,8 +329,7 @@ func (c *ControlPlane) address() netip.AddrPort {
 	return address
 }
 
-// advertised returns the address of the HTTPS server, with another one instead of its own if that is
-// valid.
+// advertised returns the address of the HTTPS server. If instead is valid, it replaces the IP address.
 func (c *ControlPlane) advertised(instead netip.Addr) netip.AddrPort {
 	address := c.address()
 	if instead.IsValid() && address.IsValid() {
@@ -346,35 +338,34 @@ func (c *ControlPlane) advertised(instead netip.Addr) netip.AddrPort {
 	return address
 }
 
-// Stop stops the control plane and waits until nothing of it is left: it stops the controllers,
-// ends all watches, lets the requests in flight finish, and closes the storage. Requests that
-// arrive meanwhile, or whose body has not arrived yet, are refused. It returns what
-// [ControlPlane.Err] does. It may be called more than once, also while the context of [Start] ends.
-// What Stop waits for must not call it, such as the function OnFailure of [Options.Controllers]; it
-// may end the context of [Start] instead.
+// Stop stops the control plane and waits until it has ended: it stops the controllers, ends all watches, lets the
+// requests in flight finish, and closes the storage. The server refuses new requests, and requests with an incomplete
+// body. Stop returns the same error as [ControlPlane.Err]. Stop may be called several times, also after the context of
+// [Start] has ended. A function that Stop waits for, such as OnFailure of [Options.Controllers], must not call Stop; it
+// may cancel the context of [Start] instead.
 func (c *ControlPlane) Stop() error {
 	c.stop()
 	<-c.done
 	return c.err
 }
 
-// Checkpoint makes the present state the one that [ControlPlane.Reset] returns to. It returns an
-// error if the storage is not a [storage.Resetter], as that in memory is.
+// Checkpoint saves the current state for [ControlPlane.Reset]. It returns an error if the storage is not a
+// [storage.Resetter]. The storage in memory is one.
 func (c *ControlPlane) Checkpoint() error { return c.server.Checkpoint() }
 
-// Reset brings the control plane back to the state of the last Checkpoint: objects, definitions and
-// what is served of them, and allocations such as cluster IPs. See [apiserver.Server.Reset]. The
-// controllers notice it as any client does.
+// Reset brings the control plane back to the state of the last Checkpoint: objects, definitions with their custom
+// resources, and allocations such as cluster IPs. See [apiserver.Server.Reset]. The controllers observe a reset like
+// any other client.
 func (c *ControlPlane) Reset() error { return c.server.Reset() }
 
-// Done returns a channel that is closed when the control plane has ended and nothing of it is left.
+// Done returns a channel that is closed when the control plane has ended and has released all resources.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }
 
-// Err returns nil if Done is not closed yet. After that it returns why the control plane has ended:
-// nil if it was stopped, by [ControlPlane.Stop] or by the end of the context of [Start], and else
-// what has failed. Errors while it was stopping are included.
+// Err returns nil until Done is closed. Afterwards it returns the reason why the control plane has ended: nil if
+// [ControlPlane.Stop] or the context of [Start] stopped it, and the failure otherwise. It includes errors of the
+// shutdown.
 //
-// The failure of a controller does not end the control plane, but makes /readyz fail.
+// A failed controller does not end the control plane, but makes /readyz fail.
 func (c *ControlPlane) Err() error {
 	select {
 	case <-c.done:
@@ -384,7 +375,7 @@ func (c *ControlPlane) Err() error {
 	}
 }
 
-// shutDown stops the parts that were started, each before those that it needs.
+// shutDown stops the running parts in the reverse order of their dependencies.
 func (c *ControlPlane) shutDown() error {
 	var errs []error
 	if c.controllers != nil {

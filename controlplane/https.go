@@ -20,19 +20,18 @@ import (
 )
 
 const (
-	// When the server stops, drainTimeout limits how long it waits for the handlers of requests in
-	// flight, flushTimeout for the connections whose response is being sent, and closeTimeout for
-	// the clients that have just got a response. A client that is sending when its connection is
-	// closed may lose the part of the response that it has not read.
+	// Timeouts of the shutdown: drainTimeout limits the wait for the handlers of requests in flight, flushTimeout for
+	// connections that are sending a response, and closeTimeout for clients that have just got a response. If a
+	// connection is closed while its client is sending, the client may lose the unread part of the response.
 	drainTimeout = 2 * time.Second
 	flushTimeout = time.Second
 	closeTimeout = 100 * time.Millisecond
 
-	// responseTimeout is how long a client may take to read a response after the longest request.
+	// responseTimeout is how long a client may take to read a response, after the longest request.
 	responseTimeout = 10 * time.Second
 
-	// maxStreams is how many requests a connection may have at a time, as in kube-apiserver: writing
-	// to one of them costs the more the more there are. Clients open a further connection then.
+	// maxStreams is the maximum number of concurrent requests on a connection, as in kube-apiserver. Writing to a
+	// stream becomes more expensive with the number of streams. Clients open another connection at the limit.
 	maxStreams = 100
 )
 
@@ -58,9 +57,9 @@ func listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serveHTTPS starts a server on a listener, which it closes when it stops, with a certificate of the
-// authority, also for further hosts, unless another is given. The handler must refuse requests that
-// arrive after the server has begun to stop.
+// serveHTTPS starts a server on a listener, and closes the listener when it stops. The serving certificate is given, or
+// else signed by the authority, also for further hosts. The handler must refuse requests that arrive after the server
+// has begun to stop.
 func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls.Certificate,
 	handler http.Handler, hosts ...string) (*httpsServer, error) {
 	s := &httpsServer{
@@ -103,8 +102,8 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls
 	return s, nil
 }
 
-// servingCertificate returns the certificate of a listener, with which it is also reached as one of the
-// hosts, and in PEM the one by which clients verify it.
+// servingCertificate returns the certificate for a listener that clients also reach by the names of hosts, and the
+// certificate in PEM that clients verify it with.
 func servingCertificate(address string, listener net.Listener, ca *authority,
 	given *tls.Certificate, hosts ...string) (_ tls.Certificate, root []byte, err error) {
 	if given != nil {
@@ -121,8 +120,8 @@ func rootOf(c *tls.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[len(c.Certificate)-1]})
 }
 
-// urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified
-// address, to which one cannot connect, it has that of loopback.
+// urlOf returns the URL of a listener for clients on this host. It replaces an unspecified address by loopback, because
+// clients cannot connect to an unspecified address.
 func urlOf(address string, listening net.Addr) string {
 	host, port, _ := net.SplitHostPort(listening.String())
 	if net.ParseIP(host).IsUnspecified() {
@@ -134,8 +133,7 @@ func urlOf(address string, listening net.Addr) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// stop waits until the requests in flight have got their responses, and then closes all
-// connections.
+// stop waits until the requests in flight have got their responses, and then closes all connections.
 func (s *httpsServer) stop() error {
 	s.listener.Close()
 	closed := s.connections.activeClosed()
@@ -159,8 +157,7 @@ func (s *httpsServer) stop() error {
 	return err
 }
 
-// kubeconfig returns the kubeconfig file of an administrator, for a server whose certificate clients
-// verify by root.
+// kubeconfig returns the content of an administrator's kubeconfig. Clients verify the server's certificate with root.
 func kubeconfig(url string, ca *authority, root []byte) ([]byte, error) {
 	admin, err := ca.administrator()
 	if err != nil {
@@ -177,7 +174,7 @@ func kubeconfig(url string, ca *authority, root []byte) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// reason returns the innermost error, without the operation that failed.
+// reason returns the innermost error, without the failed operation.
 func reason(err error) error {
 	for {
 		inner := errors.Unwrap(err)

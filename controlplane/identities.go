@@ -17,7 +17,7 @@ import (
 	"flyball.dev/controllers"
 )
 
-// manifests returns the objects that the controllers need before they start.
+// manifests returns the objects that the controllers need at their start.
 func (o *Options) manifests() ([]kinds.Object, error) {
 	modes, err := authz.ParseModes(o.AuthorizationMode)
 	if err != nil {
@@ -35,8 +35,8 @@ func (o *Options) manifests() ([]kinds.Object, error) {
 	return objects, err
 }
 
-// identities returns a function that returns the configuration of an in-process client with the
-// identity of a controller. Service accounts have the UIDs that they have now.
+// identities returns a function that returns the configuration of an in-process client with the identity of a
+// controller. Service accounts keep the UIDs that they have at the time of the call.
 func (c *ControlPlane) identities() (func(controllers.Identity) *rest.Config, error) {
 	accounts, err := c.serviceAccounts()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *ControlPlane) identities() (func(controllers.Identity) *rest.Config, er
 	}, nil
 }
 
-// serviceAccounts returns the UIDs of the service accounts in kube-system by their user names.
+// serviceAccounts returns the UIDs of the service accounts in kube-system by user name.
 func (c *ControlPlane) serviceAccounts() (map[string]types.UID, error) {
 	core, err := corev1client.NewForConfig(c.Config())
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"flyball.dev/apiserver/authn"
 )
 
-// errAborted is the error of a request after its handler panicked with http.ErrAbortHandler.
+// errAborted is the error of a request with a handler that panicked with http.ErrAbortHandler.
 var errAborted = errors.New("the server aborted the response")
 
 // errStopped is the error of a request after the control plane has stopped.
 var errStopped = errors.New("the control plane is stopped")
 
-// inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The
-// handler runs on the goroutine of the caller. Only the handler of a watch has a goroutine of its own.
+// inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The handler runs on the
+// goroutine of the caller; only the handler of a watch has its own goroutine.
 type inProcess struct {
 	handler http.Handler
-	// user is who makes the requests that have no credentials, or nil. Otherwise connection is that
-	// of the client, with its certificate.
+	// user is the user of requests without credentials, or nil. If user is nil, connection is the connection of the
+	// client, with its certificate.
 	user       user.Info
 	connection *tls.ConnectionState
 	// unlimited exempts the requests from the limits of requests in flight.
@@ -36,7 +36,7 @@ type inProcess struct {
 	*requests
 }
 
-// requests are the requests in flight of all in-process transports of a control plane.
+// requests counts the requests in flight of all in-process transports of a control plane.
 type requests struct {
 	inFlight waitgroup.SafeWaitGroup
 	draining context.Context
@@ -54,18 +54,18 @@ func (t *inProcess) as(user user.Info) *inProcess {
 	return &inProcess{handler: t.handler, user: user, requests: t.requests}
 }
 
-// asController returns a transport for the requests of a controller. The number of requests is not limited.
+// asController returns a transport for the requests of a controller. The limits of requests in flight do not apply.
 func (t *inProcess) asController(user user.Info) *inProcess {
 	return &inProcess{handler: t.handler, user: user, unlimited: true, requests: t.requests}
 }
 
-// over returns a transport for the requests of a client with a connection.
+// over returns a transport for the requests of a client with a TLS connection.
 func (t *inProcess) over(connection *tls.ConnectionState) *inProcess {
 	return &inProcess{handler: t.handler, connection: connection, requests: t.requests}
 }
 
-// drain refuses further requests and waits for those in flight, but not until their responses are
-// read.
+// drain refuses new requests and waits for the requests in flight to return. It does not wait until clients have read
+// the responses.
 func (t *requests) drain() {
 	t.stop()
 	t.inFlight.Wait()
@@ -98,8 +98,8 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
 }
 
-// serve calls the handler and reports whether it returned. A handler aborts a response by a panic
-// with http.ErrAbortHandler, upon which an HTTP server closes the connection.
+// serve calls the handler and reports whether it returned. A handler aborts a response by a panic with
+// http.ErrAbortHandler; an HTTP server would then close the connection.
 func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool) {
 	defer func() {
 		if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
@@ -110,8 +110,8 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool
 	return true
 }
 
-// serverRequest returns the request as an HTTP server would pass it to the handler, and what sets
-// the deadline of its body.
+// serverRequest returns the request in the form in which an HTTP server passes it to the handler, and the deadline of
+// its body.
 func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
 	if t.user != nil {
 		ctx = authn.WithUser(ctx, t.user)
@@ -139,7 +139,7 @@ func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.R
 	return req, bodyDeadline{}
 }
 
-// isWatch reports whether a request is a watch. The response of a watch has no end.
+// isWatch reports whether a request is a watch. The response of a watch does not end.
 func isWatch(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "watch=") {
 		switch r.URL.Query().Get("watch") {
@@ -150,9 +150,8 @@ func isWatch(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/watch/")
 }
 
-// stream runs the handler in a goroutine and returns when the header of the response is written. Of
-// an error response it waits for the body, so that a client that is cancelled meanwhile does not
-// get another error.
+// stream runs the handler in a goroutine and returns when the header of the response is written. For an error response
+// it also waits for the body, so that a client that is cancelled in the meantime does not get another error.
 func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &streamWriter{header: http.Header{}, started: make(chan struct{}), pipe: newPipe()}
@@ -185,7 +184,7 @@ func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	return response(r, w.code, w.sent, io.NopCloser(bytes.NewReader(body)), int64(len(body))), nil
 }
 
-// response returns a response with that header and body.
+// response returns a response with the given header and body.
 func response(r *http.Request, code int, header http.Header, body io.ReadCloser, length int64) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code,

@@ -1,5 +1,5 @@
 package controlplane
 
-// InProcess reports that requests stay in this process. A manager asks the transport for it, to know
-// that this API server reaches webhooks on loopback.
+// InProcess reports that the API server runs in this process. A manager asks the transport, to find out that the API
+// server reaches webhooks on loopback.
 func (t *inProcess) InProcess() bool { return true }

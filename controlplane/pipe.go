@@ -9,7 +9,7 @@ import (
 // pipeBuffer is how many bytes a pipe buffers before writers block.
 const pipeBuffer = 256 << 10
 
-// pipe is an io.Pipe with a buffer, so that reader and writer need not switch for every event.
+// pipe is a buffered io.Pipe, so that reader and writer need not switch goroutines for every event.
 type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -58,7 +58,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// unblock makes the buffer grow as needed from now on, so that a writer can finish after its reader has stopped reading.
+// unblock lets the buffer grow without limit from now on, so that a writer can finish after its reader has stopped
+// reading.
 func (p *pipe) unblock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,7 @@ func (p *pipe) unblock() {
 	p.changed.Broadcast()
 }
 
-// closeWrite makes readers get io.EOF after the content of the buffer.
+// closeWrite ends the stream: readers get io.EOF after the content of the buffer.
 func (p *pipe) closeWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +75,7 @@ func (p *pipe) closeWrite() {
 	p.changed.Broadcast()
 }
 
-// closeRead discards all data that was or will be written. Read returns the error of the first call.
+// closeRead discards all data, written before or later. Read returns the error of the first call.
 func (p *pipe) closeRead(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

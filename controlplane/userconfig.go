@@ -12,17 +12,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// UserConfig returns the configuration of a client that is the user of that name, in these groups
-// and in system:authenticated. The user need not exist, and there is no rate limit. The caller owns
-// it. Requests fail when the control plane has stopped.
+// UserConfig returns the configuration of a client with the given user name, in the given groups and in
+// system:authenticated. The user need not exist, and there is no rate limit. The caller owns the configuration.
+// Requests fail once the control plane has stopped.
 //
-// With [Options.Listen] it is a configuration for the HTTPS server, with the user's certificate and
-// key, which may be copied, changed and written to a kubeconfig. Go clients nevertheless stay in the
-// process, by its WrapTransport, unless the host, the CA or the kind of transport is changed. Their requests
-// are authenticated by the certificate and the token that the configuration has when the client is made, as
-// over a socket. Its fields Dial and Proxy have no effect unless WrapTransport is removed.
+// With [Options.Listen], the configuration is for the HTTPS server. It has the user's certificate and key, and may be
+// copied, changed and written to a kubeconfig. Go clients nevertheless stay in the process, because of WrapTransport,
+// unless the host, the CA or the type of the transport is changed. The server authenticates their requests by the
+// certificate and the token that the configuration has when the client is created, as over a socket. The fields Dial
+// and Proxy have no effect unless WrapTransport is removed.
 //
-// Without Listen it is like [ControlPlane.Config].
+// Without Listen, UserConfig is like [ControlPlane.Config] for another user.
 func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, error) {
 	if c.https == nil {
 		groups = slices.Clone(groups)
@@ -45,8 +45,8 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 	}, nil
 }
 
-// CA returns the certificate, in PEM, with which clients verify the HTTPS server: the certificate of the authority of this
-// control plane, or with [Options.ServingCertificate] the last certificate of its chain.
+// CA returns the certificate, in PEM, that clients verify the HTTPS server with: the certificate of this control
+// plane's authority, or with [Options.ServingCertificate] the last certificate of its chain.
 func (c *ControlPlane) CA() []byte {
 	if c.https == nil {
 		return c.authority.pem()
@@ -54,10 +54,10 @@ func (c *ControlPlane) CA() []byte {
 	return c.https.root
 }
 
-// WrapTransport returns a transport that serves the requests to this control plane in the process, with
-// the client certificate of rt, and all others with rt. It returns rt itself if that is no
-// [http.Transport], as for connections that are upgraded, or does not trust the server, and without
-// [Options.Listen]. It is safe for concurrent use, and so is the transport that it returns.
+// WrapTransport returns a transport that serves requests to this control plane in the process, with the client
+// certificate of rt, and sends all other requests with rt. It returns rt itself if rt is not an [http.Transport], for
+// instance for upgraded connections, if rt does not trust the server, or without [Options.Listen]. WrapTransport and
+// the returned transport are safe for concurrent use.
 func (c *ControlPlane) WrapTransport(rt http.RoundTripper) http.RoundTripper {
 	transport := transportOf(rt)
 	if c.https == nil || transport == nil || transport.TLSClientConfig == nil || !c.https.trustedBy(transport.TLSClientConfig) {
@@ -98,7 +98,7 @@ func transportOf(rt http.RoundTripper) *http.Transport {
 	}
 }
 
-// trustedBy reports whether a client with that configuration accepts the server's certificate.
+// trustedBy reports whether a client with the given configuration accepts the server's certificate.
 func (s *httpsServer) trustedBy(client *tls.Config) bool {
 	if client.InsecureSkipVerify {
 		return true
@@ -126,7 +126,7 @@ func (s *httpsServer) trustedBy(client *tls.Config) bool {
 	return err == nil
 }
 
-// shortcut is a transport for the requests to one host that stay in the process.
+// shortcut is a transport that serves the requests to one host in the process.
 type shortcut struct {
 	host      string
 	inProcess *inProcess
@@ -141,6 +141,5 @@ func (s *shortcut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.other.RoundTrip(r)
 }
 
-// WrappedRoundTripper implements utilnet.RoundTripperWrapper, by which clients close idle
-// connections.
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper. Clients use it to close idle connections.
 func (s *shortcut) WrappedRoundTripper() http.RoundTripper { return s.other }

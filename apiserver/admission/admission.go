@@ -1,7 +1,7 @@
-// Package admission has the admission plugins, which mutate and validate authorized requests.
+// Package admission implements the admission plugins, which mutate and validate authorized requests.
 //
-// The plugins have the names and the order of kube-apiserver's plugins. They read stored objects through
-// package stored, never through client-go's informers, so no plugin decides by stale objects.
+// The plugins have the names and the order of kube-apiserver's plugins. They read stored objects with package stored
+// instead of client-go informers, so that no plugin decides by stale objects.
 package admission
 
 import (
@@ -20,14 +20,13 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// Options choose among the plugins. The zero value runs those that kube-apiserver runs by default.
+// Options select the plugins. The zero value selects the default plugins of kube-apiserver.
 type Options struct {
-	// Enable are the names of plugins that run besides those that do by default, and Disable the
-	// names of those that do not run; see [Names].
+	// Enable names plugins that run in addition to the default ones. Disable names plugins that do not run. See
+	// [Names].
 	Enable, Disable []string
-	// ConfigFile is the path of a file with an AdmissionConfiguration of the group
-	// apiserver.config.k8s.io. It configures EventRateLimit, which requires it, PodSecurity and
-	// PodTolerationRestriction.
+	// ConfigFile is the path of an AdmissionConfiguration of the group apiserver.config.k8s.io. It configures
+	// EventRateLimit, PodSecurity and PodTolerationRestriction. EventRateLimit requires a configuration.
 	ConfigFile string
 }
 
@@ -44,21 +43,20 @@ type Environment struct {
 	Stopping <-chan struct{}
 }
 
-// plugins are all plugins of kube-apiserver in their order. Those without a constructor are not
-// implemented.
+// plugins lists all plugins of kube-apiserver in their order. A plugin without a constructor is not implemented.
 //
 //upstream:pkg/kubeapiserver/options.AllOrderedPlugins
 //upstream:pkg/kubeapiserver/options.DefaultOffAdmissionPlugins
 var plugins = []struct {
 	name string
 	new  func(Environment) admission.Interface
-	// configured is set instead of new for a plugin that has a configuration, which is nil if none is
-	// given.
+	// configured is the constructor of a plugin with a configuration, instead of new. The configuration is nil if the
+	// file has none for the plugin.
 	configured func(Environment, []byte) (admission.Interface, error)
-	// off is set for a plugin that does not run by default.
+	// off is set for plugins that are disabled by default.
 	off bool
-	// measured is set for a plugin that may take long, whose duration is in the metrics. Measuring
-	// a plugin that only computes would cost more than the plugin.
+	// measured is set for plugins that may take long. The metrics have their durations. For all other plugins,
+	// measuring would cost more than the plugin.
 	measured bool
 }{
 	{name: "AlwaysAdmit", new: newNothing, off: true},
@@ -102,32 +100,30 @@ var plugins = []struct {
 	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
 
-// NamespaceLifecycle is the name of the plugin that refuses new objects in a namespace that does not
-// exist or is terminating.
+// NamespaceLifecycle is the name of the plugin that rejects new objects in missing or terminating namespaces.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.PluginName
 const NamespaceLifecycle = "NamespaceLifecycle"
 
-// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
-// in a namespace without the account "default", so something must create that account in every
-// namespace.
+// ServiceAccount is the name of the plugin that assigns service accounts to pods. It rejects pods in a namespace
+// without the service account "default", so a controller must create that account in every namespace.
 //
 //upstream:plugin/pkg/admission/serviceaccount.PluginName
 const ServiceAccount = "ServiceAccount"
 
-// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes,
-// claims and VolumeAttributesClasses. Something must remove them, or these are never deleted.
+// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes, claims and
+// VolumeAttributesClasses. A controller must remove the finalizers; otherwise the objects are never deleted.
 //
 //upstream:plugin/pkg/admission/storage/storageobjectinuseprotection.PluginName
 const StorageObjectInUseProtection = "StorageObjectInUseProtection"
 
-// TaintNodesByCondition is the name of the plugin that gives new nodes a taint. Something must
-// remove it when a node is ready.
+// TaintNodesByCondition is the name of the plugin that taints new nodes. A controller must remove the taint when a node
+// is ready.
 //
 //upstream:plugin/pkg/admission/nodetaint.PluginName
 const TaintNodesByCondition = "TaintNodesByCondition"
 
-// Names returns the names of all plugins, also of those that are not implemented.
+// Names returns the names of all plugins, including unimplemented ones.
 func Names() []string {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {
@@ -136,9 +132,8 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the chosen plugins. It fails for an unknown name and an invalid
-// configuration. It logs a warning for a plugin that is enabled by its name and not implemented, and
-// for the configuration of one that has none.
+// New returns the chain of the selected plugins. It fails for an unknown name and an invalid configuration. It logs a
+// warning for unimplemented plugins that are enabled by name, and for the configuration of a plugin that has none.
 //
 //upstream:k8s.io/apiserver/pkg/admission.Plugins.NewFromPlugins
 func New(o Options, e Environment) (admission.Interface, error) {
@@ -178,14 +173,13 @@ func New(o Options, e Environment) (admission.Interface, error) {
 	return metrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chosen...)}), nil
 }
 
-// chain has the methods of the chain that [admission.NewChainHandler] returns.
+// chain is the interface of the chain that [admission.NewChainHandler] returns.
 type chain interface {
 	admission.MutationInterface
 	admission.ValidationInterface
 }
 
-// reinvoking calls all mutating plugins a second time if a webhook or a policy has changed the
-// object.
+// reinvoking calls all mutating plugins a second time if a webhook or a policy has changed the object.
 type reinvoking struct{ chain }
 
 // Admit implements [admission.MutationInterface].
@@ -203,8 +197,7 @@ func (r reinvoking) Admit(ctx context.Context, a admission.Attributes, o admissi
 	return r.chain.Admit(ctx, a, o)
 }
 
-// podOf returns the pod that a request writes, or nil if it is about anything else or a
-// subresource.
+// podOf returns the pod that a request writes. It returns nil for subresources and other kinds.
 func podOf(a admission.Attributes) *corev1.Pod {
 	if a.GetSubresource() != "" || a.GetResource().GroupResource() != corev1.Resource("pods") {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// alwaysPullImages makes the nodes pull all images of a pod, which proves that its namespace has
-// the credentials. An update without new images stays as it is.
+// alwaysPullImages makes the nodes pull all images of a pod, which proves that the pod has the credentials. It does not
+// change an update without new images.
 //
 //upstream:plugin/pkg/admission/alwayspullimages.AlwaysPullImages
 type alwaysPullImages struct{ *admission.Handler }
@@ -50,7 +50,7 @@ func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ ad
 	return errors.NewAggregate(errs)
 }
 
-// hasNewImage reports whether a container has an image that none had before.
+// hasNewImage reports whether a container has an image that the old pod did not use.
 //
 //upstream:plugin/pkg/admission/alwayspullimages.isUpdateWithNoNewImages
 func hasNewImage(a admission.Attributes, pod *corev1.Pod) bool {
@@ -65,7 +65,7 @@ func hasNewImage(a admission.Attributes, pod *corev1.Pod) bool {
 	return found
 }
 
-// containerFields are the fields that containers of all kinds have.
+// containerFields are the common fields of all types of containers.
 type containerFields struct {
 	image      *string
 	pullPolicy *corev1.PullPolicy

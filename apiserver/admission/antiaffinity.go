@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// limitAntiAffinity refuses pods that must not be near others, other than on one node.
+// limitAntiAffinity rejects pods with a required anti-affinity for any topology key except the host name.
 //
 //upstream:plugin/pkg/admission/antiaffinity.Plugin
 type limitAntiAffinity struct{ *admission.Handler }

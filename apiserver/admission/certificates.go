@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// signing is a plugin about certificates. Its function gets the object that is written and the
-// stored one, either of which is nil if there is none.
+// signing is a plugin for certificate objects. Its function gets the new and the stored object; either is nil if it
+// does not exist.
 type signing[T runtime.Object] struct {
 	*admission.Handler
 	resource, subresource string
@@ -35,15 +35,15 @@ func (s signing[T]) Validate(ctx context.Context, a admission.Attributes, _ admi
 	return s.validate(ctx, a, obj, old)
 }
 
-// requestsPlugin returns a plugin about CertificateSigningRequests.
+// requestsPlugin returns a plugin for CertificateSigningRequests.
 func requestsPlugin(subresource string, operation admission.Operation,
 	validate func(ctx context.Context, a admission.Attributes, r, old *certificatesv1.CertificateSigningRequest) error) admission.Interface {
 	return signing[*certificatesv1.CertificateSigningRequest]{admission.NewHandler(operation),
 		"certificatesigningrequests", subresource, validate}
 }
 
-// newCertificateApproval returns the plugin that lets only those approve a request who may approve
-// for its signer.
+// newCertificateApproval returns the plugin that allows the approval of a request only to users with the verb approve
+// on its signer.
 //
 //upstream:plugin/pkg/admission/certificates/approval.Plugin
 func newCertificateApproval(e Environment) admission.Interface {
@@ -55,8 +55,8 @@ func newCertificateApproval(e Environment) admission.Interface {
 	})
 }
 
-// newCertificateSigning returns the plugin that lets only those issue a certificate, or say that it
-// failed, who may sign for the signer of the request.
+// newCertificateSigning returns the plugin that allows issuing a certificate, or setting the condition Failed, only to
+// users with the verb sign on the signer of the request.
 //
 //upstream:plugin/pkg/admission/certificates/signing.Plugin
 func newCertificateSigning(e Environment) admission.Interface {
@@ -71,8 +71,8 @@ func newCertificateSigning(e Environment) admission.Interface {
 	})
 }
 
-// newCertificateSubjectRestriction returns the plugin that refuses requests for a client certificate
-// of system:masters.
+// newCertificateSubjectRestriction returns the plugin that rejects requests for client certificates of the group
+// system:masters.
 //
 //upstream:plugin/pkg/admission/certificates/subjectrestriction.Plugin
 func newCertificateSubjectRestriction(Environment) admission.Interface {
@@ -96,8 +96,8 @@ func newCertificateSubjectRestriction(Environment) admission.Interface {
 	})
 }
 
-// newClusterTrustBundleAttest returns the plugin that lets only those write the trust bundle of a
-// signer who may attest for it.
+// newClusterTrustBundleAttest returns the plugin that allows writes of a signer's trust bundle only to users with the
+// verb attest on the signer.
 //
 //upstream:plugin/pkg/admission/certificates/ctbattest.Plugin
 func newClusterTrustBundleAttest(e Environment) admission.Interface {
@@ -110,7 +110,7 @@ func newClusterTrustBundleAttest(e Environment) admission.Interface {
 		}}
 }
 
-// mayUseSigner reports whether a verb on a signer, or on all signers of its domain, is permitted.
+// mayUseSigner reports whether a user has a verb on a signer, or on all signers of its domain.
 //
 //upstream:pkg/certauthorization.IsAuthorizedForSignerName
 func (e Environment) mayUseSigner(ctx context.Context, u user.Info, verb, signer string) bool {

@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// readConfigurations reads a file with an AdmissionConfiguration, and returns the configurations of
-// plugins by their names. They are in the file, or in others whose paths are relative to it. There
-// are none for an empty name.
+// readConfigurations reads an AdmissionConfiguration, and returns the configurations of plugins by name. A
+// configuration is in the file, or in another file with a path relative to it. For an empty file name there are none.
 //
 //upstream:k8s.io/apiserver/pkg/admission.ReadAdmissionConfiguration
 func readConfigurations(file string) (map[string][]byte, error) {
@@ -56,8 +55,7 @@ func readConfigurations(file string) (map[string][]byte, error) {
 	return configurations, nil
 }
 
-// decodeConfiguration decodes the kind Configuration of the version v1alpha1 of a group. It does
-// nothing if there is no data.
+// decodeConfiguration decodes a Configuration of the given group in version v1alpha1. It does nothing if data is empty.
 func decodeConfiguration(data []byte, group string, into any) error {
 	if data == nil {
 		return nil

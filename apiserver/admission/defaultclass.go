@@ -15,20 +15,20 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// class is the kind of a class.
+// class is an object with a default class annotation, such as a StorageClass.
 type class interface {
 	runtime.Object
 	metav1.Object
 }
 
-// defaultClass sets the class of new objects that name none to the default class, which has an
-// annotation. If there are several, it is the newest.
+// defaultClass sets the class of new objects without one to the default class, which is marked by an annotation. If
+// there are several default classes, it uses the newest.
 type defaultClass[T class] struct {
 	*admission.Handler
 	classes     *stored.Reader[T]
 	annotations []string
-	// field returns the field that has the name of the class, or nil if the request is about another
-	// kind or the object names a class.
+	// field returns the field with the class name. It returns nil if the request is for another kind or the object
+	// already names a class.
 	field func(admission.Attributes) **string
 }
 
@@ -104,7 +104,7 @@ func (d *defaultClass[T]) isDefault(c T) bool {
 	return false
 }
 
-// newer orders classes by creation time, and classes of the same second by name.
+// newer orders classes by creation time, newest first, and classes of the same second by name.
 //
 //upstream:pkg/volume/util.GetDefaultClass
 //upstream:plugin/pkg/admission/network/defaultingressclass.getDefaultClass

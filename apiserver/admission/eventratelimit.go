@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// eventKeys returns, for each type of limit, what the events have in common that share one.
+// eventKeys returns the key of an event for each type of limit. Events with the same key share a limit.
 //
 //upstream:plugin/pkg/admission/eventratelimit.newLimitEnforcer
 //upstream:plugin/pkg/admission/eventratelimit.getSourceAndObjectKey
@@ -46,13 +46,13 @@ type eventLimitConfiguration struct {
 	Limits []eventLimit `json:"limits"`
 }
 
-// eventLimit limits the rate of the events that have a key in common.
+// eventLimit limits the rate of events with the same key.
 type eventLimit struct {
 	Type string `json:"type"`
-	// QPS is the number of events a second for each key, and Burst the number of events at once.
+	// QPS is the number of events per second for each key, and Burst the maximum burst.
 	QPS   int32 `json:"qps"`
 	Burst int32 `json:"burst"`
-	// CacheSize is the number of keys, 4096 if it is zero. The least recently used is forgotten.
+	// CacheSize is the maximum number of keys; zero means 4096. The least recently used key is evicted.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
@@ -83,7 +83,7 @@ func (c *eventLimitConfiguration) validate() field.ErrorList {
 	return errs
 }
 
-// eventRateLimit refuses events above a rate.
+// eventRateLimit rejects events above a rate.
 //
 //upstream:plugin/pkg/admission/eventratelimit.Plugin
 type eventRateLimit struct {

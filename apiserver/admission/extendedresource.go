@@ -12,8 +12,8 @@ import (
 	"flyball.dev/internal/quota"
 )
 
-// extendedResourceToleration adds a toleration for each extended resource that a pod requests, by
-// its name, so that only such pods run on nodes with the taint of that name.
+// extendedResourceToleration adds a toleration for each extended resource that a pod requests. The taint has the name
+// of the resource, so only such pods run on tainted nodes.
 //
 //upstream:plugin/pkg/admission/extendedresourcetoleration.plugin
 type extendedResourceToleration struct{ *admission.Handler }
@@ -44,7 +44,7 @@ func (extendedResourceToleration) Admit(_ context.Context, a admission.Attribute
 	return nil
 }
 
-// setToleration adds a toleration, or replaces those that match it.
+// setToleration adds a toleration, or replaces matching ones.
 //
 //upstream:pkg/apis/core/helper.AddOrUpdateTolerationInPod
 func setToleration(pod *corev1.Pod, t corev1.Toleration) {

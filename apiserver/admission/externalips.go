@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// denyExternalIPs refuses external addresses of Services that these did not have before.
+// denyExternalIPs rejects new external IPs of Services.
 //
 //upstream:plugin/pkg/admission/network/denyserviceexternalips.externalIPsDenierPlugin
 type denyExternalIPs struct{ *admission.Handler }

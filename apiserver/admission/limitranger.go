@@ -17,8 +17,8 @@ import (
 	"flyball.dev/internal/quota"
 )
 
-// limitRanger gives the containers of new pods the default requests and limits of the LimitRanges
-// of their namespace, and refuses pods and claims that are not within them.
+// limitRanger sets the default requests and limits of new pods from the LimitRanges of the namespace, and rejects pods
+// and claims that violate a LimitRange.
 //
 //upstream:plugin/pkg/admission/limitranger.LimitRanger
 type limitRanger struct {
@@ -38,8 +38,8 @@ func newLimitRanger(e Environment) admission.Interface {
 	}
 }
 
-// limitedAttributes reports whether a request is one that can violate a limit. The containers of a
-// pod do not change on update, except by the subresource resize.
+// limitedAttributes reports whether a request can violate a LimitRange. Updates do not change the resources of
+// containers, except through the subresource resize.
 //
 //upstream:plugin/pkg/admission/limitranger.DefaultLimitRangerActions.SupportsAttributes
 func limitedAttributes(a admission.Attributes) bool {
@@ -59,7 +59,7 @@ func limitedAttributes(a admission.Attributes) bool {
 	return false
 }
 
-// limits returns the limits of the request's namespace by name of their LimitRange.
+// limits returns the LimitRanges of the request's namespace, sorted by name.
 func (l *limitRanger) limits(ctx context.Context, a admission.Attributes) ([]*corev1.LimitRange, error) {
 	if !limitedAttributes(a) {
 		return nil, nil
@@ -111,8 +111,8 @@ func (l *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// defaultResources gives each container the default requests and limits that it does not have, and
-// records in an annotation which these are.
+// defaultResources sets the missing requests and limits of each container to the defaults, and records them in an
+// annotation.
 //
 //upstream:plugin/pkg/admission/limitranger.PodMutateLimitFunc
 //upstream:plugin/pkg/admission/limitranger.mergePodResourceRequirements
@@ -151,7 +151,7 @@ func defaultResources(pod *corev1.Pod, r *corev1.LimitRange) {
 	pod.Annotations["kubernetes.io/limit-ranger"] = "LimitRanger plugin set: " + strings.Join(set, "; ")
 }
 
-// setMissing sets the defaults that a list lacks, and returns their names.
+// setMissing adds the missing defaults to a list, and returns their names.
 //
 //upstream:plugin/pkg/admission/limitranger.mergeContainerResources
 func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
@@ -170,10 +170,10 @@ func setMissing(list *corev1.ResourceList, defaults corev1.ResourceList) []strin
 	return names
 }
 
-// maxLimitErrors is from how many errors on no more containers are compared with a LimitRange.
+// maxLimitErrors is the number of errors after which no more containers are compared with a LimitRange.
 const maxLimitErrors = 1000
 
-// podLimits returns what of a pod is not within a LimitRange.
+// podLimits returns the violations of a LimitRange by a pod.
 //
 //upstream:plugin/pkg/admission/limitranger.PodValidateLimitFunc
 func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
@@ -235,7 +235,7 @@ func checkLimits(item corev1.LimitRangeItem, requests, limits corev1.ResourceLis
 	return errs
 }
 
-// checkMin returns an error if a request or a limit is too small, or there is no request.
+// checkMin returns an error if a request or limit is too small, or if there is no request.
 func checkMin(kind corev1.LimitType, name corev1.ResourceName, least resource.Quantity, requests, limits corev1.ResourceList) error {
 	request, requested := requests[name]
 	limit, limited := limits[name]
@@ -251,7 +251,7 @@ func checkMin(kind corev1.LimitType, name corev1.ResourceName, least resource.Qu
 	return nil
 }
 
-// claimLimits returns what of a claim is not within a LimitRange.
+// claimLimits returns the violations of a LimitRange by a claim.
 //
 //upstream:plugin/pkg/admission/limitranger.PersistentVolumeClaimValidateLimitFunc
 func claimLimits(claim *corev1.PersistentVolumeClaim, r *corev1.LimitRange) []error {
@@ -278,7 +278,7 @@ func claimLimits(claim *corev1.PersistentVolumeClaim, r *corev1.LimitRange) []er
 	return errs
 }
 
-// each calls f for each resource in the order of their names.
+// each calls f for each resource in the order of the names.
 func each(list corev1.ResourceList, f func(corev1.ResourceName, resource.Quantity)) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		f(name, list[name])

@@ -19,13 +19,12 @@ import (
 //upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Register
 var immortalNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
-// accessReviews are permitted in every namespace: a refusal would tell whether the namespace exists.
+// accessReviews are allowed in every namespace, because rejecting them would reveal whether a namespace exists.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.accessReviewResources
 var accessReviews = authorizationv1.Resource("localsubjectaccessreviews")
 
-// namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the
-// deletion of system namespaces.
+// namespaceLifecycle rejects new objects in missing or terminating namespaces, and the deletion of system namespaces.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Lifecycle
 type namespaceLifecycle struct {
@@ -45,8 +44,7 @@ func newNamespaceLifecycle(o Environment) admission.Interface {
 	}
 }
 
-// Admit validates in the mutating phase, as in kube-apiserver, since mutating plugins need the
-// namespace.
+// Admit validates in the mutating phase, as in kube-apiserver, because other mutating plugins need the namespace.
 func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	isNamespace := a.GetKind().GroupKind() == (corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind())
 	switch {
@@ -69,13 +67,13 @@ func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	return NamespaceTerminating(namespace.Name, func(err error) error { return admission.NewForbidden(a, err) })
 }
 
-// IsTerminating reports whether nothing may be created in a namespace any more.
+// IsTerminating reports whether a namespace is terminating, so that no objects can be created in it.
 func IsTerminating(n *corev1.Namespace) bool {
 	return n.DeletionTimestamp != nil || n.Status.Phase == corev1.NamespaceTerminating
 }
 
-// NamespaceTerminating returns the error of the creation of an object in a terminating namespace.
-// forbidden returns a Forbidden error that names the object.
+// NamespaceTerminating returns the error for creating an object in a terminating namespace. forbidden returns a
+// Forbidden error that names the object.
 func NamespaceTerminating(namespace string, forbidden func(error) error) error {
 	err := forbidden(fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 	if status, ok := err.(*errors.StatusError); ok {

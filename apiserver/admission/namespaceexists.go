@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// namespaceExists refuses writes in a namespace that does not exist.
+// namespaceExists rejects writes in a namespace that does not exist.
 //
 //upstream:plugin/pkg/admission/namespace/exists.Exists
 type namespaceExists struct {
@@ -38,8 +38,7 @@ func (n namespaceExists) Validate(ctx context.Context, a admission.Attributes, _
 	return err
 }
 
-// inNamespace reports whether a request is about an object in a namespace, other than the namespace
-// itself.
+// inNamespace reports whether a request is for an object in a namespace. It returns false for the namespace itself.
 func inNamespace(a admission.Attributes) bool {
 	return a.GetNamespace() != "" && a.GetKind().GroupKind() != corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind()
 }

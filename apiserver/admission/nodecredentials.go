@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// checkToken checks that a requested token is bound to a pod of the node, and that the pod has a volume
-// for its audience or the node may request the audience.
+// checkToken checks a request for a token: the token is bound to a pod of the node, and either the pod has a volume for
+// the audience or the node may request the audience.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.admitServiceAccount
 func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes, node string) error {
@@ -45,7 +45,7 @@ func (n nodeRestriction) checkToken(ctx context.Context, a admission.Attributes,
 	return n.checkAudience(ctx, a, request.Spec.Audiences, pod)
 }
 
-// checkAudience checks the audiences of a token for a pod. Without one the token is for the API server.
+// checkAudience checks the audiences of a token for a pod. A token without audiences is for the API server.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.validateNodeServiceAccountAudience
 func (n nodeRestriction) checkAudience(ctx context.Context, a admission.Attributes, audiences []string, pod *corev1.Pod) error {
@@ -70,8 +70,8 @@ func (n nodeRestriction) checkAudience(ctx context.Context, a admission.Attribut
 	return fmt.Errorf("%s is not authorized to request tokens for audience %q", a.GetUserInfo().GetName(), audience)
 }
 
-// mayRequest reports whether the user of a request may do something for a service account of its
-// namespace. The resource is a name that only roles for it have.
+// mayRequest reports whether the user of a request has a verb on a virtual resource, with the name of a service account
+// in the request's namespace.
 func (n nodeRestriction) mayRequest(ctx context.Context, a admission.Attributes, verb, resource, account string) (bool, error) {
 	decision, _, err := n.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: verb, APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version,
@@ -79,8 +79,8 @@ func (n nodeRestriction) mayRequest(ctx context.Context, a admission.Attributes,
 	return decision == authorizer.DecisionAllow, err
 }
 
-// usesAudience reports whether a volume of a pod has tokens for an audience: a projected one, or that
-// of a CSI driver, whose tokens kubelet requests. An error of one volume counts only if no other has
+// usesAudience reports whether a volume of a pod has tokens for an audience: either a projected volume, or the volume
+// of a CSI driver, for which the kubelet requests tokens. An error about one volume counts only if no other volume has
 // the audience.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.podReferencesAudience
@@ -111,7 +111,7 @@ func (n nodeRestriction) usesAudience(ctx context.Context, pod *corev1.Pod, audi
 	return false, errors.Join(errs...)
 }
 
-// driverOf returns the name of the CSI driver of a pod's volume, or "" if it has none.
+// driverOf returns the name of the CSI driver of a pod's volume, or "".
 func (n nodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	switch {
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
@@ -125,7 +125,7 @@ func (n nodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev
 		v.AzureFile != nil, v.VsphereVolume != nil, v.PortworxVolume != nil}), nil
 }
 
-// driverOfClaim returns the name of the CSI driver of a claim's volume, or "" if it has none.
+// driverOfClaim returns the name of the CSI driver of a claim's volume, or "".
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.getCSIFromPVC
 func (n nodeRestriction) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
@@ -145,10 +145,10 @@ func (n nodeRestriction) driverOfClaim(ctx context.Context, namespace, name stri
 		v.AzureFile != nil, v.VsphereVolume != nil, v.PortworxVolume != nil}), nil
 }
 
-// inTree says which source of a volume is set among the types that CSI drivers have replaced.
+// inTree says which in-tree source of a volume is set, among the types that CSI drivers have replaced.
 type inTree struct{ aws, gce, cinder, azureDisk, azureFile, vsphere, portworx bool }
 
-// migratedDriver returns the name of the CSI driver that has replaced a type of volumes, or "".
+// migratedDriver returns the name of the CSI driver that replaces an in-tree volume type, or "".
 //
 //upstream:k8s.io/csi-translation-lib.CSITranslator.GetInTreePluginNameFromSpec
 func migratedDriver(is inTree) string {
@@ -171,9 +171,10 @@ func migratedDriver(is inTree) string {
 	return ""
 }
 
-// checkPodCertificate checks that a node requests a certificate for a pod that runs on it, with the
-// pod's service account, and that the pod has a volume for the signer or the node may request it. As in
-// upstream's admitPodCertificateRequest, a reference to what does not exist, or no longer, is no refusal.
+// checkPodCertificate checks a node's request for a certificate: the pod runs on the node and has the service account,
+// and either the pod has a volume for the signer or the node may request it. As in admitPodCertificateRequest of
+// Kubernetes, a reference to an object that does not exist, or no longer exists, is not Forbidden, so that the kubelet
+// retries.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodCertificateRequest
 //upstream:plugin/pkg/admission/noderestriction.Plugin.validateNodePodCertificateSigner
@@ -245,7 +246,7 @@ func mountsCertificateOf(pod *corev1.Pod, signer string) bool {
 	})
 }
 
-// checkSigningRequest checks that a node requests certificates for itself only.
+// checkSigningRequest checks that a node requests certificates only for itself.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.admitCSR
 func checkSigningRequest(a admission.Attributes, node string) error {

@@ -24,14 +24,14 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// nodeUserPrefix begins the names of the users of kubelets.
+// nodeUserPrefix is the prefix of the user names of kubelets.
 const nodeUserPrefix = "system:node:"
 
-// NodeRestriction is the name of the plugin that lets a kubelet write only what belongs to its node. It
-// completes the authorization mode Node, which does not see the objects.
+// NodeRestriction is the name of the plugin that restricts a kubelet's writes to its own node and the node's objects.
+// It complements the authorization mode Node, which does not see the objects.
 const NodeRestriction = "NodeRestriction"
 
-// nodeRestriction lets a kubelet write only its own node and the objects bound to the node.
+// nodeRestriction restricts a kubelet's writes to its own node and the objects bound to the node.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin
 type nodeRestriction struct {
@@ -82,11 +82,11 @@ func (n nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ ad
 	return admission.NewForbidden(a, err)
 }
 
-// passingError is an error that a kubelet may get because the server, or kubelet itself, has not seen a write
-// yet. It is no refusal, so kubelet tries again.
+// passingError is an error about a write that the server or the kubelet has not seen yet. It is not Forbidden, so that
+// the kubelet retries.
 type passingError struct{ error }
 
-// check returns why the user of a node may not do something.
+// check returns an error if the kubelet of a node may not make a request.
 func (n nodeRestriction) check(ctx context.Context, a admission.Attributes, node string) error {
 	switch resource := a.GetResource().GroupResource(); resource {
 	case corev1.Resource("pods"):
@@ -166,7 +166,7 @@ func (n nodeRestriction) checkPod(ctx context.Context, a admission.Attributes, n
 	return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.GetSubresource())
 }
 
-// checkBound checks that a pod is bound to the node. The format has a verb for the node.
+// checkBound checks that a pod is bound to the node. The format has one verb, for the name of the node.
 func (n nodeRestriction) checkBound(ctx context.Context, a admission.Attributes, name, node, format string) error {
 	pod, err := n.pods.Get(ctx, a.GetNamespace(), name)
 	if err == nil && pod.Spec.NodeName != node {
@@ -276,8 +276,7 @@ func checkOwnNode(a admission.Attributes, name string) error {
 	return nil
 }
 
-// kubeletLabels are the labels of Kubernetes' own that a kubelet may set, besides those below
-// kubeletNamespaces.
+// kubeletLabels are the Kubernetes labels that a kubelet may set, in addition to all labels in kubeletNamespaces.
 var (
 	kubeletLabels = []string{
 		corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,
@@ -287,7 +286,7 @@ var (
 	kubeletNamespaces = []string{corev1.LabelNamespaceSuffixKubelet, corev1.LabelNamespaceSuffixNode}
 )
 
-// forbiddenLabels returns the labels that have changed and that a kubelet may not change, sorted.
+// forbiddenLabels returns the changed labels that a kubelet may not change, sorted.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.getForbiddenLabels
 //upstream:plugin/pkg/admission/noderestriction.getModifiedLabels
@@ -317,7 +316,7 @@ func forbiddenLabels(now, before map[string]string) (forbidden []string) {
 	return forbidden
 }
 
-// checkClaimStatus checks that only the fields of a claim's status change that belong to kubelets.
+// checkClaimStatus checks that only those fields of a claim's status change that kubelets may update.
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.admitPVCStatus
 func checkClaimStatus(a admission.Attributes, node string) error {

@@ -11,8 +11,7 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// taintNodes gives new nodes the taint that keeps pods away until the node is ready. The controller
-// node-lifecycle removes it.
+// taintNodes adds the not-ready taint to new nodes. It keeps pods away until the controller node-lifecycle removes it.
 //
 //upstream:plugin/pkg/admission/nodetaint.Plugin
 type taintNodes struct{ *admission.Handler }
@@ -36,8 +35,8 @@ func (taintNodes) Admit(_ context.Context, a admission.Attributes, _ admission.O
 	return nil
 }
 
-// podTopologyLabels copies the zone and the region of a pod's node to the labels of the pod, when
-// it is created with a node or bound to one.
+// podTopologyLabels copies the zone and the region of a node to the labels of a pod, when the pod is created with a
+// node name or bound to a node.
 //
 //upstream:plugin/pkg/admission/podtopologylabels.Plugin
 type podTopologyLabels struct {

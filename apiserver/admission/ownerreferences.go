@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// ownerReferences lets only those change the owner references of an object who may delete it, and
-// only those block the deletion of an owner who may set its finalizers.
+// ownerReferences allows changes of an object's owner references only to users who may delete the object, and
+// blockOwnerDeletion only to users who may set the finalizers of the owner.
 //
 //upstream:plugin/pkg/admission/gc.gcPermissionsEnforcement
 type ownerReferences struct {
@@ -91,7 +91,7 @@ func ownersOf(obj runtime.Object) []metav1.OwnerReference {
 	return m.GetOwnerReferences()
 }
 
-// newlyBlocking returns the owners that block deletion and did not before.
+// newlyBlocking returns the owners with a new blockOwnerDeletion.
 //
 //upstream:plugin/pkg/admission/gc.newBlockingOwnerDeletionRefs
 func newlyBlocking(owners, old []metav1.OwnerReference) (added []metav1.OwnerReference) {

@@ -11,11 +11,11 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// nodeSelectorAnnotation of a namespace has the node selector of its pods.
+// nodeSelectorAnnotation is the annotation of a namespace with the node selector for its pods.
 const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
-// podNodeSelector adds the node selector of its namespace to a new pod. There is no configuration
-// with defaults or allowed selectors.
+// podNodeSelector adds the node selector of the namespace to a new pod. It does not support the plugin's configuration
+// of cluster defaults and allowed selectors.
 //
 //upstream:plugin/pkg/admission/podnodeselector.Plugin
 type podNodeSelector struct {
@@ -56,7 +56,7 @@ func (p podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _
 	return err
 }
 
-// check returns the selector of the namespace, or an error if the selector of the pod conflicts with it.
+// check returns the selector of the namespace. It fails if the selector of the pod conflicts with it.
 func (p podNodeSelector) check(ctx context.Context, a admission.Attributes, pod string, given labels.Set) (labels.Set, error) {
 	namespace, err := p.namespaces.Get(ctx, "", a.GetNamespace())
 	if err != nil {

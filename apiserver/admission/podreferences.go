@@ -6,8 +6,7 @@ import (
 	"flyball.dev/apiserver/podrefs"
 )
 
-// referencedBy returns what objects of the API a pod refers to, in the words of kube-apiserver, or
-// "" for none.
+// referencedBy returns the types of API objects that a pod refers to, in the words of kube-apiserver, or "".
 //
 //upstream:plugin/pkg/admission/noderestriction.Plugin.admitPodCreate
 func referencedBy(pod *corev1.Pod) string {

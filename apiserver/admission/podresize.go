@@ -15,8 +15,7 @@ import (
 	"flyball.dev/internal/quota"
 )
 
-// podResizeValidator refuses to resize a pod to more than its node has, or on a node that does not
-// run Linux.
+// podResizeValidator rejects resizing a pod beyond the capacity of its node, or on a node that does not run Linux.
 //
 //upstream:plugin/pkg/admission/podresize.Plugin
 type podResizeValidator struct {
@@ -54,7 +53,7 @@ func (p podResizeValidator) Validate(ctx context.Context, a admission.Attributes
 	return nil
 }
 
-// fits returns an error if a pod requests more than is allocatable.
+// fits returns an error if a pod requests more than the allocatable resources.
 //
 //upstream:plugin/pkg/admission/podresize.validateRequestsWithinAllocatable
 func fits(pod *corev1.Pod, allocatable corev1.ResourceList) error {
@@ -75,7 +74,7 @@ func fits(pod *corev1.Pod, allocatable corev1.ResourceList) error {
 	return fmt.Errorf("node didn't have enough allocatable resources: %s", strings.Join(excess, "; "))
 }
 
-// forbiddenBecause returns an error with a cause.
+// forbiddenBecause returns a Forbidden error with a cause.
 func forbiddenBecause(a admission.Attributes, cause metav1.CauseType, err error) error {
 	forbidden := admission.NewForbidden(a, err)
 	if status := (*apierrors.StatusError)(nil); errors.As(forbidden, &status) {

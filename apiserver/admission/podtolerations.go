@@ -14,14 +14,14 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// Annotations of a namespace with tolerations of its pods, as a JSON list.
+// Annotations of a namespace with JSON lists of tolerations for its pods.
 const (
 	defaultTolerationsAnnotation = "scheduler.alpha.kubernetes.io/defaultTolerations"
 	allowedTolerationsAnnotation = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 )
 
-// podTolerations gives new pods the tolerations of their namespace, or else of the configuration, and
-// allows no tolerations but those that the namespace, or else the configuration, has.
+// podTolerations adds the default tolerations to new pods, and rejects tolerations outside the whitelist. For both
+// lists, the namespace takes precedence over the configuration.
 //
 //upstream:plugin/pkg/admission/podtolerationrestriction.Plugin
 type podTolerations struct {
@@ -95,7 +95,7 @@ func (p *podTolerations) Validate(ctx context.Context, a admission.Attributes, _
 	return nil
 }
 
-// annotated returns the tolerations in an annotation of a namespace, or false without the annotation.
+// annotated returns the tolerations in an annotation of a namespace. ok is false if the namespace lacks the annotation.
 func (p *podTolerations) annotated(ctx context.Context, name, annotation string) (list []corev1.Toleration, ok bool, err error) {
 	namespace, err := p.namespaces.Get(ctx, "", name)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *podTolerations) annotated(ctx context.Context, name, annotation string)
 	return list, ok, err
 }
 
-// mergeTolerations returns the tolerations of both lists without those that another one includes.
+// mergeTolerations returns the tolerations of both lists, without tolerations that another one covers.
 //
 //upstream:pkg/util/tolerations.MergeTolerations
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
@@ -127,7 +127,7 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	return merged
 }
 
-// includes reports whether a toleration tolerates all that another one does.
+// includes reports whether by tolerates every taint that t tolerates.
 //
 //upstream:pkg/util/tolerations.isSuperset
 func includes(by, t corev1.Toleration) bool {
@@ -150,7 +150,7 @@ func includes(by, t corev1.Toleration) bool {
 	return false
 }
 
-// bestEffort reports whether a pod has the quality of service BestEffort: no requests and no limits.
+// bestEffort reports whether the QoS class of a pod is BestEffort, without requests and limits.
 func bestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort

@@ -72,7 +72,7 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// classOf returns the class that the pod names, or else the default. It must not be changed.
+// classOf returns the class that the pod names, or else the default class. The caller must not change it.
 func (p *priority) classOf(ctx context.Context, a admission.Attributes,
 	pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
@@ -89,11 +89,11 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes,
 	return class, err
 }
 
-// noClass is the class of pods that name none, where there is no default.
+// noClass is the class of pods that name none if there is no default class.
 var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 
-// globalDefault returns the default class, the lowest of them if there are two by concurrent
-// writes, or nil. It must not be changed.
+// globalDefault returns the default class or nil. If concurrent writes have created two, it returns the one with the
+// lower value. The caller must not change it.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	const isDefault = "" // which is no name
 	return p.classes.Cached(types.NamespacedName{Name: isDefault}, func() (found *schedulingv1.PriorityClass, err error) {

@@ -14,8 +14,8 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of
-// its RuntimeClass.
+// runtimeClass applies the RuntimeClass of a new pod: it sets the overhead, and adds the node selector and the
+// tolerations.
 //
 //upstream:plugin/pkg/admission/runtimeclass.RuntimeClass
 type runtimeClass struct {
@@ -35,7 +35,7 @@ func newRuntimeClass(o Environment) admission.Interface {
 	}
 }
 
-// Admit sets the overhead and merges the scheduling constraints of new pods' RuntimeClass.
+// Admit sets the overhead of new pods and merges the scheduling constraints of their RuntimeClass.
 func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || pod.Spec.RuntimeClassName == nil {

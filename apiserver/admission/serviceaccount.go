@@ -17,17 +17,17 @@ import (
 
 const (
 	defaultAccount = "default"
-	// accountTimeout is how long a pod waits for the default account of a new namespace.
+	// accountTimeout is how long a new pod waits for the service account "default" of its namespace.
 	accountTimeout = 5 * time.Second
 
 	tokenVolumePrefix = "kube-api-access-"
 	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is the lifetime by which kube-apiserver recognizes the tokens of this plugin.
+	// tokenSeconds is the token lifetime that kube-apiserver recognizes as this plugin's.
 	tokenSeconds int64 = 3607
 )
 
-// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume
-// with the account's token in every container.
+// serviceAccount sets the service account of each new pod, checks that the account exists, and mounts a volume with the
+// account's token in every container.
 //
 //upstream:plugin/pkg/admission/serviceaccount.Plugin
 type serviceAccount struct {
@@ -70,7 +70,8 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// account returns an account. It waits for the default one, which is created after its namespace.
+// account returns a service account. It waits for the account "default", which a controller creates after the
+// namespace.
 func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	account, err := s.accounts.Get(ctx, namespace, name)
 	if errors.IsNotFound(err) && name == defaultAccount {
@@ -84,8 +85,7 @@ func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*
 	return account, err
 }
 
-// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service
-// account.
+// Validate rejects mirror pods with a service account. A mirror pod represents a static pod of a kubelet.
 func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || !mirrors(pod) {
@@ -110,7 +110,7 @@ func mirrors(pod *corev1.Pod) bool {
 	return ok
 }
 
-// automounts reports whether the token is mounted, as the pod or else the account has it.
+// automounts reports whether to mount the token. The pod's setting takes precedence over the account's.
 func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	for _, choice := range [...]*bool{pod.Spec.AutomountServiceAccountToken, account.AutomountServiceAccountToken} {
 		if choice != nil {
@@ -120,7 +120,7 @@ func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return true
 }
 
-// mountToken mounts the token in every container without another mount at its path.
+// mountToken mounts the token in every container that has no other mount at the path.
 func mountToken(s *corev1.PodSpec) {
 	mount := corev1.VolumeMount{ReadOnly: true, MountPath: tokenMountPath}
 	given := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool {
@@ -147,8 +147,8 @@ func mountToken(s *corev1.PodSpec) {
 	}
 }
 
-// tokenSource projects all that a program in a pod needs to reach the API server: a token, the CA
-// certificate, and the namespace.
+// tokenSource projects the data that a program in a pod needs to reach the API server: a token, the CA certificate, and
+// the namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),

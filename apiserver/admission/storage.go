@@ -12,15 +12,15 @@ import (
 	"flyball.dev/apiserver/admission/stored"
 )
 
-// Finalizers of volumes, claims and classes of attributes that may be in use.
+// Finalizers of volumes, claims and VolumeAttributesClasses that may be in use.
 const (
 	volumeProtection = "kubernetes.io/pv-protection"
 	claimProtection  = "kubernetes.io/pvc-protection"
 	classProtection  = "kubernetes.io/vac-protection"
 )
 
-// storageProtection adds a finalizer to new volumes, claims and VolumeAttributesClasses, with which
-// they are not deleted while they are in use. A controller removes it.
+// storageProtection adds a finalizer to new volumes, claims and VolumeAttributesClasses. The finalizer prevents their
+// deletion while they are in use; a controller removes it.
 //
 //upstream:plugin/pkg/admission/storage/storageobjectinuseprotection.storageProtectionPlugin
 type storageProtection struct{ *admission.Handler }
@@ -54,7 +54,8 @@ func withFinalizer(list []string, name string) []string {
 	return append(list, name)
 }
 
-// claimResize refuses to enlarge a claim that is not bound, or if its storage class does not allow it.
+// claimResize rejects the expansion of a claim that is not bound, or of a claim with a storage class that does not
+// allow expansion.
 //
 //upstream:plugin/pkg/admission/storage/persistentvolume/resize.persistentVolumeClaimResize
 type claimResize struct {
@@ -96,7 +97,7 @@ func (r *claimResize) Validate(ctx context.Context, a admission.Attributes, _ ad
 	return admission.NewForbidden(a, fmt.Errorf("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"))
 }
 
-// classOf returns the name of a claim's storage class, empty for none.
+// classOf returns the name of a claim's storage class, or "".
 func classOf(c *corev1.PersistentVolumeClaim) string {
 	if name, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

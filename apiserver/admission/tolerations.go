@@ -7,11 +7,10 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// tolerationSeconds is the default of kube-apiserver for how long a pod stays on a failed node.
+// tolerationSeconds is how long a pod stays on a failed node, kube-apiserver's default.
 const tolerationSeconds int64 = 300
 
-// defaultTolerationSeconds adds tolerations, limited in time, of nodes that are not ready or
-// unreachable.
+// defaultTolerationSeconds adds tolerations for not-ready and unreachable nodes, with a time limit.
 //
 //upstream:plugin/pkg/admission/defaulttolerationseconds.Plugin
 type defaultTolerationSeconds struct{ *admission.Handler }

@@ -1,6 +1,5 @@
-// Package aggregator serves the group versions of extension API servers, by their APIServices: it
-// proxies requests to the Services, checks whether these are available, and adds what they serve
-// to the catalog.
+// Package aggregator serves the group versions of extension API servers according to their APIServices: it proxies
+// requests to the Services, checks their availability, and adds their resources to the catalog.
 package aggregator
 
 import (
@@ -28,8 +27,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// interval is how often the availability of a Service is checked if nothing changes, as in
-// kube-apiserver.
+// interval is the time between availability checks of a Service without changes, as in kube-apiserver.
 const interval = 30 * time.Second
 
 // Config connects an [Aggregator] to the server.
@@ -40,7 +38,7 @@ type Config struct {
 	Dial webhook.DialFunc
 	// Certificate and Key, in PEM, identify the server to extension API servers.
 	Certificate, Key []byte
-	// Store has the objects, for watches.
+	// Store holds the objects, for watches.
 	Store storage.Store
 	// List returns all APIServices, and UpdateStatus changes the status of one.
 	List         func(context.Context) ([]apiregistrationv1.APIService, error)
@@ -60,7 +58,7 @@ func New(c Config) *Aggregator {
 	return a
 }
 
-// Wrap proxies the requests for remote group versions, and passes all others on.
+// Wrap returns a handler that proxies requests for remote group versions, and passes all other requests to next.
 func (a *Aggregator) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		remotes := *a.remotes.Load()
@@ -85,7 +83,7 @@ func groupVersionOf(path string) (gv schema.GroupVersion) {
 	return gv
 }
 
-// proxy sends a request to the Service, with the user in its headers.
+// proxy sends a request to the Service, with the user in the headers.
 //
 //upstream:k8s.io/kube-aggregator/pkg/apiserver.proxyHandler.ServeHTTP
 func (a *Aggregator) proxy(to *remote, w http.ResponseWriter, r *http.Request) {
@@ -115,7 +113,7 @@ func (a *Aggregator) proxy(to *remote, w http.ResponseWriter, r *http.Request) {
 	proxy.NewUpgradeAwareHandler(location, identified, true, upgrade, responder{w}).ServeHTTP(w, out)
 }
 
-// responder answers a request in place of a Service that does not.
+// responder writes the error response if a Service does not answer.
 //
 //upstream:k8s.io/kube-aggregator/pkg/apiserver.responder
 type responder struct{ http.ResponseWriter }
@@ -124,7 +122,7 @@ func (r responder) Error(_ http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(r.ResponseWriter, err.Error(), http.StatusServiceUnavailable)
 }
 
-// Run follows the APIServices until ctx ends.
+// Run keeps the remotes up to date with the APIServices until ctx ends.
 func (a *Aggregator) Run(ctx context.Context) {
 	defer a.replace(nil)
 	for ctx.Err() == nil {
@@ -135,11 +133,11 @@ func (a *Aggregator) Run(ctx context.Context) {
 	}
 }
 
-// watched are the paths of the objects that decide about availability.
+// watched are the paths of the objects that availability depends on.
 var watched = []string{"/apiregistration.k8s.io/apiservices/", "/core/services/", "/discovery.k8s.io/endpointslices/"}
 
-// follow checks the remote APIServices whenever one of them or its Service changes, and
-// periodically. It returns nil if the watch is too old to go on.
+// follow checks the remote APIServices whenever one of them or its Service changes, and periodically. It returns nil if
+// a watch has expired.
 func (a *Aggregator) follow(ctx context.Context) error {
 	var watchers []storage.Watcher
 	defer func() {
@@ -164,8 +162,8 @@ func (a *Aggregator) follow(ctx context.Context) error {
 	}
 }
 
-// wait returns when an APIService, or an object that a remote one depends on, has changed, and when
-// the remote ones have to be checked again.
+// wait returns when an APIService or an object that a remote one depends on has changed, or when the next periodic
+// check is due.
 func (a *Aggregator) wait(ctx context.Context, watchers []storage.Watcher) (expired bool, err error) {
 	var again <-chan time.Time
 	if len(*a.remotes.Load()) > 0 {
@@ -204,7 +202,7 @@ func (a *Aggregator) wait(ctx context.Context, watchers []storage.Watcher) (expi
 	}
 }
 
-// concerns reports whether a remote APIService has its Service in the namespace of a key.
+// concerns reports whether the Service of any remote APIService is in the namespace of a key.
 func (a *Aggregator) concerns(key string) bool {
 	namespace, _, _ := strings.Cut(key, "/")
 	for _, r := range *a.remotes.Load() {
@@ -215,7 +213,7 @@ func (a *Aggregator) concerns(key string) bool {
 	return false
 }
 
-// sync brings the remotes up to date with the APIServices, and checks all of them at once.
+// sync brings the remotes up to date with the APIServices, and checks all remotes concurrently.
 //
 //upstream:k8s.io/kube-aggregator/pkg/apiserver.APIServiceRegistrationController.sync
 func (a *Aggregator) sync(ctx context.Context) error {
@@ -248,7 +246,7 @@ func (a *Aggregator) sync(ctx context.Context) error {
 	return nil
 }
 
-// replace makes these the remotes, and releases those that are no longer needed.
+// replace sets the remotes, and releases the ones that are no longer needed.
 func (a *Aggregator) replace(remotes map[schema.GroupVersion]*remote) {
 	old := *a.remotes.Swap(&remotes)
 	for gv, r := range old {
@@ -262,5 +260,5 @@ func (a *Aggregator) replace(remotes map[schema.GroupVersion]*remote) {
 	}
 }
 
-// source is the source in the catalog of the resources of a group version.
+// source returns the key of a group version's resources in the catalog.
 func source(gv schema.GroupVersion) string { return "APIService " + gv.String() }

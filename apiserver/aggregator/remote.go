@@ -33,9 +33,9 @@ import (
 )
 
 const (
-	// checkTimeout is how long a Service may take to answer a check.
+	// checkTimeout is how long a Service may take to answer an availability check.
 	checkTimeout = 5 * time.Second
-	// maxDocument bounds the documents of a Service, in bytes.
+	// maxDocument is the maximum size of a Service's documents, in bytes.
 	maxDocument = 32 << 20
 )
 
@@ -51,12 +51,12 @@ type remote struct {
 	transport *http.Transport
 	passed    atomic.Bool
 
-	// What the catalog has of it. Used by one goroutine at a time.
+	// The resources and the documents in the catalog. Only one goroutine may use them at a time.
 	resources []metav1.APIResource
 	openAPI   openAPI
 }
 
-// newRemote returns the remote of an APIService, which is not available before its first check.
+// newRemote returns the remote of an APIService. It is unavailable until its first check.
 func newRemote(c Config, s *apiregistrationv1.APIService) *remote {
 	r := &remote{
 		name: s.Name, gv: schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}, uid: string(s.UID),
@@ -77,14 +77,14 @@ func newRemote(c Config, s *apiregistrationv1.APIService) *remote {
 	return r
 }
 
-// same reports whether the remote was made for this APIService with its present spec.
+// same reports whether the remote was made for this APIService with its current spec.
 func (r *remote) same(s *apiregistrationv1.APIService) bool {
 	return r.uid == string(s.UID) && reflect.DeepEqual(r.spec, s.Spec)
 }
 
 func (r *remote) available() bool { return r.passed.Load() }
 
-// check checks whether a remote is available, and updates its condition and what the catalog has.
+// check checks whether a remote is available, and updates its condition and its resources in the catalog.
 //
 //upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
 func (a *Aggregator) check(ctx context.Context, r *remote) {
@@ -124,7 +124,7 @@ func (a *Aggregator) setCondition(ctx context.Context, name string, condition ap
 	}
 }
 
-// checkService returns why a Service cannot be reached, as a reason and a message, or nothing.
+// checkService returns the reason and the message why a Service cannot be reached, or empty strings.
 //
 //upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.AvailableConditionController.sync
 func (a *Aggregator) checkService(r *remote) (reason, message string) {
@@ -156,7 +156,7 @@ func (a *Aggregator) checkService(r *remote) (reason, message string) {
 	return "", ""
 }
 
-// hasReady reports whether there is a ready endpoint with the port of a name.
+// hasReady reports whether there is a ready endpoint with the named port.
 //
 //upstream:k8s.io/kube-aggregator/pkg/controllers/status/remote.hasAvailableEndpoint
 func hasReady(endpoints []discoveryv1.EndpointSlice, port string) bool {
@@ -172,7 +172,7 @@ func hasReady(endpoints []discoveryv1.EndpointSlice, port string) bool {
 	return false
 }
 
-// get reads a JSON document of a Service, as the aggregator itself.
+// get reads a JSON document of a Service, with the aggregator's own identity.
 func (a *Aggregator) get(ctx context.Context, r *remote, path string, into any) error {
 	location, err := a.config.Services.ResolveEndpoint(r.service.Namespace, r.service.Name, *r.service.Port)
 	if err != nil {
@@ -224,8 +224,8 @@ func (a *Aggregator) fetch(ctx context.Context, r *remote, location string) ([]b
 	return body, nil
 }
 
-// publish adds what a remote serves to the catalog, if it has changed. What the server serves
-// itself in that group version keeps its place there.
+// publish adds the resources of a remote to the catalog if they have changed. Resources that the server itself serves
+// in that group version take precedence.
 func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.APIResource) {
 	document := openAPI{group: r.gv.Group}
 	_ = a.get(ctx, r, "/openapi/v2", &document.v2) // not every server has them
@@ -239,7 +239,7 @@ func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.
 	}
 }
 
-// withdraw marks the group version of a remote that is not available as stale.
+// withdraw marks the group version of an unavailable remote as stale.
 func (a *Aggregator) withdraw(r *remote) {
 	r.resources = nil
 	if !a.servedLocally(r.gv) {
@@ -247,7 +247,7 @@ func (a *Aggregator) withdraw(r *remote) {
 	}
 }
 
-// servedLocally reports whether the server itself serves a group version.
+// servedLocally reports whether the server itself serves resources of a group version.
 func (a *Aggregator) servedLocally(gv schema.GroupVersion) bool {
 	for _, g := range a.config.Catalog.Snapshot().Groups {
 		for _, v := range g.Versions {
@@ -259,7 +259,7 @@ func (a *Aggregator) servedLocally(gv schema.GroupVersion) bool {
 	return false
 }
 
-// catalogued returns the resources of a discovery document for the catalog.
+// catalogued converts the resources of a discovery document for the catalog.
 func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document openAPI) (all []*resource.Resource) {
 	byName := map[string]*resource.Resource{}
 	for _, entry := range list {
@@ -285,15 +285,14 @@ func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document open
 	return all
 }
 
-// openAPI are the OpenAPI documents of a remote, as its server sent them: one of version 2 for all its
-// groups, and one of version 3 for the group version.
+// openAPI holds the OpenAPI documents of a remote as its server sent them: one of version 2 for all its groups, and one
+// of version 3 for the group version.
 type openAPI struct {
 	group  string
 	v2, v3 []byte
 }
 
-// V2 returns what the document has about the group. It is empty if the server has none or an invalid
-// one.
+// V2 returns the part of the document about the group. The result is empty if the server has no valid document.
 func (o openAPI) V2() (*spec.Swagger, error) {
 	document := &spec.Swagger{}
 	if err := document.UnmarshalJSON(o.v2); err != nil || document.Paths == nil {
@@ -302,7 +301,7 @@ func (o openAPI) V2() (*spec.Swagger, error) {
 	return aggregator.FilterSpecByPathsWithoutSideEffects(document, []string{"/apis/" + o.group + "/"}), nil
 }
 
-// V3 returns the document, which is empty if the server has none or an invalid one.
+// V3 returns the document. The result is empty if the server has no valid document.
 func (o openAPI) V3() (*spec3.OpenAPI, error) {
 	document := &spec3.OpenAPI{}
 	if err := json.Unmarshal(o.v3, document); err != nil {

@@ -1,6 +1,6 @@
-// Package auditlog writes audit events to a file, as a policy says.
+// Package auditlog writes audit events to a file, according to an audit policy.
 //
-// Events, policy and format are kube-apiserver's.
+// Events, policy and format are the same as in kube-apiserver.
 package auditlog
 
 import (
@@ -16,28 +16,27 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/log"
 )
 
-// Options configure the audit log, by the names and with the meaning of kube-apiserver's flags.
+// Options configure the audit log. They have the names and the meaning of kube-apiserver's flags.
 type Options struct {
-	// PolicyFile is a file with a Policy of audit.k8s.io/v1, which selects the events. Without it
-	// nothing is.
+	// PolicyFile is the path of an audit.k8s.io/v1 Policy, which selects the events. Without a policy, the log has no
+	// events.
 	PolicyFile string
-	// LogPath is the file that events are appended to, or "-" for standard output. Without it nothing
-	// is logged.
+	// LogPath is the file that events are appended to, or "-" for standard output. Without a path there is no log.
 	LogPath string
-	// Writer, if not nil, is what events are written to in place of LogPath, an event a call, while the
-	// request that it is about waits. It must be safe for concurrent use.
+	// Writer, if not nil, replaces LogPath. It gets one event per call of Write, and the request waits for the call. It
+	// must be safe for concurrent use.
 	Writer io.Writer
 	// Format is "json", the default, or "legacy".
 	Format string
 	// MaxSize is the size in megabytes at which the file is rotated; zero means never.
 	MaxSize int
-	// MaxAge is how many days a rotated file is kept, and MaxBackups how many of them are; zero means
-	// without a limit.
+	// MaxAge is how many days rotated files are kept, and MaxBackups how many rotated files are kept; zero means no
+	// limit.
 	MaxAge, MaxBackups int
 }
 
-// Log is an audit log. It is safe for concurrent use. An event is in the file when the request that
-// it is about is answered.
+// Log is an audit log. It is safe for concurrent use. The file contains the event of a request before the client gets
+// the response.
 type Log struct {
 	Sink   audit.Sink
 	Policy audit.PolicyRuleEvaluator
@@ -103,7 +102,7 @@ func (o *Options) open() (io.WriteCloser, error) {
 	return openRotated(o.LogPath, int64(o.MaxSize)<<20, o.MaxAge, o.MaxBackups)
 }
 
-// unclosed is a writer that is not closed with the log.
+// unclosed is a writer that stays open when the log is closed.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

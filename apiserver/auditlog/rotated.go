@@ -12,8 +12,8 @@ import (
 // backupTime is the format of the time in the name of a rotated file, as in kube-apiserver.
 const backupTime = "2006-01-02T15-04-05.000"
 
-// rotated is a file that is renamed when it would exceed a size. All that is written at once is in
-// one file. It has no goroutine, and is safe for concurrent use.
+// rotated is a file that is renamed before it would exceed a size. The data of one Write goes to one file. rotated has
+// no goroutine and is safe for concurrent use.
 type rotated struct {
 	path               string
 	maxSize            int64 // in bytes; zero means no limit
@@ -23,7 +23,7 @@ type rotated struct {
 	size               int64
 }
 
-// openRotated opens the file to append to it. It creates the file and its directory if necessary.
+// openRotated opens a file for appending. It creates the file and its directory if necessary.
 func openRotated(path string, maxSize int64, maxAge, maxBackups int) (*rotated, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func (r *rotated) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// rotate renames the file, opens a new one and removes backups that are too old or too many. If it
-// fails, the file stays open.
+// rotate renames the file, opens a new one, and removes rotated files that are too old or too many. If it fails, the
+// current file stays open.
 func (r *rotated) rotate() error {
 	prefix, suffix := r.backupName()
 	backup := prefix + time.Now().UTC().Format(backupTime) + suffix
@@ -76,7 +76,7 @@ func (r *rotated) rotate() error {
 	return r.prune(time.Now())
 }
 
-// backupName returns the prefix and the suffix around the time in the name of a rotated file.
+// backupName returns the prefix and the suffix of the time in the name of a rotated file.
 func (r *rotated) backupName() (prefix, suffix string) {
 	suffix = filepath.Ext(r.path)
 	return strings.TrimSuffix(filepath.Base(r.path), suffix) + "-", suffix

@@ -1,8 +1,7 @@
 // Package authn authenticates requests.
 //
-// The client certificate or the bearer token names the user. A request without credentials has
-// the user of its in-process transport, or else is anonymous. Invalid credentials are an error and
-// never fall through to a weaker identity.
+// The client certificate or the bearer token names the user. A request without credentials has the user of its
+// in-process transport, or else is anonymous. Invalid credentials are an error: the request does not become anonymous.
 package authn
 
 import (
@@ -22,10 +21,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Config configures the authenticators. The zero value has those of in-process transports and
-// anonymous requests only.
+// Config configures the authenticators. The zero value authenticates in-process transports and anonymous requests only.
 type Config struct {
-	// ClientCA signs client certificates: the common name is the user, each organization a group.
+	// ClientCA signs client certificates. The common name is the user, and each organization is a group.
 	ClientCA *x509.CertPool
 	// Tokens maps bearer tokens to users.
 	Tokens map[string]*user.DefaultInfo
@@ -33,28 +31,27 @@ type Config struct {
 	ServiceAccounts authenticator.Token
 	// Bootstrap, if not nil, authenticates bootstrap tokens.
 	Bootstrap authenticator.Token
-	// Audiences are the audiences of the API server, for which all of Tokens are valid.
+	// Audiences are the audiences of the API server. All of Tokens are valid for them.
 	Audiences authenticator.Audiences
-	// RequestHeader, if not nil, authenticates users by headers that a trusted proxy sends.
+	// RequestHeader, if not nil, authenticates users by headers from a trusted proxy.
 	RequestHeader *RequestHeader
 	// WithoutAnonymous refuses requests without credentials.
 	WithoutAnonymous bool
 }
 
-// RequestHeader are the headers in which a proxy sends the user, and the certificate that it must
-// present.
+// RequestHeader configures the headers in which a proxy sends the user, and the client certificate of the proxy.
 type RequestHeader struct {
 	// ClientCA signs the client certificates of proxies.
 	ClientCA *x509.CertPool
-	// AllowedNames are the common names of these certificates; without any, all are allowed.
+	// AllowedNames are the accepted common names of the certificates. An empty list accepts all names.
 	AllowedNames []string
-	// UsernameHeaders, UIDHeaders and GroupHeaders have the parts of the user, ExtraHeaderPrefixes
-	// the beginnings of the names of headers with its extra fields.
+	// UsernameHeaders, UIDHeaders and GroupHeaders are the headers with the user's attributes. ExtraHeaderPrefixes are
+	// the prefixes of the headers with extra fields.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeaderPrefixes []string
 }
 
-// authenticator returns the authenticator of the headers. Those of a client that is not a trusted
-// proxy are ignored, and its own credentials decide.
+// authenticator returns the authenticator of the headers. It ignores the headers of a client that is not a trusted
+// proxy, so that the client's own credentials decide.
 func (h *RequestHeader) authenticator() authenticator.Request {
 	options := x509request.DefaultVerifyOptions()
 	options.Roots = h.ClientCA
@@ -68,8 +65,8 @@ func (h *RequestHeader) authenticator() authenticator.Request {
 	})
 }
 
-// New returns an authenticator that returns a user or an error for every request, or neither for one
-// without credentials if there are no anonymous users.
+// New returns an authenticator. For a request without credentials it returns the anonymous user, or no user if
+// anonymous users are disabled. For all other requests it returns a user or an error.
 func New(c Config) authenticator.Request {
 	var authenticators []authenticator.Request
 	if c.RequestHeader != nil {
@@ -95,11 +92,11 @@ func New(c Config) authenticator.Request {
 	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(authenticators...))
 }
 
-// userKey is the key of the user in the context of an in-process request.
+// userKey is the context key of the user of an in-process request.
 type userKey struct{}
 
-// WithUser makes u the user of requests with the returned context that have no credentials. Only
-// in-process transports can use it: a request that arrives over a socket has no such value.
+// WithUser makes u the user of requests with the returned context and without credentials. Only in-process transports
+// can use it, because the context of a request from a socket has no such value.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// bootstrapType is the type of a Secret that has a bootstrap token.
+// bootstrapType is the type of Secrets with bootstrap tokens.
 const bootstrapType corev1.SecretType = "bootstrap.kubernetes.io/token"
 
-// bootstrappers is the group of all users of bootstrap tokens; the prefix of their other groups.
+// bootstrappers is the group of all users of bootstrap tokens, and the prefix of their other groups.
 const bootstrappers = "system:bootstrappers"
 
 var (
@@ -35,9 +35,9 @@ type Objects interface {
 	Storage(schema.GroupVersionResource) rest.Storage
 }
 
-// BootstrapTokens authenticates bootstrap tokens, which new nodes use to request a certificate, by
-// the Secrets in kube-system. It reads the Secret for every request. A token that is
-// invalid for any reason authenticates nobody.
+// BootstrapTokens authenticates bootstrap tokens by the Secrets in kube-system. New nodes use bootstrap tokens to
+// request a certificate. BootstrapTokens reads the Secret for every request. An invalid token authenticates nobody and
+// is not an error.
 type BootstrapTokens struct{ Objects Objects }
 
 var _ authenticator.Token = BootstrapTokens{}
@@ -76,8 +76,7 @@ func (b BootstrapTokens) AuthenticateToken(ctx context.Context, token string) (*
 	return &authenticator.Response{User: &user.DefaultInfo{Name: "system:bootstrap:" + id, Groups: groups}}, true, nil
 }
 
-// bootstrapGroups returns the groups of a user, or false if one of the additional ones is not
-// valid.
+// bootstrapGroups returns the groups of a user, or false if one of the additional groups is invalid.
 func bootstrapGroups(more string) ([]string, bool) {
 	groups := []string{bootstrappers}
 	if more != "" {
@@ -92,7 +91,7 @@ func bootstrapGroups(more string) ([]string, bool) {
 	return slices.Compact(groups), true
 }
 
-// expired reports whether a time is past, or none. An empty one is never.
+// expired reports whether a time is past or invalid. An empty time never expires.
 func expired(at string) bool {
 	if at == "" {
 		return false

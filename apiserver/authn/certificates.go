@@ -14,8 +14,8 @@ import (
 // maxCertificates is the size at which the cache of verified certificates is cleared.
 const maxCertificates = 1024
 
-// certificates authenticates client certificates. It verifies each once and caches its user until
-// it expires, since verifying a signature is the most expensive part of authentication.
+// certificates authenticates client certificates. It verifies each certificate once and caches the user until the
+// certificate expires, because verifying a signature is the most expensive part of authentication.
 type certificates struct {
 	verify authenticator.Request
 
@@ -58,7 +58,7 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	return response, ok, err
 }
 
-// cache caches the result of a verification. It clears the cache first if that is full.
+// cache caches the result of a verification. If the cache is full, it is cleared first.
 func (c *certificates) cache(id [sha256.Size]byte, v verified) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package authz authorizes requests.
 //
-// An authorizer allows a request or has no opinion. A request that none allows is forbidden.
-// Package rbac below this one grants what roles and bindings say, and package node what kubelets need.
+// An authorizer allows a request or has no opinion. A request that no authorizer allows is forbidden. Package rbac
+// grants the permissions of roles and bindings, and package node the permissions that kubelets need.
 package authz
 
 import (
@@ -22,8 +22,8 @@ const (
 	ModeAlwaysAllow = "AlwaysAllow"
 )
 
-// ParseModes returns the authorization modes of a list that is separated by commas, by default
-// [ModeRBAC]. It fails for a mode that is unknown or repeated.
+// ParseModes parses a comma-separated list of authorization modes. An empty list means [ModeRBAC]. ParseModes fails for
+// unknown or repeated modes.
 //
 //upstream:pkg/kubeapiserver/options.BuiltInAuthorizationOptions.Validate
 func ParseModes(list string) ([]string, error) {
@@ -46,9 +46,9 @@ func ParseModes(list string) ([]string, error) {
 // Authorizer decides about requests.
 type Authorizer = authorizer.UnconditionalAuthorizer
 
-// New returns an authorizer that allows all requests of members of system:masters, and what any of
-// more allows. It is an [authorizer.RuleResolver] too: it returns the rules of those of more that
-// are.
+// New returns an authorizer that allows all requests of members of system:masters, and every request that one of more
+// allows. The result is also an [authorizer.RuleResolver]; it returns the rules of all members of more that implement
+// the interface.
 func New(more ...Authorizer) Authorizer {
 	return chain(append([]Authorizer{authorizer.AuthorizerFunc(administrators)}, more...))
 }
@@ -72,8 +72,7 @@ func (AlwaysAllow) RulesFor(context.Context, user.Info, string) ([]authorizer.Re
 		false, nil
 }
 
-// chain allows a request that one of its members allows. Otherwise it joins their reasons and
-// errors.
+// chain allows a request if one of its members does. Otherwise it joins their reasons and errors.
 //
 //upstream:k8s.io/apiserver/pkg/authorization/union.unionAuthzHandler
 //upstream:k8s.io/apiserver/pkg/authorization/union.unionAuthzRulesHandler

@@ -1,4 +1,4 @@
-// Package builtin is the list of the built-in kinds, their scheme, and the reviews.
+// Package builtin lists the built-in kinds and has their scheme and the review kinds.
 package builtin
 
 import (
@@ -31,16 +31,16 @@ import (
 
 // Options configure built-in kinds.
 type Options struct {
-	// ServiceNetwork is the range of cluster IPs, of IPv4, by default [core.DefaultServiceNetwork].
+	// ServiceNetwork is the IPv4 range of cluster IPs. The default is [core.DefaultServiceNetwork].
 	ServiceNetwork netip.Prefix
 	// Authorizer authorizes connections to pods and writes of the status of ResourceClaims.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Namespace returns a namespace, which must not be changed. Admin access to devices needs its label.
+	// Namespace returns a namespace. The caller must not change it. Admin access to devices depends on its label.
 	Namespace func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
-// All returns the descriptions of the stored built-in kinds. Descriptions have state, such as allocators: each server
-// needs a list of its own.
+// All returns the descriptions of the stored built-in kinds. Descriptions have state, such as allocators, so each
+// server needs its own list.
 func All(o Options) []kinds.Kind {
 	if !o.ServiceNetwork.IsValid() {
 		o.ServiceNetwork = core.DefaultServiceNetwork
@@ -71,5 +71,6 @@ func All(o Options) []kinds.Kind {
 	}
 }
 
-// Computed returns the descriptions of the built-in kinds that are computed for each request.
+// Computed returns the descriptions of the built-in kinds without stored objects; the server computes them for each
+// request.
 func Computed() []kinds.Kind { return []kinds.Kind{core.ComponentStatuses()} }

@@ -69,8 +69,8 @@ func eitherSelector(raw string, requirements int, at *field.Path) field.ErrorLis
 	return nil
 }
 
-// addSelectors adds the selectors to the attributes, and returns messages about invalid requirements. It drops these, so the
-// decision is about more objects.
+// addSelectors adds the selectors to the attributes, and returns messages about invalid requirements. It drops invalid
+// requirements, so that the decision covers more objects.
 //
 //upstream:pkg/registry/authorization/util.ResourceAttributesFrom
 //upstream:pkg/registry/authorization/util.BuildEvaluationError
@@ -96,7 +96,7 @@ func addSelectors(to *authorizer.AttributesRecord, on *authorizationv1.ResourceA
 	return messages
 }
 
-// fieldRequirements returns the valid requirements of a selector, and the last error about the others.
+// fieldRequirements returns the valid requirements of a selector, and the last error about an invalid one.
 //
 //upstream:pkg/registry/authorization/util.fieldSelectorAsSelector
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (all fields.Requirements, err error) {
@@ -120,7 +120,7 @@ func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (all fields.R
 	return all, err
 }
 
-// labelRequirements returns the valid requirements of a selector, and the last error about the others.
+// labelRequirements returns the valid requirements of a selector, and the last error about an invalid one.
 //
 //upstream:pkg/registry/authorization/util.labelSelectorAsSelector
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (all labels.Requirements, err error) {

@@ -142,7 +142,8 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	return nil
 }
 
-// selfSubjectRules lists the rules of the authorizer for the user. Members of system:masters are allowed more.
+// selfSubjectRules lists the rules of the authorizer for the user. The rules do not include the permissions of
+// system:masters.
 //
 //upstream:pkg/registry/authorization/selfsubjectrulesreview.REST.Create
 func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {

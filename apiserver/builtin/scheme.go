@@ -35,10 +35,10 @@ import (
 	"flyball.dev/apiserver/kinds/core"
 )
 
-// Scheme returns the types of all built-in kinds, with their defaults. It is built once, and callers must not change it.
+// Scheme returns the scheme of all built-in kinds, with their defaults. The caller must not change it.
 var Scheme = sync.OnceValue(newScheme)
 
-// Codecs returns the encodings of the types in [Scheme]. Lists are encoded while they are written.
+// Codecs returns the codecs of the types in [Scheme]. They encode lists as streams.
 var Codecs = sync.OnceValue(func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(Scheme(),
 		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())

@@ -33,7 +33,7 @@ func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, e
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
-	own := *crd // commit sets its resource version
+	own := *crd // a copy, because commit sets the resource version
 	c := &change{kinds: k, name: crd.Name, next: &definition{crd: &own}, before: k.served(crd.Name)}
 	current := k.definitions[crd.Name]
 	if current != nil && current.crd.UID == crd.UID {

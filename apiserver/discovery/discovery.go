@@ -1,7 +1,8 @@
-// Package discovery serves the discovery documents of the catalog, aggregated and by group version, and the version of the server.
+// Package discovery serves the server's version and the discovery documents of the catalog, both aggregated and by
+// group version.
 //
-// The documents describe one snapshot of the catalog. The first request after a change makes
-// them. The handler is safe for concurrent use.
+// The documents describe one snapshot of the catalog, and the first request after a change builds them. The handler is
+// safe for concurrent use.
 package discovery
 
 import (
@@ -95,7 +96,7 @@ func apiVersions(r *http.Request) *metav1.APIVersions {
 
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// restrictions allow one media type parameter: the aggregated form of a root.
+// restrictions allow one media type parameter: as=APIGroupDiscoveryList, for the aggregated form of a root.
 type restrictions struct{ aggregated bool }
 
 func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.GroupVersionKind) bool {
@@ -104,7 +105,7 @@ func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.Group
 func (restrictions) AllowsServerVersion(string) bool { return false }
 func (restrictions) AllowsStreamSchema(string) bool  { return false }
 
-// serve writes the list, or 304 if the client has it already.
+// serve writes the list, or 304 Not Modified if the client already has it.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/discovery/aggregated.ServeHTTPWithETag
 func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo) {

@@ -75,8 +75,8 @@ func groupOf(g *resource.Group) metav1.APIGroup {
 	return group
 }
 
-// resourceList lists a version's resources, each followed by its subresources. In the core group it
-// has no apiVersion of its own, for compatibility.
+// resourceList lists the resources of a version, each followed by its subresources. In the core group the list has no
+// apiVersion, for compatibility with old clients.
 func resourceList(v *resource.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: v.GroupVersion.String()}
@@ -92,7 +92,7 @@ func resourceList(v *resource.Version) *metav1.APIResourceList {
 	return list
 }
 
-// resourceOf describes a resource. The group and the version are set if they differ from the list's.
+// resourceOf describes a resource. The group and the version are set only if they differ from the list's.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
 func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav1.APIResource {
@@ -112,7 +112,8 @@ func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav
 	return entry
 }
 
-// subresources returns the subresources: sorted by name for built-in resources, in their own order for custom resources.
+// subresources returns the subresources of a resource, sorted by name for built-in resources, and in their declared
+// order for custom resources.
 func subresources(r *resource.Resource) []*resource.Resource {
 	if r.OpenAPI != nil {
 		return r.Subresources
@@ -122,8 +123,8 @@ func subresources(r *resource.Resource) []*resource.Resource {
 	})
 }
 
-// verbs returns the verbs of a resource in the order of kube-apiserver: alphabetical, except that create and update are
-// neighbors for custom resources.
+// verbs returns the verbs of a resource in the order of kube-apiserver: alphabetical, except that create directly
+// precedes update for custom resources.
 func verbs(r *resource.Resource) []string {
 	verbs := r.ServedVerbs()
 	create, update := slices.Index(verbs, "create"), slices.Index(verbs, "update")

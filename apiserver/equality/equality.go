@@ -1,5 +1,4 @@
-// Package equality compares API objects faster than apimachinery and package reflect do, with the
-// same result.
+// Package equality compares API objects with the same result as apimachinery and package reflect, but faster.
 package equality
 
 import (
@@ -10,20 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Semantic reports whether two values are equal as apimachinery's equality.Semantic defines it: nil
-// is the same as empty, and quantities and times are compared by value. The values must be trees,
-// as for Identical, and have no selectors.
+// Semantic reports whether two values are equal under apimachinery's equality.Semantic: nil equals empty, and
+// quantities and times are compared by value. The values must be trees, as for Identical, and must not contain
+// selectors.
 func Semantic(a, b any) bool {
 	return comparison{semantic: true}.equal(reflect.ValueOf(a), reflect.ValueOf(b))
 }
 
-// Identical reports whether two values are deeply equal as [reflect.DeepEqual] defines it. The
-// values must be trees: of pointers, maps and slices, none may contain itself.
+// Identical reports whether two values are equal under [reflect.DeepEqual]. The values must be trees: no pointer, map
+// or slice may contain itself.
 func Identical(a, b reflect.Value) bool {
 	return comparison{}.equal(a, b)
 }
 
-// comparison is one of the two ways to compare values.
+// comparison is either semantic or deep equality.
 type comparison struct{ semantic bool }
 
 // equal compares two values, which may be invalid or of different types.
@@ -88,7 +87,7 @@ var (
 	fieldsV1  = reflect.TypeFor[metav1.FieldsV1]()
 )
 
-// sameValue compares structs that stand for a single value. It returns false if these do not.
+// sameValue compares structs that represent a single value. ok is false for other structs.
 func sameValue(a, b reflect.Value) (equal, ok bool) {
 	switch a.Type() {
 	case quantity:
@@ -105,7 +104,7 @@ func sameValue(a, b reflect.Value) (equal, ok bool) {
 	}
 }
 
-// valueOf returns a pointer to a value of type T, or to a copy of one that has no address.
+// valueOf returns a pointer to a value of type T, or to a copy if the value is not addressable.
 func valueOf[T any](v reflect.Value) *T {
 	if v.CanAddr() {
 		return v.Addr().Interface().(*T)

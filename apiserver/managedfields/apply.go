@@ -16,10 +16,10 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// apply sets the managed fields of obj, which is live with the fields of a configuration merged
-// into it. configured are the fields of the configuration. It returns false if others own some of
-// them with other values, unless force is true; if the manager has left out fields that it applied
-// before; and for all that [Updater.Update] leaves to the field manager.
+// apply sets the managed fields of obj, the result of merging a configuration into live. configured has the fields of
+// the configuration. apply returns false in three cases: other managers own some of the fields with other values, and
+// force is false; the manager has left out fields that it applied before; or [Updater.Update] does not support the
+// write either.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.Apply
 //upstream:sigs.k8s.io/structured-merge-diff/v6/merge.Updater.Apply
@@ -124,8 +124,7 @@ func (u *typedUpdater) Apply(ctx context.Context, live metav1.Object, config map
 	return obj, true
 }
 
-// appliesTo reports whether a configuration is one of the live object that sets none of the fields
-// that belong to the server.
+// appliesTo reports whether a configuration is for the live object, and sets no fields that belong to the server.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.structuredMergeManager.Apply
 func appliesTo(live metav1.Object, config map[string]any) bool {
@@ -155,10 +154,9 @@ func ownMetadata(metadata any) map[string]any {
 	return own
 }
 
-// merge merges a configuration into a value. It returns false for what it cannot merge as
-// structured-merge-diff does: nulls, values that are empty or not in the form in which they are
-// encoded again, and list elements that are new beside others or in another order. It returns false
-// as well if ctx ends.
+// merge merges a configuration into a value. It returns false for configurations that it cannot merge in the same way
+// as structured-merge-diff: nulls, empty values, values that encoding would change, and list elements that are new in a
+// non-empty list or in another order. It also returns false if ctx ends.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker
 func (m *mergeType) merge(ctx context.Context, x reflect.Value, config any) bool {
@@ -229,7 +227,7 @@ func (m *mergeType) mergeEntries(ctx context.Context, x reflect.Value, config ma
 	return true
 }
 
-// mergeElements merges the elements of a configuration, which are in the order of the list, in one pass.
+// mergeElements merges the elements of a configuration in one pass. The elements must be in the order of the list.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker.visitListItems
 func (m *mergeType) mergeElements(ctx context.Context, x reflect.Value, config []any) bool {
@@ -297,7 +295,7 @@ func isScalar(v reflect.Value, config any) bool {
 	return false
 }
 
-// setExactly sets a value that merges as a whole, if encoding it again gives what was configured.
+// setExactly sets an atomic value, if encoding the value gives the configured one.
 func setExactly(x reflect.Value, config any) bool {
 	if text, ok := config.(string); ok && x.Kind() == reflect.String && x.Type().NumMethod() == 0 {
 		x.SetString(text)
@@ -344,8 +342,8 @@ func (c *unstructuredUpdater) Apply(ctx context.Context, live metav1.Object, con
 	return obj, true
 }
 
-// merged returns an object with a configuration merged into it, which shares parts with both, but has
-// metadata of its own.
+// merged returns an object with a configuration merged into it. The result shares parts with both, but has its own
+// metadata map.
 func (c *unstructuredUpdater) merged(live *unstructured.Unstructured, config map[string]any,
 	typedConfig *typed.TypedValue) (*unstructured.Unstructured, bool) {
 	if content, ok := (jsonMerger{typedConfig.Schema()}).mergeObject(typedConfig.TypeRef(), live.Object, config); ok {

@@ -10,9 +10,9 @@ import (
 	"flyball.dev/apiserver/equality"
 )
 
-// comparer finds the fields in which two values of one type differ, as structured-merge-diff does
-// by converting and validating both. It fails where that has rules for values that are hardly ever
-// written: nulls, duplicate elements, and atomic values that have structs in them.
+// comparer finds the fields in which two values of one type differ. structured-merge-diff does the same by converting
+// and validating both values. comparer fails for rarely written values with special rules in structured-merge-diff:
+// nulls, duplicate elements, and atomic values that contain structs.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.compareWalker
 type comparer struct {
@@ -21,7 +21,7 @@ type comparer struct {
 	out    *typed.Comparison
 }
 
-// compareValues compares two structs. It returns false if it does not support their difference.
+// compareValues compares two structs. It returns false if comparer does not support the difference.
 func compareValues(m *mergeType, old, now reflect.Value) (*typed.Comparison, bool) {
 	c := comparer{path: make(fieldpath.Path, 0, 8), out: &typed.Comparison{
 		Removed: fieldpath.NewSet(), Modified: fieldpath.NewSet(), Added: fieldpath.NewSet()}}
@@ -29,7 +29,7 @@ func compareValues(m *mergeType, old, now reflect.Value) (*typed.Comparison, boo
 	return c.out, !c.failed
 }
 
-// compare compares two values. Neither is omitted.
+// compare compares two values. Both must be present.
 func (c *comparer) compare(m *mergeType, old, now reflect.Value) {
 	if equality.Identical(old, now) {
 		return
@@ -54,7 +54,7 @@ func (c *comparer) compare(m *mergeType, old, now reflect.Value) {
 	}
 }
 
-// leaf compares two values that have one manager each.
+// leaf compares two values that each have a single manager.
 func (c *comparer) leaf(m *mergeType, old, now reflect.Value) {
 	switch {
 	case m.nested:
@@ -64,7 +64,7 @@ func (c *comparer) leaf(m *mergeType, old, now reflect.Value) {
 	}
 }
 
-// sameJSON reports whether two values are equal for structured-merge-diff.
+// sameJSON reports whether structured-merge-diff considers two values equal.
 func sameJSON(a, b reflect.Value) bool {
 	if equality.Identical(a, b) {
 		return true
@@ -83,7 +83,7 @@ func sameJSON(a, b reflect.Value) bool {
 	return err == nil && value.Equals(x, y)
 }
 
-// pointerTo returns a pointer to a value, or to a copy of one that has no address.
+// pointerTo returns a pointer to a value, or to a copy if the value is not addressable.
 func pointerTo(v reflect.Value) any {
 	if v.CanAddr() {
 		return v.Addr().Interface()
@@ -100,7 +100,7 @@ func (c *comparer) fields(m *mergeType, old, now reflect.Value) {
 	}
 }
 
-// member compares a part of two values, which each of them may have or not.
+// member compares a part of two values. before and after say whether the part is present.
 func (c *comparer) member(m *mergeType, at fieldpath.PathElement, old, now reflect.Value, before, after bool) {
 	if !before && !after {
 		return
@@ -196,8 +196,8 @@ func (c *comparer) elements(m *mergeType, old, now reflect.Value) {
 	}
 }
 
-// ordered returns the indexes of the elements of a list in the order of their keys. It fails for a
-// list that has two elements of the same key, or pointers.
+// ordered returns the indexes of the elements of a list in the order of their keys. It fails for a list with pointers
+// or with two elements of the same key.
 func (c *comparer) ordered(m *mergeType, list reflect.Value) []int {
 	if list.Type().Elem().Kind() == reflect.Pointer {
 		c.failed = true
@@ -208,7 +208,7 @@ func (c *comparer) ordered(m *mergeType, list reflect.Value) []int {
 	return order
 }
 
-// elementOf returns the path element of an element of a list.
+// elementOf returns the path element for an element of a list.
 func (c *comparer) elementOf(m *mergeType, element reflect.Value) fieldpath.PathElement {
 	if m.granularity == listSet {
 		v := scalarOf(element)

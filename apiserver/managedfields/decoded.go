@@ -8,12 +8,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// decoded caches the sets of fields that entries have been decoded to. Objects that come from one
-// template have the same ones.
+// decoded caches the decoded field sets of entries. Objects from one template have equal field sets.
 var decoded = decodedSets{limit: 256}
 
-// decodedSets caches sets of fields by their encoding. It holds between limit and twice as many,
-// those that were used last among them. It is safe for concurrent use.
+// decodedSets caches field sets by their encoding. It holds between limit and 2*limit sets, and always the most
+// recently used ones. It is safe for concurrent use.
 type decodedSets struct {
 	limit int
 
@@ -21,22 +20,22 @@ type decodedSets struct {
 	now, old map[decodedKey]*fieldpath.Set
 }
 
-// decodedKey is the encoding of a set of fields, for the objects of one updater. It does not refer
-// to the updater, which has the schema of its kind and must not outlive the kind.
+// decodedKey is the encoding of a field set for the objects of one updater. It does not refer to the updater, because
+// the updater holds the schema of its kind and must not outlive the kind.
 type decodedKey struct {
 	updater *identity
 	fields  string
 }
 
-// identity stands for an updater.
+// identity identifies an updater.
 type identity struct{ _ byte } // of a size, since only then are two of them different
 
-// maxFields bounds the encodings that are cached, in bytes.
+// maxFields is the maximum length of cached encodings, in bytes.
 const maxFields = 16 << 10
 
-// get returns the set of an encoding, which is shared and must not be changed. It returns nil for
-// fields that are not encoded as the field manager does it, that do not fit the schema any more, or
-// that include some that have no manager.
+// get returns the set of an encoding. The set is shared and must not be changed. get returns nil if the field manager
+// would encode the fields differently, if the fields no longer fit the schema, or if they include fields without a
+// manager.
 func (c *decodedSets) get(u *updates, fields string) *fieldpath.Set {
 	key := decodedKey{u.identity, fields}
 	c.mu.Lock()
@@ -59,7 +58,7 @@ func (c *decodedSets) get(u *updates, fields string) *fieldpath.Set {
 	return set
 }
 
-// put adds a set. The lock is held.
+// put adds a set. The caller holds the lock.
 func (c *decodedSets) put(key decodedKey, set *fieldpath.Set) {
 	if c.now == nil || len(c.now) >= c.limit {
 		c.old, c.now = c.now, make(map[decodedKey]*fieldpath.Set, c.limit)

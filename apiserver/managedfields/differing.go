@@ -7,9 +7,9 @@ import (
 	"flyball.dev/apiserver/equality"
 )
 
-// reduce removes the fields that are equal in two structs of one type, so that comparing them costs
-// as much as they differ. It goes into structs only; a list or map stays whole if it differs. The
-// structs are shallow copies: what they refer to is copied before it is changed.
+// reduce removes the equal fields from two structs of one type, so that the cost of comparing them depends on the
+// difference only. It descends into structs only; a list or map stays whole if it differs. The structs are shallow
+// copies: reduce copies referenced values before it changes them.
 func (m *mergeType) reduce(a, b reflect.Value) {
 	for _, f := range m.fields {
 		x, y := f.GetFrom(a), f.GetFrom(b)
@@ -28,7 +28,7 @@ func (m *mergeType) reduce(a, b reflect.Value) {
 	}
 }
 
-// copyPointee makes a pointer refer to a copy, which it returns.
+// copyPointee replaces the target of a pointer by a copy, and returns the copy.
 func copyPointee(p reflect.Value) reflect.Value {
 	c := reflect.New(p.Type().Elem())
 	c.Elem().Set(p.Elem())
@@ -36,8 +36,8 @@ func copyPointee(p reflect.Value) reflect.Value {
 	return c.Elem()
 }
 
-// reduceMaps returns copies of two JSON objects without what is equal in both and without the keys
-// of skip. It does not go into lists.
+// reduceMaps returns copies of two JSON objects without equal values and without the keys of skip. It does not descend
+// into lists.
 func reduceMaps(a, b map[string]any, skip []string) (x, y map[string]any) {
 	x, y = map[string]any{}, map[string]any{}
 	for key, old := range a {
@@ -66,8 +66,8 @@ func reduceMaps(a, b map[string]any, skip []string) (x, y map[string]any) {
 	return x, y
 }
 
-// EqualJSON reports whether two JSON values are equal, numbers by their types too. What they share is
-// not compared.
+// EqualJSON reports whether two JSON values are equal. Numbers of different types differ. EqualJSON does not descend
+// into shared values.
 func EqualJSON(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

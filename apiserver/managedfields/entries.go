@@ -10,14 +10,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// entryList are the entries of an object, with the JSON that they were decoded from if the object is
-// unstructured.
+// entryList holds the managed fields entries of an object. For an unstructured object it also holds the JSON that the
+// entries were decoded from.
 type entryList struct {
 	entries []metav1.ManagedFieldsEntry
 	source  []any // nil, or one for each entry
 }
 
-// entriesOf returns what GetManagedFields returns, which takes long for unstructured objects.
+// entriesOf returns the same entries as GetManagedFields, which is slow for unstructured objects.
 func entriesOf(obj metav1.Object) entryList {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -37,8 +37,7 @@ func entriesOf(obj metav1.Object) entryList {
 	return list
 }
 
-// decodeEntry decodes an entry that is in the form in which entries are encoded. It returns false
-// for others.
+// decodeEntry decodes an entry. It returns false if encoding the entry would give another form.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.DecodeManagedFields
 func decodeEntry(item any, entry *metav1.ManagedFieldsEntry) bool {
@@ -87,8 +86,8 @@ func decodeEntry(item any, entry *metav1.ManagedFieldsEntry) bool {
 	return true
 }
 
-// appendFields appends the encoding of a set of fields, which is the one that encoding/json makes.
-// It returns false for values that are not objects.
+// appendFields appends the encoding of a field set, in the same format as encoding/json. It returns false for values
+// that are not objects.
 func appendFields(out []byte, fields map[string]any) ([]byte, bool) {
 	var few [16]string
 	names := few[:0]
@@ -128,7 +127,7 @@ func appendName(out []byte, name string) ([]byte, bool) {
 	return append(out, '"'), true
 }
 
-// set sets the entries of an object, some of which may be those of the list.
+// set sets the entries of an object. Some entries may come from the list.
 func (l entryList) set(obj metav1.Object, entries []metav1.ManagedFieldsEntry) {
 	u, ok := obj.(*unstructured.Unstructured)
 	metadata, isMap := map[string]any(nil), false
@@ -149,8 +148,8 @@ func (l entryList) set(obj metav1.Object, entries []metav1.ManagedFieldsEntry) {
 	metadata["managedFields"] = items
 }
 
-// encode returns an entry as JSON, nil if it cannot. It shares what it has in common with the source
-// of the list, which nobody changes in place.
+// encode returns an entry as JSON, or nil if it cannot be encoded. The result shares equal parts with the source of the
+// list, which nobody changes in place.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.encodeManagerVersionedSet
 func (l entryList) encode(entry *metav1.ManagedFieldsEntry) any {

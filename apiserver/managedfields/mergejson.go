@@ -7,15 +7,15 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// jsonMerger merges configurations into JSON objects by a schema of structured-merge-diff, as a merge of
-// typed values does, but shares with the live object what the configuration does not have. It leaves
-// lists that merge by their elements, nulls and empty values to that.
+// jsonMerger merges configurations into JSON objects by a schema of structured-merge-diff. The result is the same as
+// merging typed values, but it shares all fields that the configuration lacks with the live object. jsonMerger does not
+// support associative lists, nulls and empty values.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.mergingWalker
 type jsonMerger struct{ *smd.Schema }
 
-// mergeObject returns a live object with a configuration merged into it. Its metadata are its own, since
-// those of a configuration have a name.
+// mergeObject merges a configuration into a live object and returns the result. The result has its own metadata map,
+// because every configuration sets the name.
 func (m jsonMerger) mergeObject(of smd.TypeRef, live, config map[string]any) (map[string]any, bool) {
 	metadata, _ := live["metadata"].(map[string]any)
 	checked := maps.Clone(live)
@@ -34,7 +34,7 @@ func withoutKey(m map[string]any, key string) map[string]any {
 	return m
 }
 
-// merge returns a live value, nil if there is none, with the value of a configuration merged into it.
+// merge merges the value of a configuration into a live value, which may be nil, and returns the result.
 func (m jsonMerger) merge(of smd.TypeRef, live, config any) (merged any, ok bool) {
 	atom, ok := m.Resolve(of)
 	if !ok {
@@ -72,7 +72,7 @@ func (m jsonMerger) mergeFields(of *smd.Map, live, config map[string]any) (any, 
 	return out, true
 }
 
-// fieldType returns the type of a field or value of a map; it is zero for one that is unknown.
+// fieldType returns the type of a field or of a map's values. It is zero for an unknown field.
 func fieldType(of *smd.Map, name string) smd.TypeRef {
 	if field, ok := of.FindField(name); ok {
 		return field.Type
@@ -80,9 +80,8 @@ func fieldType(of *smd.Map, name string) smd.TypeRef {
 	return of.ElementType
 }
 
-// conforms reports whether a live value conforms to the schema, without which nothing can be merged
-// into it. It returns false for some values that do: those with nulls, and long lists of elements that
-// have keys.
+// conforms reports whether a live value conforms to the schema; otherwise nothing can be merged into it. It returns
+// false for some conforming values: values with nulls, and long associative lists.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.validatingObjectWalker
 func (m jsonMerger) conforms(of smd.TypeRef, value any) bool {
@@ -110,11 +109,11 @@ func (m jsonMerger) conforms(of smd.TypeRef, value any) bool {
 	return atom.Scalar != nil && isOfType(*atom.Scalar, value)
 }
 
-// maxDistinct bounds the length of lists with elements that are compared pairwise.
+// maxDistinct is the maximum length of lists that distinct compares pairwise.
 const maxDistinct = 16
 
-// distinct reports whether all elements of a list have the keys, and different ones. Elements without
-// keys are such values themselves.
+// distinct reports whether all elements of a list have keys and the keys differ. In a set, the elements are their own
+// keys.
 func distinct(keys []string, list []any) bool {
 	if len(list) > maxDistinct {
 		return false
@@ -136,7 +135,7 @@ func distinct(keys []string, list []any) bool {
 	return true
 }
 
-// isKeyValue reports whether a value is a scalar that is equal to no other one.
+// isKeyValue reports whether a value is a scalar that equals only values of its own type. A float64 can equal an int64.
 func isKeyValue(value any) bool {
 	_, isFloat := value.(float64)
 	return !isFloat && isJSONScalar(value)

@@ -11,8 +11,8 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// mergeType is how a Go type merges in one place: as a whole, or by parts that have managers of
-// their own. It is what a walk over values must know of the type.
+// mergeType describes how a Go type merges at one place: as a whole, or by parts that have their own managers. It holds
+// everything that a walk over values needs to know of the type.
 type mergeType struct {
 	granularity granularity
 	fields      []*structField // of granularStruct, ordered by name
@@ -21,7 +21,7 @@ type mergeType struct {
 	nested      bool           // atomic, but its parts have schemas
 }
 
-// granularity says which parts of a value can have different managers.
+// granularity describes which parts of a value can have different managers.
 type granularity int
 
 const (
@@ -40,7 +40,7 @@ type structField struct {
 	absentEmpty bool // JSON of an empty struct leaves the field out
 }
 
-// listKey is a field that identifies the elements of a listMap.
+// listKey is a key field of the elements of a listMap.
 type listKey struct {
 	*structField
 	escaped  string        // its name in a key of FieldsV1, with quotes and the colon
@@ -49,7 +49,7 @@ type listKey struct {
 
 var mergeTypes sync.Map // reflect.Type → func() *mergeType
 
-// mergeTypeOf returns the merge type of a kind's Go type, or nil if something in it has no schema.
+// mergeTypeOf returns the merge type of a kind's Go type, or nil if any part of it has no schema.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.typeConverter
 func mergeTypeOf(t reflect.Type) *mergeType {
@@ -67,13 +67,13 @@ func mergeTypeOf(t reflect.Type) *mergeType {
 	return build.(func() *mergeType)()
 }
 
-// builder builds the merge types of a type and of all that it contains, once each.
+// builder builds the merge types of a type and all types within it, once each.
 type builder struct {
 	structs     map[reflect.Type]*mergeType
 	unsupported bool // something has no schema
 }
 
-// typ returns the merge type of t. If t is the type of a field, the field says how t merges there.
+// typ returns the merge type of t. If t is the type of a field, in describes how t merges there.
 func (b *builder) typ(t reflect.Type, in schema.Field) *mergeType {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -102,7 +102,7 @@ func (b *builder) typ(t reflect.Type, in schema.Field) *mergeType {
 	}
 }
 
-// isComposite reports whether a type, or the one it points to, is a struct, map or list in JSON.
+// isComposite reports whether a type, or the type that it points to, is a struct, map or list in JSON.
 func isComposite(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -133,7 +133,7 @@ func (b *builder) structField(parent reflect.Type, f schema.Field) *structField 
 	return s
 }
 
-// listType returns the merge type of a list that is a map by keys, or a set if there are none.
+// listType returns the merge type of an associative list: a map by keys, or a set if there are no keys.
 func (b *builder) listType(t reflect.Type, keys []string) *mergeType {
 	m := &mergeType{granularity: listSet, element: b.typ(t.Elem(), schema.Field{})}
 	if len(keys) == 0 {
@@ -156,7 +156,7 @@ func (b *builder) listType(t reflect.Type, keys []string) *mergeType {
 	return m
 }
 
-// isKey reports whether a walk can identify the elements of a list by values of a type.
+// isKey reports whether values of a type can be keys of list elements.
 func isKey(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Int, reflect.Int32, reflect.Int64:

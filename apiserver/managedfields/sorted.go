@@ -5,7 +5,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Extent says how a JSON value is spread.
+// Extent describes the extent of a JSON value.
 type Extent struct {
 	Widest int // the number of keys of the widest map
 	Paths  int // the bytes of the paths of all fields and elements
@@ -32,13 +32,13 @@ func (e *Extent) add(v any, path int) {
 	}
 }
 
-// Wide reports whether structured-merge-diff takes longer than it must for a value of this extent, unless the
-// value is [Sorted]. Random insertions into a list of fewer fields cost as much as sorting them.
+// Wide reports whether structured-merge-diff is much slower for a value of this extent than for the same value
+// [Sorted]. In smaller maps, random insertions cost as much as sorting.
 func (e Extent) Wide() bool { return e.Widest >= 2000 }
 
 // Sorted returns a value with maps that are visited in the order of their keys. structured-merge-diff inserts each
-// field that it visits into a sorted list, which takes the square of their number in the random order of Go's maps.
-// In the order of the list an insertion is an append.
+// visited field into a sorted list. In the random order of Go maps this takes quadratic time; in the order of the keys
+// each insertion is an append.
 func Sorted(v *typed.TypedValue) *typed.TypedValue {
 	if sorted, err := typed.AsTyped(sortedValue{v.AsValue()}, v.Schema(), v.TypeRef(), typed.AllowDuplicates); err == nil {
 		return sorted

@@ -14,8 +14,7 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// typedUpdater finds the fields of a new object of a Go type in one walk over it, instead of
-// comparing it with an empty one.
+// typedUpdater finds the fields of a new typed object in one walk, without comparing it with an empty object.
 type typedUpdater struct {
 	updates
 	typ  reflect.Type
@@ -23,10 +22,9 @@ type typedUpdater struct {
 	root func() *mergeType // the fields that have; nil if the type is not supported
 }
 
-// ForType returns the updater for objects of a Go type, in an API version, whose strategy resets
-// some fields, none if reset is nil. It leaves all objects to the field manager if reset has
-// anything but top-level fields, or if something in the type has no schema. What it must know of
-// the type it finds out with the first object.
+// ForType returns the updater for objects of a Go type in an API version. reset has the fields that the strategy
+// resets; it may be nil. The updater leaves all objects to the field manager if reset has fields below the top level,
+// or if any part of the type has no schema. It analyzes the type with the first object.
 func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	u := &typedUpdater{typ: t, root: func() *mergeType { return nil }}
 	u.updates = updates{identity: &identity{}, apiVersion: apiVersion, compare: u.compare, current: u.current}
@@ -54,7 +52,7 @@ func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	return u
 }
 
-// topLevel returns the names of the fields in a set; ok is false if the set has anything else.
+// topLevel returns the names of the fields in a set. ok is false if the set has fields below the top level.
 func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 	if set == nil {
 		return nil, true
@@ -68,7 +66,7 @@ func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 	return names, set.Children.Empty()
 }
 
-// withoutFields returns a copy of a struct's merge type that lacks some of its fields.
+// withoutFields returns a copy of a struct's merge type without some of its fields.
 func withoutFields(m *mergeType, names []string) *mergeType {
 	c := *m
 	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool {
@@ -77,8 +75,8 @@ func withoutFields(m *mergeType, names []string) *mergeType {
 	return &c
 }
 
-// Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a
-// list with two elements of the same key, or a key that has to be escaped.
+// Update implements [Updater]. It returns false for objects that the walk does not support, such as a list with two
+// elements of the same key, or a key that needs escaping.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.UpdateNoErrors
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.structuredMergeManager.Update
@@ -96,8 +94,8 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	return ok
 }
 
-// compare compares what has a manager and differs. The field manager's schema does it for what the
-// comparer does not support.
+// compare compares the managed fields of two objects. It uses the field manager's schema if comparer does not support
+// the difference.
 func (u *typedUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
 	x, y := reflect.ValueOf(old), reflect.ValueOf(obj)
 	if t := reflect.PointerTo(u.typ); x.Type() == t && y.Type() == t {
@@ -131,7 +129,7 @@ func (u *typedUpdater) compareBySchema(old, obj metav1.Object) (*typed.Compariso
 	return x.Compare(y)
 }
 
-// managed returns a pointer to a shallow copy of obj without the fields that have no manager.
+// managed returns a pointer to a shallow copy of obj without the unmanaged fields.
 func (u *typedUpdater) managed(obj metav1.Object) (reflect.Value, error) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {
@@ -161,7 +159,7 @@ func (u *typedUpdater) current(set *fieldpath.Set) bool {
 	return isCurrent(set, schema.Mergeable(u.typ))
 }
 
-// isCurrent reports whether a set fits a schema. The schema decides that alone, without an object.
+// isCurrent reports whether a set fits a schema. It needs no object.
 func isCurrent(set *fieldpath.Set, of *typed.ParseableType) bool {
 	empty, err := typed.AsTyped(value.NewValueInterface(map[string]any{}), of.Schema, of.TypeRef)
 	if err != nil {
@@ -171,8 +169,8 @@ func isCurrent(set *fieldpath.Set, of *typed.ParseableType) bool {
 	return err == nil && migrated == nil
 }
 
-// created returns the fields that the creation of obj sets, nil if there are none. It returns false
-// if the walk does not support obj.
+// created returns the fields that the creation of obj sets, or nil if there are none. It returns false if the walk does
+// not support obj.
 func (u *typedUpdater) created(obj metav1.Object) ([]byte, bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {

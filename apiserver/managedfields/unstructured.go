@@ -12,9 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// unstructuredUpdater compares a new object with an empty one as the field manager does, without
-// the conversions between versions and without the steps that matter only if a field has an owner
-// already.
+// unstructuredUpdater compares a new object with an empty one, like the field manager, but without version conversion
+// and without the steps that matter only for fields that already have an owner.
 type unstructuredUpdater struct {
 	updates
 	types upstream.TypeConverter
@@ -23,8 +22,8 @@ type unstructuredUpdater struct {
 	reset *fieldpath.Set // with all below its members
 }
 
-// ForUnstructured returns the updater for unstructured objects of a kind whose strategy resets some
-// fields, none if reset is nil. types has the kind's schema.
+// ForUnstructured returns the updater for unstructured objects of a kind. types has the schema of the kind. reset has
+// the fields that the strategy resets; it may be nil.
 func ForUnstructured(types upstream.TypeConverter, kind schema.GroupVersionKind, reset *fieldpath.Set) Updater {
 	if reset == nil {
 		reset = fieldpath.NewSet()
@@ -86,7 +85,7 @@ func (c *unstructuredUpdater) created(u *unstructured.Unstructured) (*fieldpath.
 	return difference.Added.Union(difference.Modified).RecursiveDifference(c.reset).Difference(serverFields), nil
 }
 
-// compare compares what differs.
+// compare compares the parts in which two objects differ.
 func (c *unstructuredUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
 	a, ok := old.(*unstructured.Unstructured)
 	b, isToo := obj.(*unstructured.Unstructured)

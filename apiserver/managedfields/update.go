@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// maxUpdaters is how many managers of updates an object keeps. The field manager merges the
-// oldest if there are more.
+// maxUpdaters is the maximum number of update entries of an object. If there are more, the field manager merges the
+// oldest.
 const maxUpdaters = 10
 
-// serverFields are the fields that have no manager.
+// serverFields is the set of fields without a manager.
 var serverFields = func() *fieldpath.Set {
 	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
 		fieldpath.MakePathOrDie("metadata"))
@@ -23,20 +23,20 @@ var serverFields = func() *fieldpath.Set {
 	return set
 }()
 
-// updates sets the managed fields of updates of existing objects. It does not depend on how the
-// objects are represented: that is up to compare.
+// updates sets the managed fields after updates of existing objects. It does not depend on the representation of
+// objects; only compare does.
 type updates struct {
 	identity   *identity
 	apiVersion string
 	filter     fieldpath.Filter // removes the fields that the strategy resets; nil if there are none
-	// compare returns the fields in which two objects differ. It may leave out those of
-	// serverFields and those that filter removes.
+	// compare returns the fields in which two objects differ. It may leave out serverFields and the fields that filter
+	// removes.
 	compare func(old, obj metav1.Object) (*typed.Comparison, error)
-	// current reports whether a set of fields fits the schema, and need not be migrated to it.
+	// current reports whether a field set fits the schema, so that it need not be migrated.
 	current func(*fieldpath.Set) bool
 }
 
-// update does what [Updater.Update] does for an update of old.
+// update implements [Updater.Update] for an update of old.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.FieldManager.Update
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.managedFieldsUpdater.Update
@@ -70,8 +70,8 @@ func (u *updates) update(old, obj metav1.Object, w Write) bool {
 	return ok
 }
 
-// sets returns the fields of each entry. It returns false for entries that the field manager has to
-// convert, migrate, normalize or merge, and for none, which it does not track.
+// sets returns the field set of each entry. It returns false if there are no entries, because the field manager does
+// not track such an object, or if the field manager has to convert, migrate, normalize or merge entries.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.DecodeManagedFields
 func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, bool) {
@@ -99,8 +99,8 @@ func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, b
 	return sets, len(entries) > 0 && updaters < maxUpdaters
 }
 
-// transfer returns the entries after a write: the manager of the write owns what it has changed or
-// added, others do not any more, and what it has removed has no owner.
+// transfer returns the entries after a write. The manager of the write owns the changed and added fields, and other
+// managers lose them. Removed fields have no owner.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/merge.Updater.update
 func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpath.Set, difference *typed.Comparison,
@@ -144,7 +144,7 @@ func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpat
 	return out, true
 }
 
-// union returns the fields that are in one of two sets. It may return one of them.
+// union returns the union of two sets. The result may be one of the sets.
 func union(a, b *fieldpath.Set) *fieldpath.Set {
 	switch {
 	case a.Empty():
@@ -156,8 +156,7 @@ func union(a, b *fieldpath.Set) *fieldpath.Set {
 	}
 }
 
-// without returns the fields of a set that are not in another, which is the set itself if there is
-// no other.
+// without returns the fields of set that are not in others. It returns set itself if the sets have no common field.
 func without(set, others *fieldpath.Set) *fieldpath.Set {
 	if !overlap(set, others) {
 		return set
@@ -173,13 +172,13 @@ func owned(set *fieldpath.Set) *fieldpath.Set {
 	return set.Difference(serverFields)
 }
 
-// overlap reports whether a field of the second set is in the first. The second is the smaller one.
+// overlap reports whether the sets have a common field. few is the smaller set.
 func overlap(set, few *fieldpath.Set) (found bool) {
 	few.Iterate(func(p fieldpath.Path) { found = found || set.Has(p) })
 	return found
 }
 
-// includes reports whether all fields of the second set are in the first.
+// includes reports whether set has all fields of few.
 func includes(set, few *fieldpath.Set) bool {
 	missing := false
 	few.Iterate(func(p fieldpath.Path) { missing = missing || !set.Has(p) })
@@ -196,15 +195,14 @@ func (u *updates) encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) b
 	return true
 }
 
-// sameManager reports whether two entries are those of one manager. That of an apply does not
-// depend on the version.
+// sameManager reports whether two entries belong to the same manager. For applies, the API version does not matter.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.BuildManagerIdentifier
 func sameManager(a, b *metav1.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource
 }
 
-// compareEntries orders entries as the field manager does, which compares times in seconds.
+// compareEntries orders entries like the field manager, which compares times in seconds.
 //
 //upstream:k8s.io/apimachinery/pkg/util/managedfields/internal.sortEncodedManagedFields
 func compareEntries(a, b metav1.ManagedFieldsEntry) int {

@@ -9,12 +9,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// writer writes a set of fields in the encoding of FieldsV1: an object with a key for each field,
-// in which "." is the field itself if it has parts.
+// writer writes a field set in the encoding of FieldsV1: an object with a key for each field, in which "." stands for
+// the field itself if it has parts.
 //
-// It has two walks. Where the JSON of an empty object has a value, as for every nested struct,
-// changed writes the parts that differ from it. Where it has none, added writes the field and all
-// of its parts.
+// A writer has two walks. For a value that the JSON of an empty object contains, such as a nested struct, changed
+// writes the parts that differ from the empty object. For any other value, added writes the field and all of its parts.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/fieldpath.Set.ToJSON
 type writer struct {
@@ -38,7 +37,7 @@ func (w *writer) changed(m *mergeType, v reflect.Value) {
 	}
 }
 
-// changedField writes a field that the JSON of an empty struct has, if its value differs.
+// changedField writes a field if its value differs. The JSON of an empty struct has the field.
 func (w *writer) changedField(f *structField, v reflect.Value) {
 	if v.IsZero() {
 		return
@@ -68,7 +67,7 @@ func (w *writer) changedField(f *structField, v reflect.Value) {
 	}
 }
 
-// encodesAsEmpty reports whether a struct has the same JSON as an empty one.
+// encodesAsEmpty reports whether a struct has the same JSON as an empty struct.
 func encodesAsEmpty(v reflect.Value) bool {
 	x, err := value.NewValueReflect(v.Addr().Interface())
 	if err != nil {
@@ -78,7 +77,7 @@ func encodesAsEmpty(v reflect.Value) bool {
 	return err == nil && value.Equals(x, y)
 }
 
-// added writes a field that the empty object does not have, with its parts.
+// added writes a field that the empty object lacks, with all its parts.
 func (w *writer) added(m *mergeType, v reflect.Value) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -130,7 +129,7 @@ func (w *writer) entries(m *mergeType, v reflect.Value) {
 	}
 }
 
-// sortedKeys returns the keys of a map in order. Who inserts them into a set in that order appends them.
+// sortedKeys returns the keys of a map in order, so that inserting them into a sorted set is appending.
 func sortedKeys(v reflect.Value) []reflect.Value {
 	keys := make([]reflect.Value, 0, v.Len())
 	for it := v.MapRange(); it.Next(); {
@@ -169,8 +168,7 @@ func (w *writer) elements(m *mergeType, v reflect.Value) {
 	}
 }
 
-// order returns the indexes of the elements of a list in the order of their keys, and whether no two
-// elements have the same key.
+// order returns the indexes of the elements of a list in the order of their keys, and whether the keys are distinct.
 func (w *writer) order(m *mergeType, list reflect.Value) (order []int, distinct bool) {
 	order = make([]int, list.Len())
 	for i := range order {
@@ -198,7 +196,7 @@ func (w *writer) compare(m *mergeType, a, b reflect.Value) int {
 	return 0
 }
 
-// keyValue returns a key of an element, or its default if it is left out.
+// keyValue returns a key of an element, or its default if the element lacks the key.
 func (w *writer) keyValue(key listKey, element reflect.Value) reflect.Value {
 	v := key.GetFrom(element)
 	if !key.CanOmit(v) {
@@ -229,7 +227,7 @@ func (w *writer) scalar(v reflect.Value) {
 	w.out = strconv.AppendInt(w.out, v.Int(), 10)
 }
 
-// plain writes text that needs no escaping in JSON, however deep it is quoted.
+// plain writes text that needs no escaping in JSON at any depth of quoting.
 func (w *writer) plain(s string) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

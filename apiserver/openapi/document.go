@@ -30,7 +30,7 @@ type encoded struct {
 	err  error
 }
 
-// format is an encoding under one of the media types by which it can be requested.
+// format is an encoding together with the media type of the request.
 type format struct {
 	requested, mediaType string // subtypes of application/
 	fromJSON             func([]byte) ([]byte, error)
@@ -91,7 +91,8 @@ func (d *document) negotiate(accept string) (format, bool) {
 	return format{}, false
 }
 
-// serve writes the document in an accepted encoding, or 406, or 304 if the client has it.
+// serve writes the document in an accepted encoding, 304 Not Modified if the client already has it, or 406 Not
+// Acceptable.
 func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	f, ok := d.negotiate(r.Header.Get("Accept"))

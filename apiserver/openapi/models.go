@@ -21,7 +21,7 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// models builds documents of resources.
+// models builds the documents of resources.
 type models struct {
 	scheme *runtime.Scheme
 	// kinds returns the kinds of each Go type in the scheme, sorted.
@@ -51,8 +51,8 @@ var (
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
 
-// v2 returns the document of all resources, with the parts of custom resources. A built-in definition wins over another
-// of the same name.
+// v2 returns the document of all resources, including the parts of custom resources. If definitions have the same name,
+// the built-in definition takes precedence.
 func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) ([]byte, error) {
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -153,7 +153,7 @@ func addMissing[V any](to, from map[string]V) {
 	}
 }
 
-// withKinds returns a copy of a schema with the kinds that have it.
+// withKinds returns a copy of a schema that lists the kinds with that schema.
 func (m *models) withKinds(d *schema.Definition, s *spec.Schema) *spec.Schema {
 	kinds := m.kinds()[d.Type]
 	if len(kinds) == 0 {

@@ -1,10 +1,10 @@
 // Package openapi describes the served resources as OpenAPI documents: a document of all resources in version 2, and
 // a document for each group version in version 3, with an index.
 //
-// The schemas of built-in resources come from their Go types, the operations from their storage; custom resources
-// bring their documents. A document is built on first use, and cached as text until its resources
-// change. A new custom kind rebuilds the document of its group version, and its part of the document of
-// version 2. The handler is safe for concurrent use.
+// The schemas of built-in resources come from their Go types, and the operations from their storage. Custom resources
+// provide their own documents. A document is built on first use, and its text is cached until its resources change. A
+// new custom kind rebuilds only the document of its group version, and its part of the document of version 2. The
+// handler is safe for concurrent use.
 package openapi
 
 import (
@@ -27,8 +27,8 @@ const (
 	v3Path = "/openapi/v3"
 )
 
-// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it.
-// The scheme has the Go types of resources without a scope, and the groups and versions of shared kinds.
+// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it. The scheme supplies
+// the Go types of resources without a scope, and the group versions of shared kinds.
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	h := &handler{catalog: catalog, models: newModels(scheme)}
 	h.v2 = gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.documents().v2.serve(w, r) }))
@@ -153,8 +153,8 @@ func (h *handler) last(name string) (versionDocument, bool) {
 	return d, ok
 }
 
-// writeIndex lists the URL of each document, which has the hash of its content. It omits documents
-// that cannot be built.
+// writeIndex lists the URLs of the documents. Each URL has the hash of the document's content. Documents that cannot be
+// built are omitted.
 func (d *documents) writeIndex() ([]byte, error) {
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for name, doc := range d.v3 {

@@ -91,7 +91,7 @@ func (p *paths) add(path, method string, o *operation) {
 	p.items[path] = item
 }
 
-// operation returns an operation on the target, with the description that all of them share.
+// operation returns an operation on the target, with the common form of descriptions.
 func (t *target) operation(verb, action, text, suffix string) *operation {
 	version := t.resource.GroupVersion
 	return &operation{

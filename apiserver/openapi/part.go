@@ -10,8 +10,8 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// part is the part of a custom resource in the document of version 2. It is kept encoded: there may be
-// hundreds of custom resources with large schemas, and a change of one does not concern the others.
+// part is the part of a custom resource in the document of version 2. It stays encoded: there may be hundreds of custom
+// resources with large schemas, and a change of one does not affect the others.
 type part struct {
 	paths, definitions map[string]json.RawMessage
 }
@@ -40,8 +40,8 @@ func encodeEach[V any](values map[string]V) (map[string]json.RawMessage, error) 
 	return out, nil
 }
 
-// reserve returns the elements of the part that a document does not have, and adds empty elements in their places, so that
-// merged documents do not take the names.
+// reserve returns the elements of the part that a document lacks. It adds empty elements with the same names to the
+// document, so that documents merged later cannot take the names.
 func (p part) reserve(doc *spec.Swagger) part {
 	return part{paths: reserve(doc.Paths.Paths, p.paths), definitions: reserve(doc.Definitions, p.definitions)}
 }

@@ -1,4 +1,4 @@
-// Package podrefs finds the objects that a pod refers to by their names.
+// Package podrefs finds the objects that a pod refers to by name.
 package podrefs
 
 import (
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// environment returns the variables of all containers, and their sources.
+// environment returns the environment variables of all containers and their sources.
 func environment(spec *corev1.PodSpec) (variables []corev1.EnvVar, from []corev1.EnvFromSource) {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		variables, from = append(variables, c.Env...), append(from, c.EnvFrom...)
@@ -68,8 +68,8 @@ func Secrets(spec *corev1.PodSpec) (names []string) {
 	return names
 }
 
-// volumeSecrets returns the names of the Secrets that a volume of a pod refers to, by any of its
-// sources if it has several, which is invalid.
+// volumeSecrets returns the names of the Secrets that a volume of a pod refers to. It considers all sources of a
+// volume, although a volume with several is invalid.
 func volumeSecrets(v *corev1.VolumeSource) (names []string) {
 	add := func(ref *corev1.LocalObjectReference) {
 		if ref != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Catalog has the resources that are served now. The zero value is empty and ready to use.
+// Catalog holds the currently served resources. The zero value is empty and ready to use.
 type Catalog struct {
 	mu      sync.Mutex // serializes Set
 	sources map[string]contribution
@@ -20,7 +20,7 @@ type Catalog struct {
 	current atomic.Pointer[Snapshot]
 }
 
-// contribution are the resources that a source serves.
+// contribution is the resources of one source.
 type contribution struct {
 	resources []*Resource
 	stale     *schema.GroupVersion // see SetStale
@@ -30,15 +30,15 @@ type contribution struct {
 type Snapshot struct {
 	// Generation rises by one with every change of the catalog.
 	Generation uint64
-	// Groups are in the order of discovery: the core group, Kubernetes' other groups by their
-	// priorities, then all others by name.
+	// Groups are in the order of discovery: the core group, the other built-in groups by priority, then all other
+	// groups by name.
 	Groups []*Group
 
 	byPath   map[schema.GroupVersionResource]*Resource
 	replaced chan struct{}
 }
 
-// Group is one API group with its versions, the preferred one first.
+// Group is an API group with its versions, starting with the preferred one.
 type Group struct {
 	Name     string
 	Versions []*Version
@@ -48,16 +48,15 @@ type Group struct {
 type Version struct {
 	schema.GroupVersion
 	Resources []*Resource
-	// Stale is set if the extension API server of the version does not answer. The resources are those that
-	// it served before, if there are any.
+	// Stale is set if the extension API server of the version does not answer. Resources then has the last known
+	// resources.
 	Stale bool
 }
 
 // Remote reports whether an extension API server serves the version.
 func (v *Version) Remote() bool { return v.Stale || v.Resources[0].Remote }
 
-// Set replaces the resources of a source; none removes the source. The change is atomic for
-// readers.
+// Set replaces the resources of a source. Without resources, it removes the source. The change is atomic for readers.
 func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +68,8 @@ func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.rebuild()
 }
 
-// SetStale marks a group version as stale until the next Set of the source, an extension API server that
-// does not answer. The resources of the source remain.
+// SetStale marks a group version as stale until the next Set of the source. It is for an extension API server that does
+// not answer. The resources of the source remain.
 func (c *Catalog) SetStale(source string, gv schema.GroupVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +81,7 @@ func (c *Catalog) SetStale(source string, gv schema.GroupVersion) {
 	c.rebuild()
 }
 
-// set replaces a source. The lock is held.
+// set replaces the contribution of a source. The caller holds the lock.
 func (c *Catalog) set(source string, s contribution) {
 	if c.sources == nil {
 		c.sources = map[string]contribution{}
@@ -90,7 +89,7 @@ func (c *Catalog) set(source string, s contribution) {
 	c.sources[source] = s
 }
 
-// rebuild replaces the snapshot. The lock is held.
+// rebuild replaces the snapshot. The caller holds the lock.
 func (c *Catalog) rebuild() {
 	old := c.Snapshot()
 	c.current.Store(build(old.Generation+1, c.sources))
@@ -102,8 +101,8 @@ func (c *Catalog) rebuild() {
 	}
 }
 
-// OnChange makes the catalog call f after each change, before Set returns, so that nothing that was made
-// of a resource need outlive it. f must not change the catalog.
+// OnChange makes the catalog call f after each change, before Set returns. Callers use f to drop data about removed
+// resources. f must not change the catalog.
 func (c *Catalog) OnChange(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,17 +117,17 @@ func (c *Catalog) Snapshot() *Snapshot {
 	return &Snapshot{}
 }
 
-// Replaced returns a channel that is closed when the catalog has a newer snapshot. For the state of
-// an empty catalog it is nil.
+// Replaced returns a channel that is closed when the catalog has a newer snapshot. The channel of the empty catalog's
+// first snapshot is nil.
 func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
 
-// Lookup returns the resource that is served under a path.
+// Lookup returns the served resource with the given name.
 func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 	r, ok := s.byPath[gvr]
 	return r, ok
 }
 
-// build returns the snapshot of the resources of all sources.
+// build returns the snapshot for the contributions of all sources.
 func build(generation uint64, sources map[string]contribution) *Snapshot {
 	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}, replaced: make(chan struct{})}
 	groups := map[string]*Group{}
@@ -170,8 +169,7 @@ func build(generation uint64, sources map[string]contribution) *Snapshot {
 	return s
 }
 
-// compareGroups puts groups of a higher priority first: the core group, Kubernetes' other groups, then
-// all others, by name.
+// compareGroups orders the core group first, then the other built-in groups by priority, then all other groups by name.
 func compareGroups(a, b *Group) int {
 	return cmp.Or(cmp.Compare(b.priority(), a.priority()), strings.Compare(a.Name, b.Name))
 }

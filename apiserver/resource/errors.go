@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of the errors of one object.
+// Limits for the errors of one object.
 const (
 	maxErrors     = 1000
 	maxErrorBytes = 1 << 20 // of the paths and the values in them
 )
 
-// Bounded returns the first errors of an object if there are very many, or very long ones, and an error that says how
-// many there are. A Status quotes each of them, and apimachinery takes the square of their size for that.
+// Bounded returns errs unchanged, or the first errors and their total number if errs has too many or too long errors. A
+// Status quotes each error, and apimachinery takes quadratic time for that.
 func Bounded(errs field.ErrorList) field.ErrorList {
 	size := 0
 	for i, e := range errs {

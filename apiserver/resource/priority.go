@@ -2,11 +2,10 @@ package resource
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Priority is the order of a group among all groups, and the order of a version in its group. Higher ones
-// come first.
+// Priority orders groups, and the versions within a group. Higher priorities come first.
 type Priority struct{ Group, Version int32 }
 
-// priorities are the priorities of Kubernetes' own group versions.
+// priorities are the priorities of the built-in group versions.
 var priorities = map[schema.GroupVersion]Priority{
 	{Group: "apiregistration.k8s.io", Version: "v1"}:       {20000, 18},
 	{Group: "", Version: "v1"}:                             {18000, 1},
@@ -36,7 +35,7 @@ var priorities = map[schema.GroupVersion]Priority{
 // customPriority is the priority of all custom resources.
 var customPriority = Priority{1000, 100}
 
-// PriorityOf returns the priority of a group version, and whether it is one of Kubernetes' own.
+// PriorityOf returns the priority of a group version, and whether the group version is built in.
 func PriorityOf(gv schema.GroupVersion) (p Priority, builtin bool) {
 	if p, ok := priorities[gv]; ok {
 		return p, true

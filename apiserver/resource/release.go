@@ -1,4 +1,4 @@
 package resource
 
-// Release is the release of Kubernetes that the server serves, and of the k8s.io libraries.
+// Release is the Kubernetes release that the server implements, and the release of the k8s.io libraries.
 const Release = "1.37.2"

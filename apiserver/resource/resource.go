@@ -1,8 +1,7 @@
-// Package resource defines the resources that the API server serves, and the catalog of those that
-// are served now.
+// Package resource defines the resources of the API server, and the catalog of the currently served resources.
 //
-// A [Resource] is immutable once it is in a [Catalog]. A catalog may be read and replaced from any
-// number of goroutines; a reader holds one consistent [Snapshot].
+// A [Resource] is immutable once it is in a [Catalog]. A Catalog is safe for concurrent use; a reader holds a
+// consistent [Snapshot].
 package resource
 
 import (
@@ -41,48 +40,47 @@ type Resource struct {
 	// Warning is sent with every response when it is not empty, as for deprecated versions.
 	Warning string
 
-	// Storage serves the verbs, exactly those whose rest interface it implements
-	// (rest.Creater, rest.Getter, rest.Lister, rest.Watcher, rest.Updater, rest.Patcher,
-	// rest.GracefulDeleter, rest.CollectionDeleter, rest.NamedCreater, rest.Connecter).
+	// Storage serves the verbs. The resource has exactly the verbs with a rest interface that Storage implements
+	// (rest.Creater, rest.Getter, rest.Lister, rest.Watcher, rest.Updater, rest.Patcher, rest.GracefulDeleter,
+	// rest.CollectionDeleter, rest.NamedCreater, rest.Connecter).
 	Storage rest.Storage
-	// Scope is the resource's configuration for upstream's handlers.
+	// Scope configures the handlers of k8s.io/apiserver for the resource.
 	Scope *handlers.RequestScope
-	// Verbs, if not nil, restricts the verbs to these.
+	// Verbs, if not nil, lists the only allowed verbs.
 	Verbs []string
 	// PatchTypes are the accepted content types of a patch.
 	PatchTypes []string
 
-	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
-	// Scope.FieldManager.
+	// ManagedFields, if not nil, sets the managed fields of the writes that it supports, instead of Scope.FieldManager.
 	ManagedFields managedfields.Updater
-	// Normalized, if not nil, reports whether decoding an unstructured object of the resource's kind
-	// would leave it as it is: nothing in it would be pruned, defaulted or coerced.
+	// Normalized, if not nil, reports whether decoding an unstructured object of the resource's kind would leave it
+	// unchanged, without pruning, defaulting or coercion.
 	Normalized func(*unstructured.Unstructured) bool
 	// TypeConverter converts objects to the typed values of structured-merge-diff.
 	TypeConverter upstream.TypeConverter
 
-	// Remote is set for a resource of an extension API server, which is only described here: requests
-	// are proxied, Storage and Scope are nil, and Verbs are those that it serves.
+	// Remote is set for a resource of an extension API server. The server proxies its requests: Storage and Scope are
+	// nil, and Verbs lists the verbs of the extension API server.
 	Remote bool
 
-	// Subresources hang below one object: pods/NAME/status.
+	// Subresources are the subresources, such as pods/NAME/status.
 	Subresources []*Resource
 
-	// OpenAPI has the documents of a custom resource. It is nil for built-in resources, which are
-	// described by their Go types.
+	// OpenAPI has the documents of a custom resource. It is nil for built-in resources, because their Go types describe
+	// them.
 	OpenAPI OpenAPI
 }
 
-// BeforeUpdater is a [rest.RESTUpdateStrategy] that has a shorter way for usual updates.
+// BeforeUpdater is a [rest.RESTUpdateStrategy] with a faster [rest.BeforeUpdate] for common updates.
 type BeforeUpdater interface {
-	// BeforeUpdate reports whether it has done what [rest.BeforeUpdate] does, which it does only for an
-	// update that is valid for sure. Otherwise that is to be called. obj, which it changes, may share
-	// parts with old, which it does not change.
+	// BeforeUpdate reports whether it has done the work of [rest.BeforeUpdate]. It does so only for updates that are
+	// certainly valid; otherwise the caller must call [rest.BeforeUpdate]. BeforeUpdate changes obj and does not change
+	// old. The two may share parts.
 	BeforeUpdate(ctx context.Context, obj, old runtime.Object) bool
 }
 
-// OpenAPI provides the documents of one resource in one version. They are built for each call, and
-// belong to the caller: as trees they take ten times as much memory as the text.
+// OpenAPI provides the documents of one resource in one version. Each call builds a document, which belongs to the
+// caller. A document takes ten times as much memory as its text.
 type OpenAPI interface {
 	V2() (*spec.Swagger, error)
 	V3() (*spec3.OpenAPI, error)
@@ -93,7 +91,7 @@ func (r *Resource) GroupVersionResource() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }
 
-// Subresource returns the subresource of that name, or nil.
+// Subresource returns the named subresource, or nil.
 func (r *Resource) Subresource(name string) *Resource {
 	for _, s := range r.Subresources {
 		if s.Name == name {

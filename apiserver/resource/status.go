@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Status is the storage of a status subresource. It reads whole objects and updates what its
-// strategy permits. It never creates an object.
+// Status is the storage of a status subresource. It reads whole objects, updates the fields that its strategy permits,
+// and never creates an object.
 type Status struct{ store *registry.Store }
 
 var _ rest.Patcher = (*Status)(nil)
 
-// NewStatus returns the status subresource of the objects in a store, with a strategy of its own
-// and without the hooks around updates of whole objects.
+// NewStatus returns the status subresource for the objects of a store. It uses its own strategy, and does not call the
+// hooks for updates of whole objects.
 func NewStatus(objects *registry.Store, strategy interface {
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy

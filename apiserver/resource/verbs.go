@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// connectVerbs maps the HTTP methods of connections to the verbs that are authorized.
+// connectVerbs maps the HTTP methods of connections to authorization verbs.
 var connectVerbs = map[string]string{
 	http.MethodGet:    "get",
 	http.MethodPost:   "create",
@@ -17,8 +17,8 @@ var connectVerbs = map[string]string{
 	http.MethodDelete: "delete",
 }
 
-// ServedVerbs returns the verbs of the resource in alphabetical order: those that its storage
-// implements, restricted to Verbs.
+// ServedVerbs returns the verbs of the resource in alphabetical order: the verbs that its storage implements,
+// restricted to Verbs.
 func (r *Resource) ServedVerbs() []string {
 	if r.Remote {
 		return slices.Sorted(slices.Values(r.Verbs))

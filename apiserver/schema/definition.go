@@ -30,7 +30,8 @@ type Definition struct {
 
 var definitions sync.Map // reflect.Type → *Definition
 
-// Of returns the definition of a struct, of a type that implements its OpenAPI definition, or of the element of a pointer.
+// Of returns the definition of a struct, or of a type that implements its OpenAPI definition. For a pointer, it returns
+// the definition of the element.
 func Of(t reflect.Type) *Definition {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -94,7 +95,7 @@ func references(t reflect.Type) []*Definition {
 	return found
 }
 
-// isDefined reports whether a type has a definition of its own.
+// isDefined reports whether a type has its own definition.
 func isDefined(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || selfDescribed(t)
 }
@@ -118,8 +119,8 @@ var selfTypedType = reflect.TypeFor[selfTyped]()
 // selfDescribed reports whether a type implements its OpenAPI definition, as Time and Quantity do.
 func selfDescribed(t reflect.Type) bool { return t.Implements(selfTypedType) }
 
-// modelName returns the OpenAPIModelName of a type, or else the one that Kubernetes derives from
-// its package and name. A method that was promoted from an embedded field does not count.
+// modelName returns the OpenAPIModelName of a type, or else the name that Kubernetes derives from the package and the
+// name of the type. It ignores methods promoted from embedded fields.
 func modelName(t reflect.Type) string {
 	if namer, ok := reflect.Zero(t).Interface().(modelNamer); ok {
 		if name := namer.OpenAPIModelName(); strings.HasSuffix(name, "."+t.Name()) {
@@ -292,7 +293,7 @@ func (as dialect) element(t reflect.Type) spec.Schema {
 	return as.sealed(s)
 }
 
-// sealed wraps a reference with siblings for v3.
+// sealed wraps a reference with siblings in allOf for v3.
 func (as dialect) sealed(s spec.Schema) spec.Schema {
 	if as.v3 && s.Ref.GetURL() != nil && (s.Description != "" || s.Default != nil || len(s.Extensions) > 0) {
 		s.AllOf = []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: s.Ref}}}

@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// exceptions.txt has the properties of types and fields that their Go declarations do not have. A
-// line is
+// exceptions.txt lists properties that the Go declarations of types and fields lack. A line is
 //
 //	MODEL[.FIELD] PROPERTY...
 //
-// where MODEL is a model's name from its group on, such as core.v1.Pod, and a PROPERTY is one of
+// where MODEL is the part of a model's name from the group on, such as core.v1.Pod, and a PROPERTY is one of
 //
-//	atomic       a struct, map or list that has managers as a whole
+//	atomic       a struct, map or list with the same managers for all its parts
 //	granular     a struct or map with managers for each field
 //	set          a list of distinct values
 //	keys:A,B     a list of elements with these fields as keys
@@ -26,7 +25,7 @@ import (
 //go:embed exceptions.txt
 var exceptionsText string
 
-// exception has the properties of one line.
+// exception holds the properties of one line.
 type exception struct {
 	mapType  string
 	listType string
@@ -35,7 +34,7 @@ type exception struct {
 	fallback any
 }
 
-// typeExceptions are the lines of one type and its fields.
+// typeExceptions holds the lines of one type and its fields.
 type typeExceptions struct {
 	exception
 	fields map[string]exception
@@ -57,8 +56,7 @@ func exceptionsOf(model string) *typeExceptions {
 	return &typeExceptions{}
 }
 
-// parseExceptions parses the table. It panics on an invalid line, since the table is part of the
-// program.
+// parseExceptions parses the table. It panics on an invalid line, because the table is part of the program.
 func parseExceptions(text string) map[string]*typeExceptions {
 	table := map[string]*typeExceptions{}
 	for line := range strings.Lines(text) {

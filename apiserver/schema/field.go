@@ -14,7 +14,7 @@ var (
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// Description is the kind of schema that a Go type has.
+// Description classifies Go types by their schemas.
 type Description int
 
 const (
@@ -23,7 +23,7 @@ const (
 	Unknown                      // no schema, or one of several types
 )
 
-// Describe returns the kind of schema of a type, which must not be a pointer.
+// Describe returns the Description of a type. The type must not be a pointer.
 func Describe(t reflect.Type) Description {
 	switch {
 	case selfDescribed(t):
@@ -42,10 +42,10 @@ func Describe(t reflect.Type) Description {
 	}
 }
 
-// MapType is the x-kubernetes-map-type of a struct wherever it is used, empty for the default.
+// MapType returns the x-kubernetes-map-type of a struct, or "" for the default.
 func MapType(t reflect.Type) string { return exceptionsOf(modelName(t)).mapType }
 
-// Field is a struct field as JSON has it. The fields of an inlined struct are fields of its parent.
+// Field is a struct field in JSON. The fields of an inlined struct are fields of its parent.
 type Field struct {
 	reflect.StructField
 	JSONName string
@@ -80,8 +80,7 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// isRequired follows the convention of Kubernetes' types: a field that is never left out is
-// required.
+// isRequired follows the convention of the Kubernetes API: a field is required if the encoder never omits it.
 func (f Field) isRequired() bool {
 	if f.required != nil {
 		return *f.required
@@ -89,11 +88,11 @@ func (f Field) isRequired() bool {
 	return !f.omit
 }
 
-// MapType is the field's x-kubernetes-map-type, empty for the default of its type.
+// MapType returns the field's x-kubernetes-map-type, or "" for the default of its type.
 func (f Field) MapType() string { return f.mapType }
 
-// ListType is the field's x-kubernetes-list-type with its keys. Without a declaration it follows
-// from the field's patch strategy.
+// ListType returns the field's x-kubernetes-list-type and its keys. Without a declaration, both follow from the field's
+// patch strategy.
 func (f Field) ListType() (kind string, keys []string) {
 	strategy, key := f.Tag.Get("patchStrategy"), f.Tag.Get("patchMergeKey")
 	switch {
@@ -110,8 +109,8 @@ func (f Field) ListType() (kind string, keys []string) {
 	}
 }
 
-// Default is the field's default as JSON has it, nil if there is none. A struct that is never left
-// out, and a value that is written even when it is empty, have a default without a declaration.
+// Default returns the JSON default of a field, or nil. A struct that the encoder never omits has a default without a
+// declaration, and so has a value that is encoded even when it is empty.
 func (f Field) Default() any {
 	if f.fallback != nil {
 		return f.fallback
@@ -122,8 +121,7 @@ func (f Field) Default() any {
 	return zeroOf(f.Type)
 }
 
-// zeroOf returns the zero value of a type as JSON has it, nil for null and for types with an
-// UnmarshalJSON.
+// zeroOf returns the JSON zero value of a type. It returns nil for null and for types with an UnmarshalJSON method.
 func zeroOf(t reflect.Type) any {
 	switch {
 	case reflect.PointerTo(t).Implements(unmarshalerType):

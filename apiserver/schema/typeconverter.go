@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// TypeConverter returns the converter of the scheme's kinds. The merge schema of a kind is built
-// for its first object, and shared by all converters of the process.
+// TypeConverter returns the converter for the kinds of a scheme. It builds the merge schema of a kind for the first
+// object; all converters of the process share the schema.
 func TypeConverter(scheme *runtime.Scheme) managedfields.TypeConverter { return converter{scheme} }
 
 // converter converts objects of the scheme's kinds to typed values and back.
 type converter struct{ scheme *runtime.Scheme }
 
-// ObjectToTyped returns an error if the object's kind is not in the scheme, or if the object does
-// not match its schema.
+// ObjectToTyped converts an object to a typed value. It returns an error if the object's kind is not in the scheme, or
+// if the object does not match its schema.
 func (c converter) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	t, ok := c.scheme.AllKnownTypes()[obj.GetObjectKind().GroupVersionKind()]
 	if !ok {
@@ -66,7 +66,7 @@ func mergeable(d *Definition) *typed.ParseableType {
 	}
 }
 
-// anyTypes returns the definitions of values without a schema, to which the others refer.
+// anyTypes returns the definitions of values without a schema. Other definitions refer to them.
 func anyTypes() []smd.TypeDef {
 	s, err := schemaconv.ToSchemaFromOpenAPI(nil, false)
 	if err != nil {
@@ -75,7 +75,7 @@ func anyTypes() []smd.TypeDef {
 	return s.Types
 }
 
-// mergeType returns the merge schema of the one definition.
+// mergeType returns the merge schema of a single definition.
 func (d *Definition) mergeType() smd.TypeDef {
 	s, err := schemaconv.ToSchemaFromOpenAPI(map[string]*spec.Schema{d.Name: d.V2()}, false)
 	if err != nil {

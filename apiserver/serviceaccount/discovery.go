@@ -12,7 +12,7 @@ const (
 	KeysPath          = "/openid/v1/jwks"
 )
 
-// ServeConfiguration serves the document of the issuer at [ConfigurationPath].
+// ServeConfiguration serves the OpenID provider configuration of the issuer at [ConfigurationPath].
 //
 //upstream:pkg/routes.OpenIDMetadataServer
 //upstream:pkg/serviceaccount.openidConfigProvider
@@ -47,7 +47,7 @@ func (t *Tokens) ServeKeys(w http.ResponseWriter, _ *http.Request) {
 	serve(w, "application/jwk-set+json", body, err)
 }
 
-// serve answers with a document that may be cached for an hour.
+// serve writes a document, which clients may cache for an hour.
 func serve(w http.ResponseWriter, contentType string, body []byte, err error) {
 	if err != nil {
 		http.Error(w, "Internal Server Error", http.StatusInternalServerError)

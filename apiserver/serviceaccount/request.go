@@ -23,8 +23,8 @@ const (
 	minSeconds     int64 = 10 * 60
 	maxSeconds     int64 = 1 << 32
 
-	// A token for a pod with the lifetime that the plugin ServiceAccount requests is valid for a year: old clients do
-	// not reload tokens.
+	// A pod-bound token with the lifetime that the plugin ServiceAccount requests is valid for a year, because old
+	// clients do not reload tokens.
 	pluginSeconds   int64 = 3607
 	extendedSeconds int64 = 365 * 24 * 60 * 60
 )

@@ -1,8 +1,8 @@
-// Package serviceaccount issues and authenticates the tokens of service accounts, and publishes the
-// keys by which others can verify them (OpenID Connect Discovery).
+// Package serviceaccount issues and authenticates the tokens of service accounts. It publishes the keys with which
+// clients can verify tokens (OpenID Connect Discovery).
 //
-// A token is valid while its service account, and the object that it is bound to, exist. Both are
-// read from the store for every request.
+// A token is valid as long as its service account and its bound object exist. Both are read from the store for every
+// request.
 package serviceaccount
 
 import (
@@ -85,7 +85,7 @@ type Tokens struct {
 
 var _ authenticator.Token = (*Tokens)(nil)
 
-// New returns tokens that are bound to objects. It fails for a key of an unsupported type.
+// New returns tokens for the service accounts in objects. It fails for a key of an unsupported type.
 func New(objects Objects, o Options) (*Tokens, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ type reference struct {
 
 func referenceTo(o metav1.Object) *reference { return &reference{o.GetName(), string(o.GetUID())} }
 
-// AuthenticateToken implements [authenticator.Token]. It accepts the audiences of the context, or else of the API server. No
-// error quotes an unverified token.
+// AuthenticateToken implements [authenticator.Token]. It accepts the audiences of the context, or the audiences of the
+// API server if the context has none. Errors do not quote unverified tokens.
 //
 //upstream:pkg/serviceaccount.jwtTokenAuthenticator
 func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
@@ -172,7 +172,7 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	return &authenticator.Response{User: info.UserInfo(), Audiences: audiences}, true, nil
 }
 
-// verify verifies the signature of a token and returns the claims, which are shared.
+// verify verifies the signature of a token and returns its claims. The claims are shared.
 func (t *Tokens) verify(token string) (*claims, error) {
 	id := sha256.Sum256([]byte(token))
 	t.mu.RLock()
@@ -196,7 +196,7 @@ func (t *Tokens) verify(token string) (*claims, error) {
 
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// validate checks the times in the claims of a token, and that the objects exist.
+// validate checks the times in the claims of a token, and the existence of the service account and the bound object.
 //
 //upstream:pkg/serviceaccount.validator.Validate
 func (t *Tokens) validate(c *claims) (*serviceaccount.ServiceAccountInfo, error) {
@@ -251,7 +251,7 @@ func (t *Tokens) bound(kind, claim, namespace string, to *reference, now time.Ti
 	return nil
 }
 
-// deleted reports whether an object was deleted longer ago than the leeway.
+// deleted reports whether an object was deleted before now minus the leeway.
 func deleted(obj metav1.Object, now time.Time) bool {
 	at := obj.GetDeletionTimestamp()
 	return at != nil && at.Time.Before(now.Add(-leeway))
@@ -263,7 +263,7 @@ type object interface {
 	runtime.Object
 }
 
-// get returns a stored object of the core group, which is shared.
+// get returns a stored object of the core group. The object is shared.
 func (t *Tokens) get(resource, namespace, name string) (object, error) {
 	gvr := corev1.SchemeGroupVersion.WithResource(resource)
 	storage, ok := t.objects.Storage(gvr).(rest.Getter)

@@ -20,29 +20,30 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// LoopbackPort is the annotation of a Service that is served by a process on the machine of the
-// control plane. Its value is the port on loopback, for all ports of the Service. Endpoints cannot
-// say so, since loopback addresses are not valid there.
+// LoopbackPort is the annotation of a Service that a process on the control plane's machine serves. The value is the
+// port on 127.0.0.1 for all ports of the Service. Endpoints cannot express this, because loopback addresses are invalid
+// there.
 const LoopbackPort = "flyball.dev/loopback-port"
 
-// Services resolves services to the addresses of their endpoints. It reads them when it is called,
-// so a change takes effect at once.
+// Services resolves services to the addresses of their endpoints. It reads the objects with each call, so a change
+// takes effect at once.
 type Services struct {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage func(schema.GroupVersionResource) rest.Storage
-	// Simulated, if not nil, reports whether nothing runs in a pod, so that its address leads nowhere.
+	// Simulated, if not nil, reports whether a pod is simulated, so that no process listens at its address.
 	Simulated func(*corev1.Pod) bool
 }
 
-// ResolveEndpoint returns the address of a service at one of its ports:
+// ResolveEndpoint returns the URL of a service at one of its ports. The scheme is https, and the address depends on the
+// service:
 //
-//   - with the annotation [LoopbackPort], that port on 127.0.0.1;
-//   - of type ExternalName, that name, at any port;
-//   - or else a ready endpoint of its EndpointSlices that is not of a simulated pod. There is no network
-//     with cluster IPs here, so this does what kube-proxy would do.
+//   - With the annotation [LoopbackPort], it is that port on 127.0.0.1.
+//   - For the type ExternalName, it is the external name with the given port.
+//   - For any other service, it is a ready endpoint of its EndpointSlices, except the endpoints of simulated pods.
+//     There is no network with cluster IPs, so ResolveEndpoint selects an endpoint like kube-proxy.
 //
-// The URL has the scheme https. Possible errors: the service does not exist, has no such port or no
-// endpoint but those of simulated pods, or its annotation is invalid.
+// ResolveEndpoint returns an error if the service does not exist, has no such port, has no endpoint except simulated
+// pods, or has an invalid annotation.
 func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	service, err := s.Get(namespace, name)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 	return &url.URL{Scheme: "https", Host: host}, nil
 }
 
-// endpoint returns the address of a random endpoint of a service that is ready.
+// endpoint returns the address of a random ready endpoint of a service.
 func (s Services) endpoint(namespace, name, port string) (string, error) {
 	endpointSlices, err := s.EndpointSlices(namespace, name)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s Services) endpoint(namespace, name, port string) (string, error) {
 	return ready[rand.IntN(len(ready))], nil
 }
 
-// isSimulated reports whether an endpoint belongs to a pod that is gone, or in which nothing runs.
+// isSimulated reports whether an endpoint belongs to a simulated pod, or to a pod that no longer exists.
 func (s Services) isSimulated(namespace string, target *corev1.ObjectReference) bool {
 	if s.Simulated == nil || target == nil || target.Kind != "Pod" {
 		return false
@@ -123,7 +124,7 @@ func (s Services) isSimulated(namespace string, target *corev1.ObjectReference) 
 	return errors.IsNotFound(err) || err == nil && s.Simulated(pod.(*corev1.Pod))
 }
 
-// EndpointSlices returns the endpoints of a service, which must not be changed.
+// EndpointSlices returns the EndpointSlices of a service. The caller must not change them.
 func (s Services) EndpointSlices(namespace, name string) ([]discoveryv1.EndpointSlice, error) {
 	gvr := discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 	storage, ok := s.Storage(gvr).(rest.Lister)
@@ -144,7 +145,7 @@ func (s Services) OnLoopback(service *corev1.Service) bool {
 	return ok
 }
 
-// Get returns a service, which must not be changed. If there is none, the error is NotFound.
+// Get returns a service, or a NotFound error. The caller must not change the service.
 func (s Services) Get(namespace, name string) (*corev1.Service, error) {
 	gvr := corev1.SchemeGroupVersion.WithResource("services")
 	storage, ok := s.Storage(gvr).(rest.Getter)
@@ -161,12 +162,12 @@ func (s Services) Get(namespace, name string) (*corev1.Service, error) {
 	return obj.(*corev1.Service), nil
 }
 
-// errNotFound has the text of the error of client-go's lister, which kube-apiserver uses.
+// errNotFound returns an error with the same text as client-go's lister, which kube-apiserver uses.
 func errNotFound(name string) error {
 	return errors.NewNotFound(corev1.Resource("service"), name)
 }
 
-// scope returns the context of a read in a namespace.
+// scope returns the context for reading objects of a namespace.
 func scope(gvr schema.GroupVersionResource, namespace string) context.Context {
 	info := &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: gvr.Group, APIVersion: gvr.Version, Resource: gvr.Resource}
 	return request.WithNamespace(request.WithRequestInfo(context.Background(), info), namespace)

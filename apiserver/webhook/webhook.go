@@ -1,5 +1,5 @@
-// Package webhook has what the API server needs to call webhooks: connections that end with the
-// server, and the addresses of services.
+// Package webhook helps the API server call webhooks: it tracks the connections, so that they end with the server, and
+// resolves services to addresses.
 package webhook
 
 import (
@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DialFunc connects to an address, as [net.Dialer.DialContext] does.
+// DialFunc connects to an address. Its signature is the signature of [net.Dialer.DialContext].
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// errClosed is the error of a connection that is dialed after Close.
+// errClosed is returned for dials after Close.
 var errClosed = errors.New("the server has stopped")
 
-// Dialer dials webhooks and keeps track of the connections. The transports of Kubernetes' clients
-// are global to the process and keep idle connections for a while; without Close, these and their
-// goroutines would outlive the server. It is safe for concurrent use.
+// Dialer dials webhooks and tracks the connections. The transports of client-go are global to the process and keep idle
+// connections for a while; without Close, the connections and their goroutines would outlive the server. A Dialer is
+// safe for concurrent use.
 type Dialer struct {
 	dial DialFunc
 
@@ -30,7 +30,7 @@ type Dialer struct {
 	closed bool
 }
 
-// NewDialer returns a dialer that connects with dial; nil is [net.Dialer] with a timeout of 30 s.
+// NewDialer returns a dialer that connects with dial. If dial is nil, it uses a [net.Dialer] with a timeout of 30 s.
 func NewDialer(dial DialFunc) *Dialer {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -55,7 +55,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return c, nil
 }
 
-// Close closes all connections. No more can be dialed.
+// Close closes all connections. Later dials fail.
 func (d *Dialer) Close() {
 	d.mu.Lock()
 	conns := d.conns
@@ -66,7 +66,7 @@ func (d *Dialer) Close() {
 	}
 }
 
-// conn is a connection that its dialer keeps track of.
+// conn is a connection that its dialer tracks.
 type conn struct {
 	net.Conn
 	dialer *Dialer
@@ -80,7 +80,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Authentication makes the clients of webhooks connect with the dialer.
+// Authentication returns a resolver that makes the clients of webhooks connect with the dialer.
 func (d *Dialer) Authentication(next webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	with := func(config *rest.Config, err error) (*rest.Config, error) {
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/internal/kubeconfig"
 )
 
-// clusterFlags are the flags that say which cluster a command is for.
+// clusterFlags are the flags that select a cluster.
 type clusterFlags struct{ kubeconfig, context, namespace string }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -26,7 +26,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "", "the context in the kubeconfig (default the current one)")
 }
 
-// connect returns the cluster that the flags name, and says on out which it is.
+// connect connects to the cluster that the flags select, and prints its name to out.
 func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -147,8 +147,8 @@ func (f *definitionFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait")
 }
 
-// forEach reads the definitions, connects to the cluster, and calls a function for each of them, also
-// after an error of another one, until the timeout.
+// forEach reads the definitions, connects to the cluster, and calls a function for each definition, until the timeout.
+// It continues after errors.
 func (f *definitionFlags) forEach(cmd *cobra.Command, do func(context.Context, *apply.Cluster, *apply.Document) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func (f *definitionFlags) forEach(cmd *cobra.Command, do func(context.Context, *
 	return errors.Join(errs...)
 }
 
-// readDefinitions reads CustomResourceDefinitions. That the folder of a project is missing is explained.
+// readDefinitions reads CustomResourceDefinitions. The error for a missing folder says how to generate it.
 func readDefinitions(ctx context.Context, stdin io.Reader, files []string) ([]*apply.Document, error) {
 	documents, err := apply.Read(ctx, stdin, false, files...)
 	if errors.Is(err, os.ErrNotExist) && slices.Contains(files, definitions) {
@@ -186,7 +186,7 @@ func readDefinitions(ctx context.Context, stdin io.Reader, files []string) ([]*a
 	return documents, nil
 }
 
-// maxDifferences is how many differences of a definition are printed.
+// maxDifferences is the maximum number of printed differences of a definition.
 const maxDifferences = 20
 
 // install returns the command "flyball install".
@@ -214,7 +214,7 @@ until they are established, and say what has changed.`,
 	return cmd
 }
 
-// printOutcome prints what has become of a definition, with the fields that have changed.
+// printOutcome prints the outcome for a definition, with the changed fields.
 func printOutcome(out io.Writer, o *apply.Outcome) {
 	fmt.Fprintf(out, "%s %s\n", o.Name, o.What)
 	if o.What != apply.Configured {

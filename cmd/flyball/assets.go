@@ -59,7 +59,7 @@ written again only if this one has changed.`,
 	return cmd
 }
 
-// defaultAssets returns the directory for this version below the user's cache directory.
+// defaultAssets returns the default directory for this version, in the user's cache directory.
 func defaultAssets() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -72,8 +72,8 @@ func defaultAssets() (string, error) {
 	return filepath.Join(cache, "flyball", "assets", version), nil
 }
 
-// writeAssets writes the stand-ins for a program to a directory, and a link to kubectl. Several
-// processes may do so at once.
+// writeAssets writes the stand-ins for a program to a directory, and a link to kubectl. It is safe for concurrent use
+// by several processes.
 func writeAssets(program, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -100,8 +100,8 @@ func writeAssets(program, dir string) error {
 	return linkKubectl(dir)
 }
 
-// linkProgram makes to a hard link to from, by the given function, and reports whether it is one: not all file
-// systems have links that are recognized as such.
+// linkProgram makes to a link to from with the given function, and reports whether the result is recognized as a link.
+// Some file systems do not support that.
 func linkProgram(from, to string, link func(from, to string) error) bool {
 	for range 10 { // again if another process has replaced one meanwhile
 		if sameFile(from, to) {
@@ -114,7 +114,7 @@ func linkProgram(from, to string, link func(from, to string) error) bool {
 	return false
 }
 
-// isCopy reports whether a path is a copy of a program, which has its time.
+// isCopy reports whether path is a copy of a program, with the same modification time.
 func isCopy(path string, program fs.FileInfo) bool {
 	const executable = 0o100
 	is, err := os.Stat(path)
@@ -131,7 +131,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// replace makes a file under a temporary name in the directory of path, and moves it there.
+// replace atomically replaces path: it creates a file under a temporary name in the same directory, and renames it.
 func replace(path string, write func(temporary string) error) error {
 	directory, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -145,8 +145,8 @@ func replace(path string, write func(temporary string) error) error {
 	return os.Rename(temporary, path)
 }
 
-// copyProgram copies a program with its time of modification. It is not linked, as that of "go run"
-// is temporary, and others may be overwritten when they are built again.
+// copyProgram copies a program, including its modification time. A link would not do: the program of "go run" is
+// temporary, and other programs may be overwritten by the next build.
 func copyProgram(program string, info fs.FileInfo, to string) error {
 	in, err := os.Open(program)
 	if err != nil {
@@ -164,8 +164,7 @@ func copyProgram(program string, info fs.FileInfo, to string) error {
 	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-// linkKubectl links to the kubectl that is installed. Without one it removes a link to one that is
-// not there any more.
+// linkKubectl links to the installed kubectl. If there is none, it removes a dangling link.
 func linkKubectl(dir string) error {
 	path := filepath.Join(dir, "kubectl")
 	installed, err := exec.LookPath("kubectl")

@@ -140,7 +140,7 @@ cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`
 	return cmd
 }
 
-// kindFlags adds the flags that name a kind.
+// kindFlags adds the flags that identify a kind.
 func kindFlags(cmd *cobra.Command, o *scaffold.KindOptions, generated *bool) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.Group, "group", "", "the group of the kind, without the domain")
@@ -193,8 +193,8 @@ nobody has edited; Chart.yaml, NOTES.txt and .helmignore are written once.`,
 	return cmd
 }
 
-// asker returns a function that asks a question whose answer is yes or no, or nil if the input is not
-// a terminal. Yes is the default. An error is that of the context: Ctrl-C does not wait for an answer.
+// asker returns a function that asks a yes-or-no question, or nil if the input is not a terminal. The default answer is
+// yes. The function returns an error only if ctx ends: Ctrl-C does not wait for an answer.
 func asker(in io.Reader, out io.Writer) func(ctx context.Context, question string) (bool, error) {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -204,7 +204,7 @@ func asker(in io.Reader, out io.Writer) func(ctx context.Context, question strin
 	return func(ctx context.Context, question string) (bool, error) { return ask(ctx, lines, out, question) }
 }
 
-// scanLines reads lines in a goroutine, which ends with the input.
+// scanLines reads lines in a goroutine, which ends at the end of the input.
 func scanLines(in io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -216,7 +216,7 @@ func scanLines(in io.Reader) <-chan string {
 	return lines
 }
 
-// ask asks a question until a line is an answer.
+// ask repeats a question until a line is a valid answer.
 func ask(ctx context.Context, lines <-chan string, out io.Writer, question string) (bool, error) {
 	for {
 		fmt.Fprintf(out, "%s [Y/n] ", question)
@@ -235,8 +235,7 @@ func ask(ctx context.Context, lines <-chan string, out io.Writer, question strin
 	}
 }
 
-// generateProject returns the function that generates the code and the manifests of the project in
-// the current folder.
+// generateProject returns a function that generates the code and the manifests of the project in the current directory.
 func generateProject(cmd *cobra.Command) func(context.Context) error {
 	return func(ctx context.Context) error {
 		f := generateFlags{options: generate.Options{Tags: generate.DefaultTags}}

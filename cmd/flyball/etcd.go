@@ -19,14 +19,13 @@ import (
 // etcdVersion is the version of etcd that the stand-in reports.
 const etcdVersion = "3.6.8"
 
-// etcdFlags has the flags of etcd 3.6, one on a line: NAME, followed by "bool" for a flag that needs
-// no value.
+// etcdFlags lists the flags of etcd 3.6, one per line: NAME, followed by "bool" for a flag that needs no value.
 //
 //go:embed etcd_flags.txt
 var etcdFlags string
 
-// etcd is the stand-in for etcd. It answers health checks and stores nothing, since the stand-in for
-// kube-apiserver keeps the objects itself. It runs until ctx ends and returns the exit code.
+// etcd is the stand-in for etcd. It answers health checks and stores nothing, because the stand-in for kube-apiserver
+// keeps the objects itself. It runs until ctx ends and returns the exit code.
 func etcd(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -60,7 +59,7 @@ func etcd(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// addEtcdFlags adds etcd's flags, whose values are not checked.
+// addEtcdFlags adds the flags of etcd. It does not check their values.
 func addEtcdFlags(fs *flag.FlagSet) {
 	for line := range strings.Lines(etcdFlags) {
 		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -72,7 +71,7 @@ func addEtcdFlags(fs *flag.FlagSet) {
 	}
 }
 
-// printEtcdUsage prints the flags, each at the beginning of a line.
+// printEtcdUsage prints the flags, one per line.
 func printEtcdUsage(out io.Writer) {
 	fmt.Fprint(out, "Usage:\n\n  etcd [flags]\n    A stand-in for etcd, which answers health checks and stores nothing.\n\n"+
 		"Flags, of which all but --data-dir and the listen URLs have no effect:\n\n")
@@ -82,14 +81,14 @@ func printEtcdUsage(out io.Writer) {
 	}
 }
 
-// etcdServer listens on the URLs of etcd's clients, peers and metrics.
+// etcdServer listens on the client, peer and metrics URLs of etcd.
 type etcdServer struct {
 	listeners        []net.Listener
 	secure           []bool // by listener
 	certificate, key string
 }
 
-// newEtcdServer creates the data directory and listens on the URLs of the flags.
+// newEtcdServer creates the data directory and listens on the URLs in the flags.
 func newEtcdServer(fs *flag.FlagSet) (_ *etcdServer, err error) {
 	text := func(name, otherwise string) string {
 		if value := fs.Lookup(name).Value.String(); value != "" {
@@ -128,7 +127,7 @@ func (s *etcdServer) close() {
 	}
 }
 
-// serve answers until ctx ends.
+// serve serves requests until ctx ends.
 func (s *etcdServer) serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	for path, body := range map[string]string{

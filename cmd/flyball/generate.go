@@ -102,7 +102,7 @@ are not touched. An error has the file and the line, and nothing is written.`,
 	return cmd
 }
 
-// generateOnce generates, and says what has changed.
+// generateOnce generates code and manifests, and prints the changes.
 func generateOnce(ctx context.Context, out, errOut io.Writer, f generateFlags) error {
 	start := time.Now()
 	result, err := runGenerate(ctx, errOut, f.options)
@@ -122,13 +122,13 @@ func generateOnce(ctx context.Context, out, errOut io.Writer, f generateFlags) e
 	return nil
 }
 
-// runGenerate generates, and says that it does if that takes long.
+// runGenerate generates code and manifests. It prints a progress message if that takes long.
 func runGenerate(ctx context.Context, errOut io.Writer, o generate.Options) (*generate.Result, error) {
 	defer progress.Start(errOut, progress.Doing("flyball: listing the packages and generating"))()
 	return generate.Run(ctx, o)
 }
 
-// sourceError adds to errors of the source how many there are, after them.
+// sourceError adds the number of errors to an error in the source.
 func sourceError(err error) error {
 	var source generate.Diagnostics
 	if !errors.As(err, &source) {
@@ -141,14 +141,13 @@ func sourceError(err error) error {
 	return &reportedError{lines: source.Error(), error: fmt.Errorf("%d error%s: nothing is written", len(source), s)}
 }
 
-// reportedError is an error with lines that are printed before it, without a prefix, so that editors
-// find the places in them.
+// reportedError is an error with preceding lines that have no prefix, so that editors find the positions in them.
 type reportedError struct {
 	error
 	lines string
 }
 
-// reportGenerated prints what a run has done.
+// reportGenerated prints the result of a run.
 func reportGenerated(out, errOut io.Writer, result *generate.Result, f generateFlags, took time.Duration) {
 	for _, w := range result.Warnings {
 		fmt.Fprintf(errOut, "%s\n", w)
@@ -190,7 +189,7 @@ func reportGenerated(out, errOut io.Writer, result *generate.Result, f generateF
 // seconds formats a duration in seconds.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// watchAndGenerate generates, and again when the source changes, until ctx ends.
+// watchAndGenerate generates code and manifests, and repeats that after each change of the source, until ctx ends.
 func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlags) error {
 	w, err := watch.New(".", generate.IsSource)
 	if err != nil {
@@ -221,7 +220,7 @@ func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlag
 	}
 }
 
-// generateForWatch generates once and prints what has changed, and the lines of an error.
+// generateForWatch generates once, and prints the changes or the lines of an error.
 func generateForWatch(ctx context.Context, out, errOut io.Writer, f generateFlags) (*generate.Result, error) {
 	start := time.Now()
 	result, err := runGenerate(ctx, errOut, f.options)

@@ -69,7 +69,7 @@ func completeValues(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
-// report prints what a command has written.
+// report prints the changes that a command has made.
 func report(out io.Writer, changes *scaffold.Changes) {
 	for _, path := range changes.Created {
 		fmt.Fprintf(out, "created %s\n", path)

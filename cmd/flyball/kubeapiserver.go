@@ -71,7 +71,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 	return cmd
 }
 
-// setFeatureGates sets those feature gates that the server knows.
+// setFeatureGates sets the feature gates that the server knows.
 func setFeatureGates(fs *pflag.FlagSet) error {
 	gates, err := apiserverflags.Pairs(fs.Lookup("feature-gates").Value.String())
 	if err != nil {

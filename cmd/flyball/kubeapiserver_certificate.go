@@ -11,12 +11,12 @@ import (
 	"flyball.dev/internal/selfsigned"
 )
 
-// servingValidity is how long a serving certificate is valid, as that of kube-apiserver is.
+// servingValidity is the validity of serving certificates, as in kube-apiserver.
 const servingValidity = 365 * 24 * time.Hour
 
-// ensureServingCertificate returns the paths of the serving certificate in a directory and of its
-// key, by kube-apiserver's names. If one of them does not exist, it creates a certificate
-// for a host and loopback with a CA of its own, which the file of the certificate includes.
+// ensureServingCertificate returns the paths of the serving certificate and its key in a directory, with
+// kube-apiserver's file names. If either file is missing, it creates a certificate for host and loopback, signed by a
+// new CA. The certificate file includes the CA.
 func ensureServingCertificate(directory, host string) (certificate, key string, err error) {
 	certificate, key = filepath.Join(directory, "apiserver.crt"), filepath.Join(directory, "apiserver.key")
 	_, errCertificate := os.Stat(certificate)

@@ -11,8 +11,8 @@ import (
 	"flyball.dev/internal/apiserverflags"
 )
 
-// serverOptions returns the options of the control plane for flags of kube-apiserver, and the
-// controllers of $FLYBALL_CONTROLLERS, by default none.
+// serverOptions returns the options of the control plane for kube-apiserver's flags. $FLYBALL_CONTROLLERS selects the
+// controllers; the default is none.
 func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 	f := apiserverflags.Set{FlagSet: fs}
 	if err := validateRequired(f); err != nil {
@@ -57,8 +57,8 @@ func validateRequired(f apiserverflags.Set) error {
 	return errors.Join(errs...)
 }
 
-// useCertDir sets the flags of the serving certificate to that in --cert-dir, which it creates if it
-// does not exist.
+// useCertDir sets the flags of the serving certificate to the certificate in --cert-dir. It creates the certificate if
+// necessary.
 func useCertDir(f apiserverflags.Set) error {
 	certificate, key, err := ensureServingCertificate(f.Text("cert-dir"), f.Text("bind-address"))
 	if err != nil {

@@ -61,7 +61,7 @@ kubeconfig with the certificate and a new private key.`,
 	return cmd
 }
 
-// writeKubeconfig writes a kubeconfig to a file that only its owner can read, or to out.
+// writeKubeconfig writes a kubeconfig either to a file with mode 0600, or to out.
 func writeKubeconfig(out io.Writer, file string, content []byte) error {
 	if file != "" {
 		return kubeconfig.Write(file, content)
@@ -70,7 +70,7 @@ func writeKubeconfig(out io.Writer, file string, content []byte) error {
 	return err
 }
 
-// kubeconfigFor returns a kubeconfig for a user of the cluster of the administrator's.
+// kubeconfigFor returns a kubeconfig for a user of the cluster in the administrator's kubeconfig.
 func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]byte, error) {
 	if user == "" {
 		return nil, errors.New("--user must not be empty")
@@ -117,7 +117,7 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	return clientcmd.Write(*config)
 }
 
-// newRequest returns a new private key and the certificate request of a user, both in PEM.
+// newRequest returns a new private key and a certificate request for a user, both in PEM.
 func newRequest(user string, groups []string) (key, request []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -136,7 +136,7 @@ func newRequest(user string, groups []string) (key, request []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// sign has a request signed: it creates it, approves it, and waits for the certificate.
+// sign creates and approves a certificate request, waits until it is signed, and returns the certificate.
 func sign(ctx context.Context, requests certificates.CertificateSigningRequestInterface, request []byte) ([]byte, error) {
 	csr, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "flyball-kubeconfig-"},

@@ -1,4 +1,4 @@
-// Command flyball makes operators for Kubernetes, and runs them and a control plane in one process.
+// Command flyball creates Kubernetes operators, and runs an operator together with a control plane.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs the program that the name in the first argument stands for, and returns its exit code.
+// run runs the program that the name in args[0] selects, and returns its exit code.
 func run(ctx context.Context, args []string) int {
 	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
 	case "etcd":
@@ -75,13 +75,13 @@ func run(ctx context.Context, args []string) int {
 	return 0
 }
 
-// exitCode is the error of a command that has printed what is wrong.
+// exitCode is the error of a command that has already printed the problem.
 type exitCode int
 
 // Error implements error.
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// interrupted is the exit code after Ctrl-C, as shells have it.
+// interrupted is the exit code after Ctrl-C, as in shells.
 const interrupted = 128 + int(syscall.SIGINT)
 
 // root returns the root command.
@@ -123,7 +123,7 @@ containers or other binaries.`,
 	return cmd
 }
 
-// noArgs returns the check of a command that has no arguments, which says what to do instead.
+// noArgs returns an argument check for a command without arguments. instead tells the user what to do.
 func noArgs(instead string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -9,41 +9,39 @@ import (
 )
 
 const (
-	// startTime is after which time nothing is left to do of the start, which takes a quarter of a second
-	// of CPU time.
+	// startTime is the time after which the start is complete. The start takes a quarter of a second of CPU time.
 	startTime = 5 * time.Second
 
 	// startInterval is the time between releases of pages during the start.
 	startInterval = 2 * time.Millisecond
 
-	// startGCPercent is GOGC during the start, most of whose memory is soon garbage.
+	// startGCPercent is GOGC during the start. Most of the memory that the start allocates soon becomes garbage.
 	startGCPercent = 40
 
-	// idleInterval is the time between looks at the memory afterwards. An interval is quiet if less than
-	// quietBytes were allocated in it. Pages are released after each quiet one: renewing a lease, for one,
-	// maps half of the file again where the page cache has it in large folios.
+	// idleInterval is the time between memory checks after the start. An interval is quiet if less than quietBytes were
+	// allocated in it. Pages are released after each quiet interval, because even the renewal of a lease can map half
+	// of the program file again, if the page cache uses large folios.
 	idleInterval = time.Second
 	quietBytes   = 2 << 20
 
-	// Memory is returned after a quiet interval if there may be much to return: returnBytes have been
-	// allocated since the last time, or freeBytes are free. Go itself collects garbage only when as much has
-	// been allocated as was in use after the last collection, or two minutes later, and keeps a part of what
-	// is free.
+	// After a quiet interval, memory is returned if returnBytes have been allocated since the last time, or if
+	// freeBytes are free. The Go runtime itself collects garbage only when the heap has doubled or after two minutes,
+	// and keeps a part of the free memory.
 	returnBytes, freeBytes = 16 << 20, 8 << 20
 
-	// compressAfter is when objects that nobody uses are compressed.
+	// compressAfter is how long an object must be unused before it is compressed.
 	compressAfter = 10 * time.Second
 )
 
-// releaseMemory returns to the operating system what only the start has needed: garbage, and pages
-// of the program file, most of which is code that only runs once or not at all.
+// releaseMemory returns memory to the operating system that only the start needed: garbage, and pages of the program
+// file with code that runs at most once.
 func releaseMemory() {
 	debug.FreeOSMemory()
 	pages.Release()
 }
 
-// saveMemory keeps the memory of the process small, at the peak of the start and whenever little happens
-// afterwards, until stop is called. It returns at once.
+// saveMemory keeps the memory of the process small, both during the start and in quiet times afterwards, until stop is
+// called. It returns immediately.
 func saveMemory() (stop func()) {
 	percent := debug.SetGCPercent(startGCPercent)
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -85,11 +83,11 @@ func saveMemory() (stop func()) {
 	}
 }
 
-// heap is the use of the heap in bytes: what has been allocated since the start of the process, and
-// what is free but not returned to the operating system.
+// heap is the use of the heap in bytes: the bytes allocated since the start of the process, and the bytes that are free
+// but not returned to the operating system.
 type heap struct{ allocated, free uint64 }
 
-// heapUse returns the present use of the heap.
+// heapUse returns the current use of the heap.
 func heapUse() heap {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
@@ -102,12 +100,12 @@ type returns struct {
 	returned uint64 // had been allocated when memory was returned
 }
 
-// look reports whether the interval since the last call was quiet, and whether memory is to be returned.
+// look reports whether the interval since the last call was quiet, and whether memory must be returned.
 func (r *returns) look(h heap) (quiet, due bool) {
 	quiet = h.allocated-r.seen < quietBytes
 	r.seen = h.allocated
 	return quiet, quiet && (h.allocated-r.returned >= returnBytes || h.free >= freeBytes)
 }
 
-// done is called when memory has been returned.
+// done records that memory has been returned.
 func (r *returns) done(h heap) { r.seen, r.returned = h.allocated, h.allocated }

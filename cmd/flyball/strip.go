@@ -6,17 +6,16 @@ import (
 	"io"
 )
 
-// withoutSymbols returns a program without what only linkers and debuggers read: its symbols, its
-// DWARF sections and the table of sections. Stack traces and "go version -m" need none of these.
-// Linkers put them behind all that is loaded. A program that is no ELF file, or where they are not
-// behind, stays as it is.
+// withoutSymbols returns a program without its symbols, DWARF sections and section table. Only linkers and debuggers
+// need them; stack traces and "go version -m" do not. Linkers place them after all loaded segments. A program with
+// another layout, or that is not an ELF file, is returned unchanged.
 func withoutSymbols(program io.ReaderAt, size int64) io.Reader {
 	whole := io.NewSectionReader(program, 0, size)
 	file, err := elf.NewFile(program)
 	if err != nil || file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN {
 		return whole
 	}
-	// Where a header has the offset of the table of sections, and its size and number of entries.
+	// The positions in the ELF header of the section table's offset, entry size and number of entries.
 	header, table, tableSize, entries := make([]byte, 64), 0x28, 8, 0x3a
 	if file.Class == elf.ELFCLASS32 {
 		header, table, tableSize, entries = make([]byte, 52), 0x20, 4, 0x2e

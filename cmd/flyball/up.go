@@ -67,8 +67,7 @@ more.`,
 	return cmd
 }
 
-// setUpLogging makes all loggers in the process log to standard error through klog, which
-// Kubernetes' libraries use.
+// setUpLogging makes all loggers of the process log to standard error through klog, like the Kubernetes libraries.
 func setUpLogging(verbosity int) {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionInfo is what "flyball version" prints.
+// versionInfo is the output of "flyball version".
 type versionInfo struct {
 	Version    string `json:"version"`              // of the module
 	Revision   string `json:"revision,omitempty"`   // of the source, if it was built from a repository

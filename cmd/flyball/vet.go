@@ -26,8 +26,8 @@ import (
 	"flyball.dev/vet"
 )
 
-// vetCommand returns the command that looks for mistakes in the source of operators. Its flags are
-// those of every multichecker.
+// vetCommand returns the command "flyball vet", which looks for mistakes in the source of operators. It has the flags
+// of a multichecker.
 func vetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "vet [-RULE ...] [-RULE.FLAG ...] [-fix [-diff]] [-json] [-test] [PACKAGE ...]",
@@ -59,12 +59,12 @@ The same rules run as part of go vet: go vet -vettool=$(which flyball) ./...`,
 	}
 }
 
-// vetName is the name by which this program is the multichecker of the rules.
+// vetName is the program name that makes this program run as the multichecker.
 const vetName = "flyball-vet"
 
-// vetPackages runs the multichecker, in a process of its own since it prints to standard error and exits.
-// For a package that does not compile, the compiler's errors are printed, in place of one of each rule
-// and the errors of the type checker, which are the same.
+// vetPackages runs the multichecker in another process, because the multichecker prints to standard error and exits.
+// For a package that does not compile, vetPackages prints the errors of the compiler. It omits the type checker's
+// errors and the error of each rule, which repeat them.
 func vetPackages(ctx context.Context, out, errOut io.Writer, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -107,11 +107,11 @@ const doesNotCompile = 1
 // maxErrors is how many errors are printed, as compilers do.
 const maxErrors = 10
 
-// skipped matches the error of a rule for a package that does not compile.
+// skipped matches the errors that rules report for a package that does not compile.
 var skipped = regexp.MustCompile(`^[a-z]+: (analysis skipped due to errors in package|failed prerequisites: .*)$`)
 
-// compilerErrors returns the errors that the multichecker prints, each once, and the findings in
-// the packages that compile. Paths in the errors are relative to a folder that they are below.
+// compilerErrors separates the output of the multichecker into the errors of the compiler, each once, and the findings
+// in the packages that compile. Paths below folder become relative to it.
 func compilerErrors(printed, folder string) (compiler, findings string) {
 	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
 	end := slices.IndexFunc(lines, skipped.MatchString)
@@ -149,8 +149,8 @@ func compilerErrors(printed, folder string) (compiler, findings string) {
 	return out.String(), rest.String()
 }
 
-// isVetTool reports whether go vet has called this program as its tool: to ask for its version or
-// its flags, or to check one package.
+// isVetTool reports whether go vet runs this program as its tool: to ask for its version or its flags, or to check a
+// package.
 func isVetTool(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -162,11 +162,11 @@ func isVetTool(args []string) bool {
 	return args[last] == "-V=full" || args[last] == "-flags" || strings.HasSuffix(args[last], ".cfg")
 }
 
-// runVet runs the rules with the arguments of a multichecker and exits.
+// runVet runs the multichecker with args and exits.
 func runVet(name string, args []string) {
 	rules := append(vet.Analyzers(), vet.Optional()...)
 	signal.Reset() // the multichecker has no context that a signal could end
-	// Other packages define flags of the process.
+	// Remove the flags that other packages have defined.
 	flag.CommandLine = flag.NewFlagSet(name, flag.ExitOnError)
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "The rules are: %s.\nRun '%s help' for what they find and for the other flags.\n", names(rules), name)
@@ -176,8 +176,8 @@ func runVet(name string, args []string) {
 	multichecker.Main(rules...)
 }
 
-// optionalOff returns the flags that disable the rules that are off by default. If one rule is
-// enabled by its flag, only those that are enabled run, so then there are none.
+// optionalOff returns the flags that disable the optional rules. It returns none if args enable a rule, because then
+// only enabled rules run.
 func optionalOff(args []string, rules []*analysis.Analyzer) []string {
 	for _, arg := range args {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -16,17 +16,17 @@ import (
 	"flyball.dev/cmd/flyball/internal/process"
 )
 
-// The multichecker type-checks the packages that are vetted by the export data of their dependencies, for which
-// golang.org/x/tools/go/packages lets the go command compile all of them: minutes of CPU time for an operator, with
-// an empty build cache. So this program is also the driver that lists packages for it, by the protocol of that
-// package. A dependency that go build has compiled has its export data. Any other is type-checked from its source,
-// without the bodies of its functions.
+// The multichecker type-checks packages with the export data of their dependencies. golang.org/x/tools/go/packages lets
+// the go command compile all dependencies for that, which takes minutes of CPU time for an operator if the build cache
+// is empty. This program is therefore also the driver that lists packages for the multichecker, with the protocol of
+// go/packages. It uses the export data of dependencies that the go command has already compiled. All other dependencies
+// are type-checked from source, without function bodies.
 
-// driverVariable is the environment variable by which this program knows that it is such a driver.
+// driverVariable is the environment variable that makes this program run as a driver.
 const driverVariable = "FLYBALL_VET_DRIVER"
 
-// driverEnvironment returns the environment in which a program lists packages by this one, or has the driver that
-// the user has chosen.
+// driverEnvironment returns an environment in which go/packages uses program as its driver, unless the user has chosen
+// another driver.
 func driverEnvironment(program string) []string {
 	if _, err := exec.LookPath("gopackagesdriver"); err == nil || os.Getenv("GOPACKAGESDRIVER") != "" {
 		return nil
@@ -34,7 +34,7 @@ func driverEnvironment(program string) []string {
 	return append(os.Environ(), "GOPACKAGESDRIVER="+program, driverVariable+"=1")
 }
 
-// drivePackages reads a request, and writes the packages that match some patterns, with their dependencies.
+// drivePackages reads a driver request, and writes the packages that match the patterns, with their dependencies.
 func drivePackages(ctx context.Context, in io.Reader, out io.Writer, patterns []string) error {
 	var request packages.DriverRequest
 	if err := json.NewDecoder(in).Decode(&request); err != nil {
@@ -69,7 +69,7 @@ func drivePackages(ctx context.Context, in io.Reader, out io.Writer, patterns []
 	return json.NewEncoder(out).Encode(&response)
 }
 
-// target returns the architecture that packages are for, and the minor version of the go command.
+// target returns the architecture to build for, and the minor version of the go command.
 func target(ctx context.Context) (arch string, minor int, err error) {
 	out, err := process.Command(ctx, "go", "env", "GOARCH", "GOVERSION").Output()
 	if err != nil {
@@ -82,8 +82,8 @@ func target(ctx context.Context) (arch string, minor int, err error) {
 	return arch, minor, nil
 }
 
-// exportData returns the files with export data of the packages that need not be compiled for it, by their IDs. If
-// the go command fails there are none.
+// exportData returns the export data files of already compiled packages by package ID. It returns none if the go
+// command fails.
 func exportData(ctx context.Context, request *packages.DriverRequest, patterns []string) map[string]string {
 	files := map[string]string{}
 	program, err := os.Executable()
@@ -101,7 +101,7 @@ func exportData(ctx context.Context, request *packages.DriverRequest, patterns [
 	return files
 }
 
-// quoted returns an argument as the go command splits its flags.
+// quoted quotes an argument for the flags of the go command.
 func quoted(argument string) string {
 	if strings.Contains(argument, `"`) {
 		return "'" + argument + "'"
@@ -109,11 +109,11 @@ func quoted(argument string) string {
 	return `"` + argument + `"`
 }
 
-// compileNothing is the argument before a tool that the go command runs by this program.
+// compileNothing is the argument that precedes the tool when the go command runs this program as -toolexec.
 const compileNothing = "flyball-compile-nothing"
 
-// toolexec runs a tool for the go command if it is asked for its version, which the keys of the build cache depend
-// on, and otherwise fails, so that nothing is compiled that is not cached. It returns the exit code.
+// toolexec runs a tool if the go command asks for its version, which the keys of the build cache depend on. Otherwise
+// it fails, so that the go command compiles nothing. It returns the exit code.
 func toolexec(ctx context.Context, tool string, args []string) int {
 	if !slices.Contains(args, "-V=full") && !slices.Contains(args, "-###") {
 		return 1

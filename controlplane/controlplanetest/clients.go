@@ -25,8 +25,7 @@ func Forbidden(t testing.TB, err error, part string) {
 	}
 }
 
-// Sender returns a function that sends a request and returns the status code and the body of the
-// response.
+// Sender returns a function that sends a request and returns the status code and the body of the response.
 func Sender(t *testing.T, cfg *rest.Config) func(method, path, contentType, body string) (int, []byte) {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -54,7 +53,7 @@ func Sender(t *testing.T, cfg *rest.Config) func(method, path, contentType, body
 	}
 }
 
-// ClientFor returns a client without a rate limit, which encodes in protobuf.
+// ClientFor returns a client without a rate limit. It encodes objects in protobuf.
 func ClientFor(tb testing.TB, cfg *rest.Config) *kubernetes.Clientset {
 	tb.Helper()
 	cfg.QPS = -1
@@ -84,7 +83,7 @@ func Must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// PolicyRule returns a rule for verbs and resources, both separated by commas, of one API group.
+// PolicyRule returns a rule for one API group. verbs and resources are separated by commas.
 func PolicyRule(verbs, group, resources string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: []string{group},
 		Resources: strings.Split(resources, ","), ResourceNames: names}
@@ -102,7 +101,7 @@ func GrantCluster(t testing.TB, admin *kubernetes.Clientset, name, user string, 
 	}, metav1.CreateOptions{}))
 }
 
-// Refused checks that a request was forbidden with a message.
+// Refused checks that a request was forbidden with the given message.
 func Refused(t testing.TB, err error, want string) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) || err.Error() != want {

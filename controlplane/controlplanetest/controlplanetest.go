@@ -1,5 +1,5 @@
-// Package controlplanetest has what the tests of several packages need of a control plane: one that stops with the
-// test, clients, example objects, and a server of webhooks.
+// Package controlplanetest helps tests that need a control plane: it starts control planes that stop with the test, and
+// has clients, example objects, and a webhook server.
 package controlplanetest
 
 import (
@@ -39,7 +39,7 @@ func FromKubeconfig(t testing.TB, plane *controlplane.ControlPlane) *rest.Config
 	return cfg
 }
 
-// CloseIdle closes the idle connections that client-go keeps for the configuration.
+// CloseIdle closes the idle connections that client-go caches for the configuration.
 func CloseIdle(t testing.TB, cfg *rest.Config) {
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {

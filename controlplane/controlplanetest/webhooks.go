@@ -31,7 +31,7 @@ import (
 // ConversionFunc answers a conversion review.
 type ConversionFunc = func(w http.ResponseWriter, r *http.Request, review *apiextensionsv1.ConversionReview)
 
-// pipeListener accepts connections that are dialed in the process, without a socket.
+// pipeListener accepts in-process connections without a socket.
 type pipeListener struct {
 	Address string
 	accept  chan net.Conn
@@ -61,7 +61,7 @@ func (l *pipeListener) Network() string { return "pipe" }
 // String implements [net.Addr].
 func (l *pipeListener) String() string { return l.Address }
 
-// Dial is the DialWebhook of a control plane. It refuses other addresses.
+// Dial is a DialWebhook of a control plane. It refuses all other addresses.
 func (l *pipeListener) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if address != l.Address {
 		return nil, fmt.Errorf("dial %s %s: connection refused", network, address)
@@ -77,10 +77,10 @@ func (l *pipeListener) Dial(ctx context.Context, network, address string) (net.C
 	}
 }
 
-// WebhookHost is the host of the URLs of webhooks.
+// WebhookHost is the host in the URLs of webhooks.
 const WebhookHost = "example.com"
 
-// WebhookServer serves webhooks over TLS at https://example.com/PATH, one function a path.
+// WebhookServer serves webhooks over TLS at https://example.com/PATH, with one function for each path.
 type WebhookServer struct {
 	*pipeListener
 	CA     []byte
@@ -92,10 +92,10 @@ type WebhookServer struct {
 	convert ConversionFunc
 }
 
-// WebhookFunc answers a review, which it may change to be the answer itself.
+// WebhookFunc answers a review. It may change the review and use it as the answer.
 type WebhookFunc func(w http.ResponseWriter, r *http.Request, review *v1.AdmissionReview)
 
-// ServeWebhooks starts a server of webhooks, which is closed when the test ends.
+// ServeWebhooks starts a webhook server, which is closed when the test ends.
 func ServeWebhooks(t testing.TB) *WebhookServer {
 	t.Helper()
 	s := &WebhookServer{
@@ -130,7 +130,7 @@ func CertificateFor(t testing.TB, names ...string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Handle serves a path and returns the configuration of its client.
+// Handle serves a path with f and returns the client configuration for it.
 func (s *WebhookServer) Handle(path string, f WebhookFunc) admissionv1.WebhookClientConfig {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *WebhookServer) Handle(path string, f WebhookFunc) admissionv1.WebhookCl
 	return admissionv1.WebhookClientConfig{URL: &url, CABundle: s.CA}
 }
 
-// Converts sets what answers conversion reviews.
+// Converts sets the function that answers conversion reviews.
 func (s *WebhookServer) Converts(f ConversionFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package apiserverflags has the flags of kube-apiserver and what they mean for a control plane. The
-// stand-in for kube-apiserver and environments of envtest take the same ones.
+// Package apiserverflags defines the flags of kube-apiserver, and converts them to the options of a control plane. The
+// stand-in for kube-apiserver and envtest environments accept these flags.
 package apiserverflags
 
 import (
@@ -16,14 +16,13 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// flagTable has the flags of kube-apiserver 1.37, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
-// without a usage are accepted and have no effect.
+// flagTable lists the flags of kube-apiserver 1.37, one per line: NAME|TYPE|DEFAULT|USAGE. Flags without a usage are
+// accepted and have no effect.
 //
 //go:embed flags.txt
 var flagTable string
 
-// Add adds kube-apiserver's flags. They have its types, so that what it cannot parse is
-// refused with the same error.
+// Add adds kube-apiserver's flags. They have the same types, so that an invalid value gives the same error.
 func Add(fs *pflag.FlagSet) {
 	for line := range strings.Lines(flagTable) {
 		fields := append(strings.SplitN(strings.TrimSpace(line), "|", 4), "", "", "")
@@ -40,7 +39,7 @@ func Add(fs *pflag.FlagSet) {
 	})
 }
 
-// addFlag adds a flag with a default, which is empty for the zero value.
+// addFlag adds a flag with a default. An empty default is the zero value.
 func addFlag(fs *pflag.FlagSet, name, kind, value, usage string) (err error) {
 	switch kind {
 	case "bool":
@@ -79,8 +78,7 @@ func addFlag(fs *pflag.FlagSet, name, kind, value, usage string) (err error) {
 	return err
 }
 
-// textValue is the value of a flag whose type pflag does not have. Further values are appended to
-// the first.
+// textValue is the value of a flag with a type that pflag lacks. Repeated flags append to the first value.
 type textValue struct {
 	kind, text string
 	changed    bool
@@ -110,7 +108,7 @@ func (v *textValue) Set(text string) error {
 	return nil
 }
 
-// Pairs parses key=value pairs, separated by commas.
+// Pairs parses comma-separated key=value pairs.
 func Pairs(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

@@ -26,13 +26,13 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// Set reads flags that [Add] has added.
+// Set reads the flags that [Add] has added.
 type Set struct{ *pflag.FlagSet }
 
 // Text returns the value of a flag.
 func (f Set) Text(name string) string { return f.Lookup(name).Value.String() }
 
-// Texts returns the values of a flag that takes several.
+// Texts returns the values of a flag with several values.
 func (f Set) Texts(name string) []string {
 	if values, ok := f.Lookup(name).Value.(pflag.SliceValue); ok {
 		return values.GetSlice()
@@ -40,16 +40,16 @@ func (f Set) Texts(name string) []string {
 	return nil
 }
 
-// Number returns the value of a flag that is an int.
+// Number returns the value of an int flag.
 func (f Set) Number(name string) int {
 	n, _ := strconv.Atoi(f.Text(name)) // it is a number
 	return n
 }
 
-// Options returns the options of the control plane that the flags set. What no flag sets is what it is
-// by default in a control plane: the serving certificate, and the keys of service account tokens. It
-// returns an error for a value, or a combination of flags, that kube-apiserver refuses, for a file
-// that cannot be read, and for an authorization mode that is not implemented.
+// Options returns the options of the control plane that the flags set. Without a flag, an option has the control
+// plane's default: for instance the serving certificate, and the keys of service account tokens. Options returns an
+// error for a value, or a combination of flags, that kube-apiserver rejects, for an unreadable file, and for an
+// authorization mode that is not implemented.
 func (f Set) Options() (controlplane.Options, error) {
 	if err := f.validate(); err != nil {
 		return controlplane.Options{}, err
@@ -77,7 +77,7 @@ func (f Set) Options() (controlplane.Options, error) {
 	return o, nil
 }
 
-// limit returns the limit of a control plane for one of kube-apiserver, whose zero is none.
+// limit returns the limit of a control plane for a limit of kube-apiserver, where zero means no limit.
 func limit(n int) int {
 	if n == 0 {
 		return -1
@@ -85,11 +85,11 @@ func limit(n int) int {
 	return n
 }
 
-// authorizationModes are those of kube-apiserver, with whether there is an implementation.
+// authorizationModes maps the modes of kube-apiserver to whether they are implemented.
 var authorizationModes = map[string]bool{
 	"AlwaysAllow": true, "RBAC": true, "Node": true, "AlwaysDeny": false, "ABAC": false, "Webhook": false}
 
-// validate checks the combination of flags as kube-apiserver does.
+// validate checks the combination of flags in the same way as kube-apiserver.
 func (f Set) validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -126,7 +126,7 @@ func (f Set) validate() error {
 	return errors.Join(errs...)
 }
 
-// authorizationMode returns the modes, separated by commas. The default is kube-apiserver's.
+// authorizationMode returns the comma-separated modes. The default is kube-apiserver's.
 func (f Set) authorizationMode() string {
 	if modes := f.Texts("authorization-mode"); len(modes) > 0 {
 		return strings.Join(modes, ",")
@@ -155,7 +155,7 @@ func (f Set) setNetwork(o *controlplane.Options) (err error) {
 	return nil
 }
 
-// setServingCertificate reads the serving certificate, if there is one.
+// setServingCertificate reads the serving certificate, if a flag names one.
 func (f Set) setServingCertificate(o *controlplane.Options) error {
 	certificate, key := f.Text("tls-cert-file"), f.Text("tls-private-key-file")
 	if certificate == "" {
@@ -169,7 +169,7 @@ func (f Set) setServingCertificate(o *controlplane.Options) error {
 	return nil
 }
 
-// setClients sets how clients are authenticated other than by service account tokens.
+// setClients configures the authentication of clients, except by service account tokens.
 func (f Set) setClients(o *controlplane.Options) (err error) {
 	if file := f.Text("client-ca-file"); file != "" {
 		if o.ClientCA, err = os.ReadFile(file); err != nil {
@@ -207,8 +207,8 @@ func (f Set) setClients(o *controlplane.Options) (err error) {
 	return nil
 }
 
-// readTokens reads a file of bearer tokens: token,user,uid and optionally groups, separated by
-// commas. Errors have the number of the line and nothing of its content.
+// readTokens reads a file of bearer tokens, with the comma-separated columns token, user, uid and optionally groups.
+// Errors contain the line number, but not the content of the line.
 func readTokens(file string) (map[string]*user.DefaultInfo, error) {
 	in, err := os.Open(file)
 	if err != nil {

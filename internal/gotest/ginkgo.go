@@ -40,7 +40,7 @@ func RunsSpecs(f *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// spec is what a report of Ginkgo says of a spec, or of a node such as BeforeSuite.
+// spec is a report entry of Ginkgo for a spec, or for a node such as BeforeSuite.
 type spec struct {
 	ContainerHierarchyTexts []string
 	LeafNodeType            string
@@ -72,7 +72,7 @@ func (s spec) failure() string {
 	return s.State + "\n" + tail(s.Failure.Message)
 }
 
-// OneLine replaces all space by single blanks, as in the names of specs.
+// OneLine replaces all white space by single blanks, as in the names of specs.
 func OneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// List has the tests that are known to fail, or that are not run, with the reasons. A reason that
-// begins with "flaky" permits both results. In its file, the tests stand on lines of their own below
-// a heading "# " and the reason.
+// List maps tests that are known to fail, or that are not run, to the reasons. With a reason that begins with "flaky",
+// a test may also pass. In the file of a list, each test has a line below a heading, which is "# " and the reason.
 type List map[string]string
 
-// Unstated is the reason that Compare gives to new failures. Somebody has to replace it.
+// Unstated is the placeholder reason that Compare gives to new failures. A developer has to replace it.
 const Unstated = "to be replaced by the reason"
 
 // ReadList reads the file of a list.
@@ -48,8 +47,8 @@ func (l List) Write(path string) error {
 	return os.WriteFile(path, []byte(strings.TrimSpace(out.String())+"\n"), 0o644)
 }
 
-// Compare returns the list that the results make of this one, and what differs between the two, in
-// order. Tests that have no result stay in the list if keep permits it.
+// Compare updates the list from results. It returns the updated list, and the differences in order. Tests without a
+// result stay in the list if keep returns true.
 func (l List) Compare(ran Results, keep func(test, reason string) bool) (current List, differences []string) {
 	current = List{}
 	for test, reason := range l {

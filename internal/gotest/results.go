@@ -1,5 +1,5 @@
-// Package gotest runs the tests of other projects with the go command, and compares what became of
-// them with a list of the tests that are known to fail.
+// Package gotest runs the tests of other projects with the go command, and compares the results with a list of known
+// failures.
 package gotest
 
 import (
@@ -12,16 +12,14 @@ import (
 	"strings"
 )
 
-// Results are what became of tests, by name: nothing of one that passed or was skipped, else the
-// failure.
+// Results maps tests to their results: "" for a test that passed or was skipped, and the failure otherwise.
 type Results map[string]string
 
-// Name makes the name of a test of its package's import path and its own name. The latter is empty
-// for the package as a whole.
+// Name returns the name of a test, given the import path of its package and its own name. The test is empty for the
+// package as a whole.
 type Name func(importPath, test string) string
 
-// Run runs a command that prints the output of go test -json, and adds its results. That tests
-// fail is not an error.
+// Run runs a command that prints the output of go test -json, and adds the results. Failing tests are not an error.
 func (r Results) Run(cmd *exec.Cmd, name Name) error {
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -33,7 +31,7 @@ func (r Results) Run(cmd *exec.Cmd, name Name) error {
 // event is a line of the output of go test -json.
 type event struct{ Action, Package, ImportPath, Test, Output string }
 
-// importPath is that of the event's package, which lines about builds have elsewhere.
+// importPath returns the import path of the event's package. Events about builds have it in another field.
 func (e event) importPath() string {
 	if e.Package != "" {
 		return e.Package
@@ -42,8 +40,8 @@ func (e event) importPath() string {
 	return strings.TrimSuffix(path, "_test")
 }
 
-// add adds the results in the output of go test -json: of each test without subtests that failed,
-// of each that did not end, and of each package whose tests could not be built or ended early.
+// add adds the results in the output of go test -json. It records each failed test without subtests, each test that did
+// not end, and each package with tests that could not be built or ended early.
 func (r Results) add(output []byte, name Name) error {
 	texts, parents, running := map[string]*strings.Builder{}, map[string]bool{}, map[string]bool{}
 	var ended []event
@@ -78,7 +76,7 @@ func (r Results) add(output []byte, name Name) error {
 		id := name(e.importPath(), e.Test)
 		switch {
 		case e.Test == "" && (e.Action != "fail" || strings.Contains("\n"+texts[id].String(), "\nFAIL\n")):
-			// Its tests say why.
+			// The subtests have the reason.
 		case e.Action == "fail" && !parents[id]:
 			r[id] = "failed\n" + tail(texts[id].String())
 		default:
@@ -88,9 +86,9 @@ func (r Results) add(output []byte, name Name) error {
 	return nil
 }
 
-// AddGinkgo adds the results in a report that a Ginkgo suite has written as JSON. A spec's name
-// begins with folder, which is how its package is called, and has its file and line. The results of
-// suiteTests, the Go tests that ran the specs, are removed, as such a test fails if a spec does.
+// AddGinkgo adds the results in the JSON report of a Ginkgo suite. The name of a spec consists of folder, which names
+// the package, and the file, line and text of the spec. AddGinkgo removes the results of suiteTests, the Go tests that
+// ran the specs, because such a test fails if any spec fails.
 func (r Results) AddGinkgo(report []byte, folder string, suiteTests []string) error {
 	var suites []struct{ SpecReports []spec }
 	if err := json.Unmarshal(report, &suites); err != nil {
@@ -107,7 +105,7 @@ func (r Results) AddGinkgo(report []byte, folder string, suiteTests []string) er
 	return nil
 }
 
-// tail bounds what is kept of a test's output.
+// tail returns the end of a test's output.
 func tail(s string) string {
 	const most = 3000
 	if len(s) > most {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// NewScratch creates an empty temporary directory for a scratch module and returns it. It is the same
-// in each run from one working directory, so that the build cache knows its packages; what it had is
-// removed. Runs from the same working directory must not overlap.
+// NewScratch creates an empty temporary directory for a scratch module and returns its path. The path is the same in
+// each run from one working directory, so that the build cache knows the packages. Previous content is removed. Runs
+// from the same working directory must not overlap.
 func NewScratch(name string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -30,8 +30,8 @@ func ModuleDir(path string) (string, error) {
 	return strings.TrimSpace(dir), err
 }
 
-// CopyModFile copies go.mod and go.sum from the working directory to a scratch module, and then edits
-// its go.mod with flags of go mod edit.
+// CopyModFile copies go.mod and go.sum from the working directory to a scratch module, and edits its go.mod with flags
+// of go mod edit.
 func CopyModFile(scratch string, edits ...string) error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(name)
@@ -48,13 +48,13 @@ func CopyModFile(scratch string, edits ...string) error {
 	return err
 }
 
-// ScratchEnvironment returns the environment for commands in a scratch module. The go command may
-// complete its go.mod, as the dependencies that are direct depend on which module is the main one.
+// ScratchEnvironment returns the environment for commands in a scratch module. The go command may update its go.mod,
+// because the main module determines which dependencies are direct.
 func ScratchEnvironment() []string {
 	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 }
 
-// output runs a command and returns its standard output. The error has what it wrote to the other.
+// output runs a command and returns its standard output. The error contains the standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

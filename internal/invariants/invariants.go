@@ -1,12 +1,14 @@
-// Package invariants switches checks on that are too expensive for production: of what must hold in
-// a data structure whatever the input is. A violation is a defect of this module, and panics.
+// Package invariants guards checks of data structures that are too expensive for production. A violation is a defect of
+// this module, and panics.
 //
-// The checks are compiled in with the build tag invariants and with the race detector, and else not
-// at all: Enabled is a constant, so the compiler drops what is within
+// The checks are compiled in with the build tag invariants and with the race detector. Enabled is a constant, so the
+// compiler drops the body of
 //
 //	if invariants.Enabled {
 //		invariants.Check(len(q.items) == q.len, "the queue has %d items, not %d", len(q.items), q.len)
 //	}
+//
+// in all other builds.
 package invariants
 
 import "fmt"

@@ -1,4 +1,4 @@
-// Package kubeconfig writes kubeconfig files, which hold private keys.
+// Package kubeconfig writes kubeconfig files, which contain private keys.
 package kubeconfig
 
 import (
@@ -13,8 +13,7 @@ import (
 // directory.
 const DefaultPath = ".flyball/kubeconfig"
 
-// Write writes the file at path with mode 0600, and creates its directory if necessary. The file is
-// replaced atomically.
+// Write atomically writes the file at path with mode 0600. It creates the directory if necessary.
 func Write(path string, content []byte) error {
 	if err := write(path, content); err != nil {
 		var at *fs.PathError

@@ -20,14 +20,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// extension is the name of the extension of a cluster in a kubeconfig that holds its Origin.
+// extension is the name of the cluster extension in a kubeconfig that holds an Origin.
 const extension = "flyball.dev/control-plane"
 
-// probeTimeout limits how long a control plane may take to answer. A busy one that takes longer counts as
-// running.
+// probeTimeout limits how long a control plane may take to answer. A control plane that takes longer counts as running.
 const probeTimeout = 2 * time.Second
 
-// Origin says which process wrote a kubeconfig for its own control plane. The control plane ends with the
+// Origin identifies the process that wrote the kubeconfig of its own control plane. The control plane ends with the
 // process.
 type Origin struct {
 	Program   string    `json:"program"`
@@ -48,7 +47,7 @@ func (o Origin) Mark(cluster *clientcmdapi.Cluster) {
 	cluster.Extensions = map[string]runtime.Object{extension: &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}}
 }
 
-// originOf returns the Origin of a cluster, and whether it has one.
+// originOf returns the Origin of a cluster. ok is false if the cluster has none.
 func originOf(cluster *clientcmdapi.Cluster) (o Origin, ok bool) {
 	if cluster == nil {
 		return o, false
@@ -57,8 +56,8 @@ func originOf(cluster *clientcmdapi.Cluster) (o Origin, ok bool) {
 	return o, ok && json.Unmarshal(unknown.Raw, &o) == nil
 }
 
-// CheckUnused returns an error if a file must not be replaced: it is the kubeconfig of a control plane that runs,
-// or not the kubeconfig of a control plane at all, but one of other clusters.
+// CheckUnused returns an error if a file must not be replaced: it is the kubeconfig of a running control plane, or no
+// control plane has written it.
 func CheckUnused(file string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && len(bytes.TrimSpace(text)) == 0 {
@@ -82,8 +81,8 @@ func CheckUnused(file string) error {
 		file, config.Host)
 }
 
-// written reports whether a control plane has written a kubeconfig: it has one cluster, with an Origin, or with the
-// name that control planes gave it before there were Origins.
+// written reports whether a control plane has written a kubeconfig. Such a file has one cluster, either with an Origin
+// or with the name that earlier versions used.
 func written(content *clientcmdapi.Config) bool {
 	for name, cluster := range content.Clusters {
 		_, ok := originOf(cluster)
@@ -92,9 +91,9 @@ func written(content *clientcmdapi.Config) bool {
 	return false
 }
 
-// CheckAnswers returns an error if config is the configuration of a context of a kubeconfig that the control
-// plane of a process has written, and that control plane has ended. The context "" is the current one. A
-// kubeconfig of any other origin is not probed.
+// CheckAnswers returns an error if the control plane of a context has ended. content is a kubeconfig and config the
+// configuration of the context; the context "" is the current one. CheckAnswers does not probe clusters without an
+// Origin.
 func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config) error {
 	if _, ok := originOf(clusterOf(content, name)); !ok {
 		return nil
@@ -106,15 +105,15 @@ func CheckAnswers(content clientcmdapi.Config, name string, config *rest.Config)
 	return Unreachable(content, name, config, err)
 }
 
-// Unreachable explains an error of a request to the cluster of a context: the control plane of a process ends
-// with that, but its kubeconfig remains. The context "" is the current one.
+// Unreachable explains the error of a request to the cluster of a context. The usual reason is a kubeconfig that has
+// outlived the process of its control plane. The context "" is the current one.
 func Unreachable(content clientcmdapi.Config, name string, config *rest.Config, err error) error {
 	cluster := clusterOf(content, name)
 	if cluster == nil {
 		return fmt.Errorf("the cluster at %s cannot be reached: %w", config.Host, err)
 	}
 	origin, ok := originOf(cluster)
-	// Another control plane may listen there now, which does not know the user.
+	// Another control plane that does not know the user may listen at the address now.
 	answered := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsUnauthorized(err)
 	if !ok || answered || os.IsTimeout(err) {
 		return fmt.Errorf("the cluster at %s, of the kubeconfig %s, cannot be reached: %w", config.Host, cluster.LocationOfOrigin, err)
@@ -136,13 +135,13 @@ func clusterOf(content clientcmdapi.Config, name string) *clientcmdapi.Cluster {
 	return content.Clusters[current.Cluster]
 }
 
-// String describes the process in a few words.
+// String returns a short description of the process.
 func (o Origin) String() string {
 	return fmt.Sprintf("%s in %s at %s (PID %d)", o.Program, o.Directory, o.Started.Format(time.RFC3339), o.PID)
 }
 
-// probe returns an error if no API server answers, or one that has another certificate authority or does
-// not know the user.
+// probe returns an error if no API server answers, or if the API server has another certificate authority or does not
+// know the user.
 func probe(config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.Timeout = probeTimeout

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// countClaims is the name of the number of resource claims.
+// countClaims is the name for the number of resource claims.
 const countClaims corev1.ResourceName = "count/resourceclaims.resource.k8s.io"
 
-// deviceResources reports whether resource claims count for a name.
+// deviceResources reports whether a name is for the usage of resource claims.
 //
 //upstream:pkg/quota/v1/evaluator/core.claimEvaluator.MatchingResources
 func deviceResources(name corev1.ResourceName) bool {
 	return name == countClaims || strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
 }
 
-// deviceUsage counts a resource claim, and the devices of each class that it may get at most.
+// deviceUsage returns the usage of a resource claim: its count, and the maximum number of devices of each class.
 //
 //upstream:pkg/quota/v1/evaluator/core.claimEvaluator.Usage
 func deviceUsage(obj runtime.Object) (corev1.ResourceList, error) {
@@ -51,12 +51,12 @@ func deviceUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	return used, nil
 }
 
-// ofClass returns a number of devices of a class.
+// ofClass returns a usage of n devices of a class.
 func ofClass(class string, n resource.Quantity) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(class + corev1.ResourceClaimsPerClass): n}
 }
 
-// devices returns how many devices a request may get at most.
+// devices returns the maximum number of devices that a request can get.
 func devices(mode resourcev1.DeviceAllocationMode, exact int64) resource.Quantity {
 	switch mode {
 	case resourcev1.DeviceAllocationModeExactCount:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// pods measures pods. Their containers must have the requests and limits that a quota counts.
+// pods measures pods. Their containers must set the requests and limits that a quota counts.
 //
 //upstream:pkg/quota/v1/evaluator/core.podEvaluator
 type pods struct{ evaluator }
@@ -33,7 +33,7 @@ func (pods) Handles(a admission.Attributes) bool {
 	return false
 }
 
-// required are the resources that each container must have if a quota counts them.
+// required lists the resources that each container must set if a quota counts them.
 var required = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceMemory,
 	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
@@ -83,7 +83,7 @@ func podResources(name corev1.ResourceName) bool {
 			strings.HasPrefix(requested, resourcev1.ResourceDeviceClassPrefix))
 }
 
-// IsExtended reports whether a resource is not one of Kubernetes' own.
+// IsExtended reports whether a resource is an extended resource.
 //
 //upstream:pkg/quota/v1/evaluator/core.isExtendedResourceNameForQuota
 func IsExtended(name corev1.ResourceName) bool {
@@ -91,7 +91,8 @@ func IsExtended(name corev1.ResourceName) bool {
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }
 
-// podUsage counts a pod, and its requests and limits until it ends or its deletion is overdue.
+// podUsage returns the usage of a pod: its count, and its requests and limits until the pod ends or its deletion is
+// overdue.
 //
 //upstream:pkg/quota/v1/evaluator/core.PodUsageFunc
 func podUsage(obj runtime.Object) (corev1.ResourceList, error) {
@@ -148,9 +149,8 @@ func actuatedLimits(s *corev1.ContainerStatus) corev1.ResourceList {
 	return s.Resources.Limits
 }
 
-// requirement returns the requests or the limits of a whole pod without overhead. While the pod is resized, the containers
-// count with the largest of what the spec and the states in their status say. The requests or limits of the pod itself
-// replace the sums.
+// requirement returns the requests or the limits of a whole pod without overhead. During a resize, a container counts
+// with the maximum of its spec and the values in its status. Pod-level requests or limits replace the sums.
 func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1.ResourceList,
 	states ...func(*corev1.ContainerStatus) corev1.ResourceList) corev1.ResourceList {
 	desired := func(c *corev1.Container) corev1.ResourceList { return part(&c.Resources) }
@@ -181,7 +181,7 @@ func requirement(pod *corev1.Pod, part func(*corev1.ResourceRequirements) corev1
 	return total
 }
 
-// isPodLevel reports whether a pod as a whole may have requests and limits of a resource.
+// isPodLevel reports whether a resource supports pod-level requests and limits.
 func isPodLevel(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
@@ -195,7 +195,7 @@ func hasPodLevel(list corev1.ResourceList) bool {
 	return false
 }
 
-// isResizeInfeasible reports whether the node cannot resize the pod as its spec says.
+// isResizeInfeasible reports whether the node cannot resize the pod to its spec.
 func isResizeInfeasible(pod *corev1.Pod) bool {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	return i >= 0 && pod.Status.Conditions[i].Reason == corev1.PodReasonInfeasible
@@ -213,8 +213,8 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// aggregate returns what the containers of a pod need together, sidecars included, but at least what the pod needs while an
-// init container runs.
+// aggregate returns the sum of the needs of a pod's containers, including sidecars, and at least the need of the pod
+// while any init container runs.
 //
 //upstream:k8s.io/component-helpers/resource.aggregateContainerResourcesByFn
 func aggregate(pod *corev1.Pod, need func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
@@ -242,7 +242,7 @@ func Requirements(pod *corev1.Pod) (requests, limits corev1.ResourceList) {
 	return requirement(pod, requestsOf), requirement(pod, limitsOf)
 }
 
-// compute returns requests and limits by the names of quotas, such as requests.cpu.
+// compute returns requests and limits under the names in quotas, such as requests.cpu.
 //
 //upstream:pkg/quota/v1/evaluator/core.podComputeUsageHelper
 func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
@@ -298,8 +298,8 @@ func podInScope(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) 
 	return false, nil
 }
 
-// isBestEffort reports whether a pod has neither requests nor limits of CPU and memory. Its own requirements, if any, take the
-// place of the requirements of its containers.
+// isBestEffort reports whether a pod has neither requests nor limits of CPU and memory. Pod-level requirements replace
+// the containers' requirements.
 func isBestEffort(pod *corev1.Pod) bool {
 	requests, limits := Requirements(pod)
 	if r := pod.Spec.Resources; r != nil && (hasPodLevel(r.Requests) || hasPodLevel(r.Limits)) {

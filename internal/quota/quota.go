@@ -1,5 +1,5 @@
-// Package quota measures the usage of resource quotas by objects. Admission charges new objects, and a controller counts
-// existing objects again.
+// Package quota measures the usage of resource quotas by objects. The admission plugin charges new objects, and the
+// resourcequota controller recounts existing objects.
 package quota
 
 import (
@@ -16,7 +16,7 @@ import (
 // List returns the objects of a resource in a namespace.
 type List func(resource schema.GroupResource, namespace string) ([]runtime.Object, error)
 
-// aliases are the names of counts that are older than count/RESOURCE.
+// aliases are the older names of counts, for names of the form count/RESOURCE.
 //
 //upstream:pkg/quota/v1/evaluator/core.legacyObjectCountAliases
 var aliases = map[schema.GroupResource]corev1.ResourceName{
@@ -39,7 +39,7 @@ func Ignored(r schema.GroupResource) bool {
 	return false
 }
 
-// Evaluator returns the evaluator of a resource. With a nil list it measures single objects only.
+// Evaluator returns the evaluator of a resource. With a nil list, the evaluator measures single objects only.
 func Evaluator(r schema.GroupResource, list List) upstream.Evaluator {
 	in := func(namespace string) ([]runtime.Object, error) { return list(r, namespace) }
 	switch r {
@@ -131,7 +131,7 @@ func (e evaluator) MatchingScopes(obj runtime.Object, scopes []corev1.ScopedReso
 	return matching, nil
 }
 
-// UncoveredQuotaScopes is empty: it serves limits in an admission configuration, and there is none.
+// UncoveredQuotaScopes returns nil. It serves the limits in an admission configuration, which is not supported.
 func (e evaluator) UncoveredQuotaScopes(_, _ []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	return nil, nil
 }

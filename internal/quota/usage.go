@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// counted returns the resource of a name count/RESOURCE.GROUP.
+// counted returns the resource in a name of the form count/RESOURCE.GROUP.
 func counted(name corev1.ResourceName) (schema.GroupResource, bool) {
 	r, ok := strings.CutPrefix(string(name), "count/")
 	return schema.ParseGroupResource(r), ok
@@ -28,7 +28,7 @@ func serviceResources(name corev1.ResourceName) bool {
 	return false
 }
 
-// serviceUsage counts a service and the node ports that are allocated for it.
+// serviceUsage returns the usage of a service, including its allocated node ports.
 //
 //upstream:pkg/quota/v1/evaluator/core.serviceEvaluator
 func serviceUsage(obj runtime.Object) (corev1.ResourceList, error) {
@@ -66,7 +66,7 @@ func claimResources(name corev1.ResourceName) bool {
 	return name == "count/persistentvolumeclaims" || name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
 }
 
-// claimUsage counts a claim and its storage, in total and for its storage class.
+// claimUsage returns the usage of a claim: its count and its storage, in total and for its storage class.
 //
 //upstream:pkg/quota/v1/evaluator/core.pvcEvaluator.Usage
 func claimUsage(obj runtime.Object) (corev1.ResourceList, error) {
@@ -97,7 +97,7 @@ func claimUsage(obj runtime.Object) (corev1.ResourceList, error) {
 	return used, nil
 }
 
-// claims measures persistent volume claims. The storage that is allocated for a claim is in its status.
+// claims measures persistent volume claims. The status of a claim has its allocated storage.
 type claims struct{ evaluator }
 
 func (c claims) Handles(a admission.Attributes) bool {

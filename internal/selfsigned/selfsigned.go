@@ -1,4 +1,4 @@
-// Package selfsigned makes serving certificates that are signed by a CA of their own.
+// Package selfsigned creates serving certificates, each signed by its own new CA.
 package selfsigned
 
 import (
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Pair is a serving certificate and the CA that has signed it. The key of the CA is gone.
+// Pair is a serving certificate and the CA that signed it. The private key of the CA is discarded.
 type Pair struct {
 	// Certificate is the certificate with its chain, which includes the CA, and its key.
 	Certificate *tls.Certificate
 	CA          *x509.Certificate
 }
 
-// New returns a certificate for hosts, which are names and addresses, that a new CA has signed. The
-// subject of the certificate is name, and that of the CA name with the suffix -ca.
+// New returns a certificate for hosts, which are DNS names and IP addresses, signed by a new CA. The common name of the
+// certificate is name, and the CA's is name with the suffix -ca.
 func New(name string, validity time.Duration, hosts []string) (*Pair, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,7 +57,7 @@ func New(name string, validity time.Duration, hosts []string) (*Pair, error) {
 	return &Pair{&tls.Certificate{Certificate: [][]byte{leaf.Raw, ca.Raw}, PrivateKey: key, Leaf: leaf}, ca}, nil
 }
 
-// PEM returns the certificate with its chain, and the key, as they stand in files.
+// PEM returns the certificate with its chain, and the key, in PEM.
 func (p *Pair) PEM() (certificate, key []byte, err error) {
 	der, err := x509.MarshalPKCS8PrivateKey(p.Certificate.PrivateKey)
 	if err != nil {
@@ -69,14 +69,14 @@ func (p *Pair) PEM() (certificate, key []byte, err error) {
 	return certificate, block("PRIVATE KEY", der), nil
 }
 
-// CAPEM returns the CA as it stands in a file.
+// CAPEM returns the certificate of the CA in PEM.
 func (p *Pair) CAPEM() []byte { return block("CERTIFICATE", p.CA.Raw) }
 
 func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// create signs the certificate that template describes, for key, with the key of its issuer.
+// create returns a certificate for key with the fields of template, signed by the issuer.
 func create(template, issuer *x509.Certificate, key, issuerKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, issuerKey)
 	if err != nil {
@@ -85,7 +85,7 @@ func create(template, issuer *x509.Certificate, key, issuerKey *ecdsa.PrivateKey
 	return x509.ParseCertificate(der)
 }
 
-// newTemplate returns what the CA and its certificates have in common.
+// newTemplate returns a template with the common fields of the CA and its certificates.
 func newTemplate(name string, validity time.Duration) *x509.Certificate {
 	var serial [15]byte
 	rand.Read(serial[:]) // never fails

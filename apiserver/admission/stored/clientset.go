@@ -91,14 +91,13 @@ func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptio
 	return c.namespaces.Get(ctx, "", name)
 }
 
-// NewInformerFactory returns a factory of the informers that upstream's webhook plugins use, of
-// namespaces and of webhook configurations. Either informer of configurations may be nil.
+// NewInformerFactory returns a factory of the informers that the webhook plugins of k8s.io/apiserver use: the informers
+// of namespaces and of webhook configurations. Either informer of configurations may be nil.
 func NewInformerFactory(n Namespaces, mutating, validating cache.SharedIndexInformer) informers.SharedInformerFactory {
 	return informerFactory{namespaces: n, mutating: mutating, validating: validating}
 }
 
-// informerFactory takes the place of client-go's factory: client-go's informers run goroutines and
-// lag behind the store.
+// informerFactory replaces client-go's factory, because client-go's informers run goroutines and lag behind the store.
 type informerFactory struct {
 	informers.SharedInformerFactory
 	namespaces Namespaces

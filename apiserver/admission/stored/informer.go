@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer holds all objects of one resource, indexed by namespace. It has no goroutine: [Informer.Sync]
-// brings it up to date before it is read. It implements only the methods of
-// [cache.SharedIndexInformer] that upstream's plugins call.
+// Informer holds all objects of one resource, indexed by namespace. It has no goroutine: callers bring it up to date
+// with [Informer.Sync] before they read it. It implements only the methods of [cache.SharedIndexInformer] that the
+// plugins of k8s.io/apiserver call.
 type Informer[T runtime.Object] struct {
 	cache.SharedIndexInformer
 	reader  *Reader[T]
@@ -34,8 +34,8 @@ func NewInformer[T runtime.Object](o Objects, r schema.GroupVersionResource) *In
 	}
 }
 
-// Sync reads the objects if any was written since the last call, calls the event handlers, and
-// reports whether there are any objects.
+// Sync reads the objects if any was written since the last call, calls the event handlers, and reports whether there
+// are any objects.
 func (i *Informer[T]) Sync(ctx context.Context) (some bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,7 +51,7 @@ func (i *Informer[T]) Sync(ctx context.Context) (some bool, err error) {
 	return i.some, nil
 }
 
-// read updates the indexer. The lock is held.
+// read updates the indexer. The caller holds the lock.
 func (i *Informer[T]) read(ctx context.Context) error {
 	gone := map[string]any{}
 	for _, obj := range i.indexer.List() {
@@ -88,8 +88,8 @@ func (i *Informer[T]) read(ctx context.Context) error {
 	return nil
 }
 
-// VersionOf returns the UID and the resource version of an object. Two objects of the same name with
-// equal versions are equal.
+// VersionOf returns the UID and the resource version of an object. Objects with the same name and equal versions are
+// equal.
 func VersionOf(obj any) [2]string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -113,7 +113,7 @@ func (i *Informer[T]) HasSynced() bool           { return true }
 func (i *Informer[T]) GetIndexer() cache.Indexer { return i.indexer }
 func (i *Informer[T]) GetStore() cache.Store     { return i.indexer }
 
-// registration is the registration of an event handler, which has always synced.
+// registration is the registration of an event handler. It has always synced.
 type registration struct {
 	cache.ResourceEventHandlerRegistration
 }
@@ -128,7 +128,7 @@ func (i *Informer[T]) Scope(ctx context.Context, namespace string) context.Conte
 	return i.reader.Scope(ctx, namespace)
 }
 
-// In returns the objects of a namespace, or all if it is empty, sorted by name.
+// In returns the objects of a namespace, or of all namespaces if the namespace is empty, sorted by name.
 func (i *Informer[T]) In(namespace string) []T {
 	found, _ := i.indexer.ByIndex(cache.NamespaceIndex, namespace) // fails only without the index
 	list := make([]T, len(found))

@@ -1,8 +1,8 @@
 // Package stored gives admission plugins access to the objects in the store.
 //
-// A read sees all writes before it, so no plugin decides by stale objects. [Reader] and [Informer]
-// serve the plugins of package admission; [NewClientset], [NewInformerFactory], [NamespaceLister] and
-// [Params] serve the plugins of k8s.io/apiserver, which want clients, informers and listers.
+// A read sees all earlier writes, so that no plugin decides by stale objects. [Reader] and [Informer] are for the
+// plugins of package admission. [NewClientset], [NewInformerFactory], [NamespaceLister] and [Params] are for the
+// plugins of k8s.io/apiserver, which need clients, informers and listers.
 //
 //upstream:none Kubernetes gives its plugins client-go's informers, which this package replaces.
 package stored
@@ -31,14 +31,14 @@ type Objects interface {
 	Storage(schema.GroupVersionResource) rest.Storage
 	// Status returns the storage of a resource's status, or nil if there is none.
 	Status(schema.GroupVersionResource) rest.Storage
-	// Changed returns a function that reports whether any object of a resource may have been
-	// written since its last call; the first call returns true. It is safe for concurrent use.
+	// Changed returns a function that reports whether any object of a resource may have been written since its last
+	// call; the first call returns true. The function is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool
 	// Kind returns the resource of a kind, or false if it is not served.
 	Kind(schema.GroupVersionKind) (Kind, bool)
 }
 
-// Kind is a kind that is served.
+// Kind is a served kind.
 type Kind struct {
 	Resource   schema.GroupVersionResource
 	Namespaced bool
@@ -46,7 +46,7 @@ type Kind struct {
 	TypeConverter managedfields.TypeConverter
 }
 
-// maxCached bounds how many objects of a resource are cached.
+// maxCached is the maximum number of cached objects of a resource.
 const maxCached = 1024
 
 // Reader reads objects of one resource, and caches them until any object of the resource is written.
@@ -54,7 +54,7 @@ type Reader[T runtime.Object] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
 	changed  func() bool
-	// info replaces the request in the context of reads, so that errors name the object that is read.
+	// info replaces the RequestInfo of the context, so that errors name the object that is read.
 	info *request.RequestInfo
 
 	mu    sync.Mutex
@@ -70,18 +70,18 @@ func NewReader[T runtime.Object](o Objects, r schema.GroupVersionResource) *Read
 	}
 }
 
-// Resource returns the resource that the reader reads.
+// Resource returns the resource of the objects.
 func (s *Reader[T]) Resource() schema.GroupVersionResource { return s.resource }
 
 // Storage returns the storage of the resource, or nil if the resource is not served.
 func (s *Reader[T]) Storage() rest.Storage { return s.objects.Storage(s.resource) }
 
-// Scope returns the context of a call to the storage, which is a request of its own.
+// Scope returns the context for a call to the storage. The call is independent of the current request.
 func (s *Reader[T]) Scope(ctx context.Context, namespace string) context.Context {
 	return request.WithNamespace(request.WithRequestInfo(ctx, s.info), namespace)
 }
 
-// Get returns an object, which is shared and must not be changed.
+// Get returns an object. The object is shared and must not be changed.
 func (s *Reader[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	return s.Cached(types.NamespacedName{Namespace: namespace, Name: name}, func() (T, error) {
 		var none T
@@ -97,7 +97,7 @@ func (s *Reader[T]) Get(ctx context.Context, namespace, name string) (T, error) 
 	})
 }
 
-// Cached returns the object that is cached under the key, or loads and caches it.
+// Cached returns the cached object for key, or loads and caches it.
 func (s *Reader[T]) Cached(key types.NamespacedName, load func() (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *Reader[T]) Cached(key types.NamespacedName, load func() (T, error)) (T,
 	return obj, err
 }
 
-// Each calls yield with every object in a namespace, or in all namespaces if it is empty. The objects
-// must not be changed.
+// Each calls yield with every object in a namespace. An empty namespace means all namespaces. The objects must not be
+// changed.
 func (s *Reader[T]) Each(ctx context.Context, namespace string, yield func(T)) error {
 	storage, ok := s.objects.Storage(s.resource).(rest.Lister)
 	if !ok {
@@ -139,7 +139,7 @@ func (s *Reader[T]) Await(ctx context.Context, namespace, name string) (T, error
 	if !ok {
 		return none, notFound
 	}
-	// The watch begins with ADDED events for the objects that exist already.
+	// The watch begins with ADDED events for the existing objects.
 	w, err := storage.Watch(s.Scope(ctx, namespace),
 		&internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
 	if err != nil {

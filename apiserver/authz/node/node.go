@@ -1,9 +1,8 @@
-// Package node authorizes the requests of kubelets, as kube-apiserver's mode Node does.
+// Package node authorizes the requests of kubelets, like kube-apiserver's mode Node.
 //
-// A kubelet is a user system:node:NAME in the group system:nodes. It may read what the pods that are
-// bound to its node refer to, and it may access its own node and what belongs to that. What a request
-// writes is restricted by the admission plugin NodeRestriction, as an authorizer does not have the
-// object.
+// A kubelet is a user system:node:NAME in the group system:nodes. It may read the objects that the pods bound to its
+// node refer to, and it may access its own node and the node's objects. The admission plugin NodeRestriction restricts
+// the content of writes, because an authorizer does not see the object.
 package node
 
 import (
@@ -27,7 +26,7 @@ import (
 	"flyball.dev/apiserver/authz/rbac"
 )
 
-// userPrefix begins the names of the users of kubelets.
+// userPrefix is the prefix of the user names of kubelets.
 const userPrefix = "system:node:"
 
 // Authorizer authorizes kubelets. It is safe for concurrent use.
@@ -35,7 +34,7 @@ const userPrefix = "system:node:"
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer
 type Authorizer struct {
 	objects reader
-	// rules apply to all resources that are not authorized by their relation to the node.
+	// rules apply to all resources that are authorized without regard to the node.
 	rules []rbacv1.PolicyRule
 }
 
@@ -44,8 +43,7 @@ var (
 	_ authorizer.RuleResolver            = (*Authorizer)(nil)
 )
 
-// New returns an authorizer that reads the objects that a decision depends on at the time of the
-// request.
+// New returns an authorizer. At the time of a request, it reads the objects that the decision depends on.
 func New(o Objects) *Authorizer {
 	a := &Authorizer{objects: reader{o}}
 	for _, obj := range rbac.Policy() {
@@ -56,7 +54,7 @@ func New(o Objects) *Authorizer {
 	return a
 }
 
-// nodeOf returns the name of the node whose kubelet a user is, or false for any other user.
+// nodeOf returns the node name of a kubelet's user, or false for any other user.
 //
 //upstream:pkg/auth/nodeidentifier.defaultNodeIdentifier
 func nodeOf(u user.Info) (name string, ok bool) {
@@ -67,8 +65,8 @@ func nodeOf(u user.Info) (name string, ok bool) {
 	return name, ok && slices.Contains(u.GetGroups(), user.NodesGroup)
 }
 
-// Authorize allows what a kubelet may do. It has no opinion about other users, nor about what a
-// kubelet may not do, for which there is a reason.
+// Authorize allows the requests that a kubelet may make. It has no opinion about other users. For other requests of a
+// kubelet it has no opinion and returns a reason.
 func (n *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	node, ok := nodeOf(a.GetUser())
 	if !ok {
@@ -88,8 +86,8 @@ func (n *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (au
 	return authorizer.DecisionNoOpinion, "", err
 }
 
-// RulesFor implements [authorizer.RuleResolver]. What a kubelet may do depends on objects, so its
-// rules are incomplete.
+// RulesFor implements [authorizer.RuleResolver]. The rules are incomplete, because the permissions of a kubelet depend
+// on objects.
 func (*Authorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo,
 	[]authorizer.NonResourceRuleInfo, bool, error) {
 	if _, ok := nodeOf(u); ok {
@@ -98,15 +96,15 @@ func (*Authorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authori
 	return nil, nil, false, nil
 }
 
-// refusal is the reason why a kubelet may not do something. It can be empty.
+// refusal is the reason for not allowing a request of a kubelet. It can be empty.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// check returns nil if the kubelet of a node may do something, a refusal if it may not, and any other
-// error if the objects cannot be read.
+// check returns nil if the kubelet of a node may make a request, a refusal if it may not, and any other error if the
+// objects cannot be read.
 //
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.Authorize
 func (n *Authorizer) check(ctx context.Context, a authorizer.Attributes, node string) error {
@@ -158,7 +156,7 @@ func (n *Authorizer) checkRelated(ctx context.Context, a authorizer.Attributes, 
 	return err
 }
 
-// checkRead checks a request to read one object, also by a list or a watch of its name.
+// checkRead checks a request to read one object. Lists and watches of a single name count as such requests.
 //
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeReadNamespacedObject
 func (n *Authorizer) checkRead(ctx context.Context, a authorizer.Attributes, node string, related relation) error {
@@ -208,7 +206,7 @@ func (n *Authorizer) checkServiceAccount(ctx context.Context, a authorizer.Attri
 	return n.checkRelated(ctx, a, node, n.objects.serviceAccount)
 }
 
-// checkLease checks a request for a lease. The name of a new one is only known to admission.
+// checkLease checks a request for a lease. Only admission knows the name of a new lease.
 //
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeLease
 func checkLease(a authorizer.Attributes, node string) error {
@@ -256,7 +254,7 @@ func (n *Authorizer) checkSlice(ctx context.Context, a authorizer.Attributes, no
 		"get, watch, list, create, update, patch, delete, deletecollection")
 }
 
-// checkNode checks a request for a node. The kubelet reads its own before it exists.
+// checkNode checks a request for a node. A kubelet may read its node before the node exists.
 //
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizeNode
 func checkNode(a authorizer.Attributes, node string) error {
@@ -281,7 +279,7 @@ func checkNode(a authorizer.Attributes, node string) error {
 	return refusal("")
 }
 
-// checkPod checks a request for a pod. Which one may be written, admission decides.
+// checkPod checks a request for a pod. Admission checks which pods a kubelet may write.
 //
 //upstream:plugin/pkg/auth/authorizer/node.NodeAuthorizer.authorizePod
 func (n *Authorizer) checkPod(ctx context.Context, a authorizer.Attributes, node string) error {
@@ -334,7 +332,7 @@ func verbIn(a authorizer.Attributes, verbs ...string) bool {
 	return slices.Contains(verbs, a.GetVerb())
 }
 
-// selectsNode reports whether a request is restricted to the objects of a node by a field selector.
+// selectsNode reports whether a field selector restricts a request to the objects of a node.
 func selectsNode(a authorizer.Attributes, path, node string) bool {
 	requirements, _ := a.GetFieldSelector()
 	for _, r := range requirements {

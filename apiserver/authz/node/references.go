@@ -2,8 +2,8 @@ package node
 
 import corev1 "k8s.io/api/core/v1"
 
-// volumeSecrets returns the Secrets of a volume that is bound to a claim, without those that only the
-// controller of its driver uses. Older references have no namespace, and are in that of the claim.
+// volumeSecrets returns the Secrets of a bound volume, except the ones that only the controller of its driver uses. An
+// older reference without a namespace refers to the namespace of the claim.
 //
 //upstream:pkg/api/v1/persistentvolume.VisitPVSecretNames
 func volumeSecrets(v *corev1.PersistentVolume) []corev1.SecretReference {
@@ -51,8 +51,8 @@ func volumeSecrets(v *corev1.PersistentVolume) []corev1.SecretReference {
 	return secrets
 }
 
-// resourceClaimsOf returns the names of the ResourceClaims of a pod. Those that are made from
-// templates, or for extended resources, are in its status.
+// resourceClaimsOf returns the names of the ResourceClaims of a pod. The status lists the claims that were created from
+// templates or for extended resources.
 func resourceClaimsOf(pod *corev1.Pod) (names []string) {
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimName != nil {

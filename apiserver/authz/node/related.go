@@ -27,24 +27,24 @@ type Objects interface {
 	Storage(schema.GroupVersionResource) rest.Storage
 }
 
-// relation reports whether an object is related to a node: whether it is one of the node, or a pod
-// that is bound to the node refers to it, directly or by a claim and its volume.
+// relation reports whether an object is related to a node. The object may belong to the node, or a pod bound to the
+// node may refer to it, directly or through a claim and its volume.
 type relation func(ctx context.Context, node, namespace, name string) (bool, error)
 
-// reader reads stored objects. Nothing is cached, so a decision is never made by stale objects; a
-// request of a kubelet costs a list of the pods in one namespace.
+// reader reads stored objects. It caches nothing, so that stale objects never lead to a decision. A request of a
+// kubelet costs a list of the pods in one namespace.
 //
 //upstream:plugin/pkg/auth/authorizer/node.Graph
 type reader struct{ objects Objects }
 
-// scope returns the context of reads of a resource. Neither the namespace nor the name of the request
-// that is authorized must restrict them.
+// scope returns the context for reading a resource. The namespace and the name of the authorized request must not
+// restrict the read.
 func scope(ctx context.Context, verb, namespace string, r schema.GroupVersionResource) context.Context {
 	return request.WithNamespace(request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true,
 		Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource}), namespace)
 }
 
-// get reads an object, which is shared and must not be changed. It returns false if there is none.
+// get reads an object. It returns false if the object does not exist. The object is shared and must not be changed.
 func get[T runtime.Object](ctx context.Context, r reader, gvr schema.GroupVersionResource, namespace, name string) (obj T, ok bool, err error) {
 	storage, ok := r.objects.Storage(gvr).(rest.Getter)
 	if !ok {
@@ -61,8 +61,8 @@ func get[T runtime.Object](ctx context.Context, r reader, gvr schema.GroupVersio
 	return obj, ok, nil
 }
 
-// anyOf reports whether a predicate is true for any object of a namespace, or of all, that a selector
-// matches.
+// anyOf reports whether a predicate is true for any selected object of a namespace. An empty namespace means all
+// namespaces.
 func anyOf[T runtime.Object](ctx context.Context, r reader, gvr schema.GroupVersionResource, namespace string,
 	selector fields.Selector, is func(T) bool) (bool, error) {
 	storage, ok := r.objects.Storage(gvr).(rest.Lister)
@@ -82,8 +82,8 @@ func anyOf[T runtime.Object](ctx context.Context, r reader, gvr schema.GroupVers
 	return found, err
 }
 
-// anyPod reports whether a predicate is true for a pod in a namespace that is bound to a node. Mirror
-// pods do not count: a kubelet creates them itself, and must not get access to objects by that.
+// anyPod reports whether a predicate is true for any pod in a namespace that is bound to a node. Mirror pods do not
+// count: a kubelet creates them itself, and must not gain access to objects through them.
 func (r reader) anyPod(ctx context.Context, node, namespace string, refers func(*corev1.Pod) bool) (bool, error) {
 	bound := fields.OneTermEqualSelector("spec.nodeName", node)
 	return anyOf(ctx, r, corev1.SchemeGroupVersion.WithResource("pods"), namespace, bound, func(pod *corev1.Pod) bool {
@@ -107,7 +107,8 @@ func (r reader) configMap(ctx context.Context, node, namespace, name string) (bo
 	})
 }
 
-// secret reports whether a pod refers to a secret, or a volume that a pod has by a claim.
+// secret reports whether a secret is referenced by a pod of the node, or by a volume that such a pod uses through a
+// claim.
 func (r reader) secret(ctx context.Context, node, namespace, name string) (bool, error) {
 	ok, err := r.anyPod(ctx, node, namespace, func(pod *corev1.Pod) bool {
 		return slices.Contains(podrefs.Secrets(&pod.Spec), name)

@@ -18,12 +18,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Guard returns an error if the user of a request may not write an object, because of what the
-// object contains. On create old is nil or an empty object.
+// Guard returns an error if the user of a request may not write an object because of its content. On create, old is nil
+// or an empty object.
 type Guard = func(ctx context.Context, obj, old runtime.Object) error
 
-// Guards returns the guards of roles and bindings, by resource. Nobody may grant what they do not
-// have, except members of system:masters and those that a may, by the verbs "escalate" and "bind".
+// Guards returns the guards of roles and bindings by resource. Users may grant only permissions that they have. Members
+// of system:masters are exempt, and so are users whom a allows the verbs "escalate" and "bind".
 func (e *Evaluator) Guards(a authorizer.UnconditionalAuthorizer) map[schema.GroupResource]Guard {
 	g := guards{e, a}
 	return map[schema.GroupResource]Guard{
@@ -34,13 +34,13 @@ func (e *Evaluator) Guards(a authorizer.UnconditionalAuthorizer) map[schema.Grou
 	}
 }
 
-// guards compare what a role or binding grants with what its writer has.
+// guards compares the permissions that a role or binding grants with the permissions of its writer.
 type guards struct {
 	evaluator  *Evaluator
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
-// everything are the permissions of cluster-admin.
+// everything lists the permissions of cluster-admin.
 //
 //upstream:pkg/registry/rbac/clusterrole/policybased.fullAuthority
 var everything = []rbacv1.PolicyRule{
@@ -66,7 +66,7 @@ func (g guards) clusterRole(ctx context.Context, obj, old runtime.Object) error 
 	if err := g.confirmNoEscalation(ctx, "clusterroles", role.Rules); err != nil {
 		return forbid("clusterroles", role.Name, err)
 	}
-	// A role that aggregates may get any rule later.
+	// A role with an aggregationRule may get any rule later.
 	before, _ := old.(*rbacv1.ClusterRole)
 	if (aggregates(role) || aggregates(before)) && g.confirmNoEscalation(ctx, "clusterroles", everything) != nil {
 		return forbid("clusterroles", role.Name,
@@ -108,7 +108,7 @@ func (g guards) binding(ctx context.Context, resource, name string, role rbacv1.
 	return forbid(resource, name, g.confirmNoEscalation(ctx, resource, rules))
 }
 
-// forbid returns the error that an object may not be written, or nil if err is.
+// forbid returns a Forbidden error that wraps err, or nil if err is nil.
 func forbid(resource, name string, err error) error {
 	if err == nil {
 		return nil
@@ -122,7 +122,7 @@ func privileged(ctx context.Context) bool {
 	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-// escalationAuthorized reports whether the user may give the role of the request any permission.
+// escalationAuthorized reports whether the user may add any permission to the role of the request.
 //
 //upstream:pkg/registry/rbac.EscalationAllowed
 //upstream:pkg/registry/rbac.RoleEscalationAuthorized
@@ -140,7 +140,7 @@ func (g guards) escalationAuthorized(ctx context.Context) bool {
 		APIVersion: "*", Resource: info.Resource, Name: info.Name, Namespace: info.Namespace, ResourceRequest: true})
 }
 
-// bindAuthorized reports whether the user may bind anybody to a role.
+// bindAuthorized reports whether the user may bind any subject to a role.
 //
 //upstream:pkg/registry/rbac.BindingAuthorized
 func (g guards) bindAuthorized(ctx context.Context, role rbacv1.RoleRef, namespace string) bool {
@@ -166,8 +166,8 @@ func (g guards) allowed(ctx context.Context, a authorizer.Attributes) bool {
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// confirmNoEscalation returns an error if the user of a request does not have all the permissions
-// of the rules. resource is the resource of the request.
+// confirmNoEscalation returns an error if the user of a request lacks any permission of the rules. resource is the
+// resource of the request.
 //
 //upstream:pkg/registry/rbac/validation.ConfirmNoEscalation
 func (g guards) confirmNoEscalation(ctx context.Context, resource string, rules []rbacv1.PolicyRule) error {
@@ -197,7 +197,7 @@ func (g guards) confirmNoEscalation(ctx context.Context, resource string, rules 
 	return errors.New(msg)
 }
 
-// describe returns a rule as it stands in errors.
+// describe returns the description of a rule in error messages.
 func describe(r rbacv1.PolicyRule) string {
 	var parts []string
 	for _, field := range []struct {
@@ -214,8 +214,8 @@ func describe(r rbacv1.PolicyRule) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// onlyForGC reports whether an update changes nothing but what garbage collection needs to change:
-// owner references, finalizers, and managed fields.
+// onlyForGC reports whether an update changes only the fields that the garbage collector changes: owner references,
+// finalizers, and managed fields.
 //
 //upstream:pkg/registry/rbac.IsOnlyMutatingGCFields
 func onlyForGC(obj, old runtime.Object) bool {

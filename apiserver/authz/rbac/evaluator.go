@@ -1,8 +1,8 @@
-// Package rbac authorizes requests by the roles and bindings that are stored, and guards writes of
-// these against escalation of privileges.
+// Package rbac authorizes requests by the stored roles and bindings, and guards writes of roles and bindings against
+// privilege escalation.
 //
-// A decision is never made by stale objects: roles and bindings are read from the store, and cached
-// until the next write of one of their kind.
+// Stale objects never lead to a decision: the evaluator reads roles and bindings from the store, and caches them until
+// the next write of an object of the same kind.
 package rbac
 
 import (
@@ -42,8 +42,8 @@ func New(o Objects) *Evaluator {
 	}
 }
 
-// Authorize allows what a rule of a role that is bound to the user allows. Otherwise it has no
-// opinion, and the reason names bindings of the user whose role does not exist.
+// Authorize allows a request if a role bound to the user has a matching rule. Otherwise it has no opinion, and the
+// reason names the user's bindings to missing roles.
 func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() == nil {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -87,8 +87,8 @@ func (e *Evaluator) RulesFor(_ context.Context, u user.Info, namespace string) (
 	return resources, paths, false, err
 }
 
-// rulesFor returns all rules that apply to a user in a namespace. If it returns an error, these are
-// the rules that could be found. resource is as in roleRules.
+// rulesFor returns all rules that apply to a user in a namespace. If it returns an error, the rules are the ones that
+// it could find. For resource, see roleRules.
 func (e *Evaluator) rulesFor(u user.Info, namespace, resource string) ([]rbacv1.PolicyRule, error) {
 	var all []rbacv1.PolicyRule
 	var errs []error
@@ -108,9 +108,9 @@ func (e *Evaluator) rulesFor(u user.Info, namespace, resource string) ([]rbacv1.
 	return all, utilerrors.NewAggregate(errs)
 }
 
-// visit calls yield with each grant to the user, in the cluster and then in the namespace, and the
-// rules of its role, until yield returns false. A grant whose role is missing has an error instead;
-// if the bindings cannot be read, the grant is nil. resource is as in roleRules.
+// visit calls yield with each grant to the user, first in the cluster and then in the namespace, and the rules of its
+// role, until yield returns false. If the role of a grant is missing, visit passes an error instead. If the bindings
+// cannot be read, the grant is nil. For resource, see roleRules.
 //
 //upstream:pkg/registry/rbac/validation.DefaultRuleResolver.VisitRulesFor
 func (e *Evaluator) visit(u user.Info, namespace, resource string, yield func(*grant, []rbacv1.PolicyRule, error) bool) {
@@ -142,8 +142,9 @@ func (e *Evaluator) visit(u user.Info, namespace, resource string, yield func(*g
 	}
 }
 
-// roleRules returns the rules of the role that a binding in a namespace refers to. resource is in the error for a
-// missing role; it is empty for the kind of the role. kube-apiserver names the resource of the request there.
+// roleRules returns the rules of the role that a binding in a namespace refers to. The error for a missing role names
+// resource, as in kube-apiserver, which names the resource of the request. An empty resource stands for the resource of
+// the role.
 //
 //upstream:pkg/registry/rbac/validation.DefaultRuleResolver.GetRoleReferenceRules
 func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace, resource string) ([]rbacv1.PolicyRule, error) {

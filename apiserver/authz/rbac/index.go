@@ -20,12 +20,12 @@ import (
 type Objects interface {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
-	// Changed returns a function that reports whether any object of a resource may have been
-	// written since its last call; the first call returns true. It is safe for concurrent use.
+	// Changed returns a function that reports whether any object of a resource may have been written since its last
+	// call; the first call returns true. The function is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool
 }
 
-// index is an index of all objects of a resource as of the last write of one of them.
+// index is an index of all objects of a resource. It is rebuilt after a write of one of them.
 type index[I any] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
@@ -42,7 +42,7 @@ func newIndex[I any](o Objects, resource string, build func([]runtime.Object) I)
 	return &index[I]{objects: o, resource: gvr, build: build, changed: o.Changed(gvr.GroupResource())}
 }
 
-// get returns the index, which is shared and must not be modified.
+// get returns the index. The index is shared and must not be modified.
 func (x *index[I]) get() (I, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,7 +57,7 @@ func (x *index[I]) get() (I, error) {
 	if !ok {
 		return none, fmt.Errorf("%s are not served", x.resource.GroupResource())
 	}
-	// Not the context of the request: its namespace and its name must not restrict the list.
+	// The context of the request is unsuitable, because its namespace and name would restrict the list.
 	ctx := request.WithNamespace(request.WithRequestInfo(context.Background(), &request.RequestInfo{
 		IsResourceRequest: true, Verb: "list", APIGroup: x.resource.Group, APIVersion: x.resource.Version,
 		Resource: x.resource.Resource}), "")
@@ -87,16 +87,16 @@ func indexRules(roles []runtime.Object) map[types.NamespacedName][]rbacv1.Policy
 	return rules
 }
 
-// subject is a user or a group. A service account is a user.
+// subject is a user or a group. A service account counts as a user.
 type subject struct{ kind, name string }
 
 // subjects are the grants of a namespace, or of the cluster, by subject.
 type subjects map[subject][]*grant
 
-// bindingKey identifies a binding; the namespace is empty for a ClusterRoleBinding.
+// bindingKey identifies a binding. The namespace is empty for a ClusterRoleBinding.
 type bindingKey struct{ namespace, name string }
 
-// grant is what a binding grants one of its subjects: a role.
+// grant is the role that a binding grants one of its subjects.
 type grant struct {
 	bindingKey
 	role   rbacv1.RoleRef

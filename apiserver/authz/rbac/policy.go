@@ -32,8 +32,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Policy returns new copies of the roles and bindings that every cluster has, the roles before the
-// bindings.
+// Policy returns new copies of the roles and bindings that every cluster has. The roles come before the bindings.
 func Policy() []Object {
 	var roles, bindings []Object
 	for _, obj := range parsePolicy() {
@@ -166,10 +165,10 @@ func parseRule(to Object, line string) error {
 	return nil
 }
 
-// Reconcile adds to a stored role or binding what it lacks of the one that every cluster has:
-// labels, annotations, rules, selectors of its aggregation, and subjects. It returns whether it has
-// changed the object, and whether that must be replaced, because a binding's role is immutable.
-// Objects whose annotation rbac.authorization.kubernetes.io/autoupdate is "false" stay as they are.
+// Reconcile adds missing data to a stored role or binding: the labels, annotations, rules, aggregation selectors and
+// subjects of expected. It reports whether it has changed the object, and whether the caller must replace the object,
+// because the role of a binding is immutable. Objects with the annotation
+// rbac.authorization.kubernetes.io/autoupdate=false are not changed.
 //
 //upstream:k8s.io/component-helpers/auth/rbac/reconciliation.computeReconciledRole
 //upstream:k8s.io/component-helpers/auth/rbac/reconciliation.computeReconciledRoleBinding
@@ -231,7 +230,7 @@ func addSubjects(to *[]rbacv1.Subject, want []rbacv1.Subject) (changed bool) {
 	return changed
 }
 
-// withMissing returns a map with the keys that it lacks; other values stay.
+// withMissing returns have with the missing keys of want, and whether keys were missing. Existing values do not change.
 func withMissing(have, want map[string]string) (map[string]string, bool) {
 	changed := false
 	for k, v := range want {

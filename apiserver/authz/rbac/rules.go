@@ -39,8 +39,8 @@ func hasOrAll(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
-// coversResource reports whether a list of resources, which may have "*" and "*/SUBRESOURCE", has a
-// resource or "RESOURCE/SUBRESOURCE".
+// coversResource reports whether a list of resources contains a resource or "RESOURCE/SUBRESOURCE". The list may
+// contain "*" and "*/SUBRESOURCE".
 //
 //upstream:pkg/apis/rbac/v1.ResourceMatches
 func coversResource(list []string, resource string) bool {
@@ -51,7 +51,7 @@ func coversResource(list []string, resource string) bool {
 	return ok && slices.Contains(list, "*/"+sub)
 }
 
-// coversPath reports whether a path, or a pattern that ends in "*", is within a pattern.
+// coversPath reports whether a pattern covers a path. The path may itself be a pattern that ends in "*".
 //
 //upstream:pkg/apis/rbac/v1.NonResourceURLMatches
 func coversPath(pattern, path string) bool {
@@ -61,7 +61,7 @@ func coversPath(pattern, path string) bool {
 	return strings.HasSuffix(pattern, "*") && strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
 }
 
-// missing returns the permissions of wanted that held does not cover, one permission a rule.
+// missing returns the permissions of wanted that held does not cover, one permission per rule.
 //
 //upstream:k8s.io/component-helpers/auth/rbac/validation.Covers
 func missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
@@ -76,10 +76,11 @@ func missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return uncovered
 }
 
-// maxPermissions is how many permissions rules may have that are compared one by one. Few long lists make very many.
+// maxPermissions is the maximum number of permissions that are compared one by one. A rule with a few long lists has
+// very many permissions.
 const maxPermissions = 100_000
 
-// permissions returns how many permissions rules have.
+// permissions returns the number of permissions of the rules.
 func permissions(rules []rbacv1.PolicyRule) (n float64) {
 	count := func(list []string) float64 { return float64(len(list)) }
 	for i := range rules {
@@ -89,7 +90,7 @@ func permissions(rules []rbacv1.PolicyRule) (n float64) {
 	return n
 }
 
-// split returns rules of one permission each, which together are the rule.
+// split splits a rule into rules with one permission each.
 //
 //upstream:k8s.io/component-helpers/auth/rbac/validation.BreakdownRule
 func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
@@ -116,7 +117,7 @@ func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return single
 }
 
-// covers reports whether a rule covers a single permission, which may have wildcards itself.
+// covers reports whether a rule covers a single permission. The permission may have wildcards.
 //
 //upstream:k8s.io/component-helpers/auth/rbac/validation.ruleCovers
 func covers(r, single *rbacv1.PolicyRule) bool {
@@ -133,8 +134,8 @@ func covers(r, single *rbacv1.PolicyRule) bool {
 			len(single.ResourceNames) > 0 && slices.Contains(r.ResourceNames, single.ResourceNames[0]))
 }
 
-// compact merges rules for the same resource of one group, and the same name, into one with all
-// their verbs. Other rules stay as they are.
+// compact merges rules for the same resource of the same group and the same name into one rule with all their verbs. It
+// does not change other rules.
 //
 //upstream:pkg/registry/rbac/validation.CompactRules
 func compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// FieldManager is the name under which fields are owned by default.
+// FieldManager is the default field manager.
 const FieldManager = "flyball"
 
-// Cluster brings objects to a cluster. It is not safe for concurrent use.
+// Cluster applies objects to a cluster. It is not safe for concurrent use.
 type Cluster struct {
 	client    dynamic.Interface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -28,8 +28,8 @@ type Cluster struct {
 	fixed     bool // the namespace was asked for
 }
 
-// NewCluster returns the cluster of a configuration. Objects without a namespace get the one that is
-// given; if it is fixed, others are an error. It is an error if the API server does not answer.
+// NewCluster connects to the cluster of a configuration. Objects without a namespace get the given one; if it is fixed,
+// objects in other namespaces are errors. NewCluster fails if the API server does not answer.
 func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -49,11 +49,11 @@ func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixe
 
 // Options are the options of Apply.
 type Options struct {
-	// FieldManager is the name under which the fields are owned, by default FieldManager.
+	// FieldManager is the field manager; the default is the constant FieldManager.
 	FieldManager string
-	// Force takes fields over that others own.
+	// Force takes over fields that other managers own.
 	Force bool
-	// DryRun has the API server check everything, and change nothing.
+	// DryRun makes the API server validate the request without changing anything.
 	DryRun bool
 }
 
@@ -64,18 +64,18 @@ const (
 	Unchanged  = "unchanged"
 )
 
-// Outcome is what has become of an object.
+// Outcome is the result of applying an object.
 type Outcome struct {
-	// Name is that of the object, with its resource, as kubectl writes it.
+	// Name is the resource and the name of the object, in the format of kubectl.
 	Name string
 	// What is Created, Configured or Unchanged.
 	What string
-	// Before and After are the object; Before is nil if it did not exist.
+	// Before and After are the states of the object. Before is nil if it did not exist.
 	Before, After *unstructured.Unstructured
 }
 
-// Apply applies an object. A definition is established when it returns, so that objects of its kind
-// can follow.
+// Apply applies an object. If the object is a CustomResourceDefinition, Apply waits until it is established, so that
+// objects of its kind can follow.
 func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, error) {
 	objects, name, err := c.resource(d)
 	if err != nil {
@@ -122,8 +122,8 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 	return outcome, nil
 }
 
-// Delete deletes the object of a document, and waits until it is gone. It reports whether it was there. The error
-// of an object that is still there when ctx ends names the finalizers that hold it back.
+// Delete deletes the object of a document, and waits until it is gone. It reports whether the object existed. If the
+// object still exists when ctx ends, the error names the finalizers that block the deletion.
 func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found bool, err error) {
 	objects, name, err := c.resource(d)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found b
 	return name, true, nil
 }
 
-// resource returns the interface of an object's resource, and the name of the object with it.
+// resource returns the client for an object's resource, and the object's resource and name.
 func (c *Cluster) resource(d *Document) (dynamic.ResourceInterface, string, error) {
 	gvk := d.Object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -182,7 +182,7 @@ func patch(ctx context.Context, objects dynamic.ResourceInterface, object *unstr
 	return objects.Patch(ctx, object.GetName(), "application/apply-patch+yaml", content, options)
 }
 
-// definition returns whether the document is a CustomResourceDefinition.
+// definition reports whether the document is a CustomResourceDefinition.
 func (d *Document) definition() bool {
 	return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }

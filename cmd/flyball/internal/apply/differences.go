@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Differences returns the paths of the fields in which an object has changed, with what happened to
-// them: those that users set, not those that the API server keeps itself.
+// Differences describes the fields in which an object has changed: their paths and the change. It ignores fields that
+// only the API server sets.
 func Differences(before, after *unstructured.Unstructured) []string {
 	return differences("", content(before), content(after))
 }
 
-// content returns an object without the fields that the API server keeps.
+// content returns an object without the fields that only the API server sets.
 func content(u *unstructured.Unstructured) map[string]any {
 	object := u.DeepCopy()
 	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
@@ -58,7 +58,7 @@ func differences(path string, before, after any) []string {
 	return []string{path[1:] + " changed"}
 }
 
-// entry compares the entries of two maps with a key that one of them has.
+// entry compares the values of a key that is in one or both maps.
 func entry(path string, before, after map[string]any, key string) []string {
 	was, had := before[key]
 	is, has := after[key]
@@ -71,7 +71,7 @@ func entry(path string, before, after map[string]any, key string) []string {
 	return differences(path, was, is)
 }
 
-// index returns how an element of a list is written: by its name, if it has one.
+// index returns the index of a list element in a path: its name if it has one, and i otherwise.
 func index(element any, i int) string {
 	if m, ok := element.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {

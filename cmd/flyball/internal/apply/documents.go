@@ -1,4 +1,4 @@
-// Package apply reads manifests and brings the objects in them to a cluster, by server-side apply.
+// Package apply reads manifests and applies their objects to a cluster with server-side apply.
 package apply
 
 import (
@@ -25,20 +25,20 @@ import (
 
 // Document is an object in a manifest.
 type Document struct {
-	// Source is the file or URL, and Number that of the document in it, from 1.
+	// Source is the file or URL. Number is the number of the document in the source, from 1.
 	Source string
 	Number int
 	Object *unstructured.Unstructured
 }
 
-// errorf returns an error with the source and the number of the document.
+// errorf returns an error that begins with the source and the number of the document.
 func (d *Document) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: document %d: %w", d.Source, d.Number, fmt.Errorf(format, args...))
 }
 
-// Read reads the documents of files, folders, URLs, and, for "-", of stdin. Of folders it reads the
-// files *.yaml, *.yml and *.json, except for kustomizations; those in folders within only if
-// recursive is set. An error in one of the documents is returned with all others.
+// Read reads the documents of files, directories, URLs, and, for "-", of stdin. In directories it reads the files
+// *.yaml, *.yml and *.json, except kustomizations; it descends into subdirectories only if recursive is set. Read
+// returns the errors of all documents together.
 func Read(ctx context.Context, stdin io.Reader, recursive bool, names ...string) ([]*Document, error) {
 	var all []*Document
 	var errs []error
@@ -55,7 +55,7 @@ func Read(ctx context.Context, stdin io.Reader, recursive bool, names ...string)
 	return all, nil
 }
 
-// readSource reads the documents of one of the names.
+// readSource reads the documents of a single name.
 func readSource(ctx context.Context, stdin io.Reader, recursive bool, name string) ([]*Document, error) {
 	switch {
 	case name == "-":
@@ -94,8 +94,8 @@ func readSource(ctx context.Context, stdin io.Reader, recursive bool, name strin
 	return all, errors.Join(errs...)
 }
 
-// readAll reads until the end, or until ctx ends: a terminal or a pipe may have nothing to read for
-// long, and the read that waits for it cannot be interrupted. It is left to the end of the process.
+// readAll reads until the end, or until ctx ends. A terminal or a pipe may have no input for long, and a waiting read
+// cannot be interrupted; after ctx ends, it remains until the end of the process.
 func readAll(ctx context.Context, r io.Reader) (content []byte, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -110,7 +110,7 @@ func readAll(ctx context.Context, r io.Reader) (content []byte, err error) {
 	}
 }
 
-// manifests returns the files of a folder that may have objects.
+// manifests returns the manifest files of a directory.
 func manifests(folder string, recursive bool) ([]string, error) {
 	var files []string
 	root := folder + string(filepath.Separator) + "." // WalkDir would not follow a symbolic link
@@ -148,7 +148,7 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// parse returns the objects in a manifest. Empty documents count, but have no object.
+// parse returns the objects in a manifest. Empty documents count in the numbering, but have no objects.
 func parse(source string, content []byte) ([]*Document, error) {
 	var all []*Document
 	var errs []error
@@ -172,8 +172,7 @@ func parse(source string, content []byte) ([]*Document, error) {
 	}
 }
 
-// objectsOf returns the objects in a document of YAML, or in a sequence of JSON values. Of an empty
-// document there are none.
+// objectsOf returns the objects in a YAML document, or in a sequence of JSON values. An empty document has none.
 func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	var errs []error
@@ -194,7 +193,7 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	return all, errors.Join(errs...)
 }
 
-// jsonValues returns the values in a sequence of JSON values, or the text itself if it is not one.
+// jsonValues splits a sequence of JSON values. It returns the text itself if the text is no such sequence.
 func jsonValues(text []byte) [][]byte {
 	var all [][]byte
 	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
@@ -210,8 +209,8 @@ func jsonValues(text []byte) [][]byte {
 	}
 }
 
-// single returns an error if something follows the first document of YAML in a text: the library
-// that decodes it to an object would ignore that.
+// single returns an error if a text has more than one YAML document. The library that decodes an object would ignore
+// all but the first.
 func single(text []byte) error {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	var node yamlv3.Node
@@ -225,7 +224,7 @@ func single(text []byte) error {
 	return errors.Join(errors.New("another document follows in it: a line with --- alone must be before each"), err)
 }
 
-// flatten returns an object, or the objects in a list.
+// flatten returns the object, or the items if it is a list.
 func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if u.IsList() {
 		var all []*unstructured.Unstructured

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxWaiting is how many objects that wait for finalizers an error names.
+	// maxWaiting is the maximum number of waiting objects that an error names.
 	maxWaiting = 10
-	// explainTimeout limits how long an error is explained for.
+	// explainTimeout limits the time for explaining an error.
 	explainTimeout = 5 * time.Second
 )
 
-// waitingFor returns an error that names the finalizers for which an object that is being deleted waits, or nil
-// if there are none. A definition waits for its objects, so their finalizers are named. ctx may have ended.
+// waitingFor returns an error that names the finalizers that block the deletion of an object, or nil if there are none.
+// A definition waits for its objects, so the error names their finalizers, too. ctx may have ended.
 func (c *Cluster) waitingFor(ctx context.Context, d *Document) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (c *Cluster) waitingFor(ctx context.Context, d *Document) error {
 		"remove them with kubectl edit", strings.Join(lines, "\n  "))
 }
 
-// instances returns the objects of a definition.
+// instances returns the objects that a definition defines.
 func (c *Cluster) instances(ctx context.Context, definition *unstructured.Unstructured) []unstructured.Unstructured {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
@@ -74,7 +74,7 @@ func (c *Cluster) instances(ctx context.Context, definition *unstructured.Unstru
 	return nil
 }
 
-// finalizersOf describes the finalizers of an object, with who has added them, or returns "" if it has none.
+// finalizersOf describes the finalizers of an object and who added them. It returns "" if there are none.
 func finalizersOf(o *unstructured.Unstructured) string {
 	finalizers := o.GetFinalizers()
 	if len(finalizers) == 0 {
@@ -92,7 +92,7 @@ func finalizersOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s: %s", o.GetKind(), name, strings.Join(finalizers, ", "))
 }
 
-// managerOf returns the field manager of a finalizer, or "" if none owns it.
+// managerOf returns the field manager of a finalizer, or "" if no manager owns it.
 func managerOf(o *unstructured.Unstructured, finalizer string) string {
 	for _, entry := range o.GetManagedFields() {
 		var fields struct {

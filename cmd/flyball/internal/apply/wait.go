@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// staleConflict is how long a conflict of names that was there before a change may remain, until it is
-// taken for one of the new names: API servers write the status some time after the definition.
+// staleConflict is how long an old conflict of names may remain after a change, before it counts as a conflict of the
+// new names. API servers write the status some time after the definition.
 const staleConflict = 2 * time.Second
 
-// WaitEstablished waits until a definition is served, or ctx ends. If another definition has its names,
-// the error says so at once. formerConflict is the message of a conflict of names that the definition
-// had before it was changed, if any: the status may not be up to date yet.
+// WaitEstablished waits until a definition is served, or ctx ends. If another definition has its names, WaitEstablished
+// fails immediately. formerConflict is the message of a conflict of names from before the change, if any: the status
+// may not be up to date yet.
 func WaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name, formerConflict string) error {
 	wait := func(ctx context.Context, former string) error {
 		return waitFor(ctx, definitions, name, func(e watch.Event) (bool, error) {
@@ -45,7 +45,7 @@ func WaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface,
 	return wait(ctx, "")
 }
 
-// namesConflict returns why the names of a definition are not accepted, or nothing.
+// namesConflict returns the reason why the names of a definition are not accepted, or "".
 func namesConflict(definition runtime.Object) string {
 	c := condition(definition, "NamesAccepted", "False")
 	if c == nil {
@@ -72,8 +72,8 @@ func condition(object runtime.Object, kind, status string) map[string]any {
 	return nil
 }
 
-// waitFor waits until done returns true or an error for an event of an object, or ctx ends. The first
-// event has the object as it is; if there is none, the error is NotFound.
+// waitFor waits until done returns true or an error for an event of an object, or ctx ends. The first event has the
+// current state of the object. If the object does not exist, the error is NotFound.
 func waitFor(ctx context.Context, objects dynamic.ResourceInterface, name string, done func(watch.Event) (bool, error)) error {
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 	for {

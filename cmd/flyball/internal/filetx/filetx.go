@@ -1,4 +1,4 @@
-// Package filetx changes several files in one transaction: all of them change, or none does.
+// Package filetx changes several files in one transaction: either all of them change, or none does.
 package filetx
 
 import (
@@ -13,25 +13,24 @@ import (
 
 // Change is a change of one file.
 type Change struct {
-	// Path is the path of the file. If it is a symbolic link, the file that it links to changes.
+	// Path is the path of the file. If it is a symbolic link, the target changes.
 	Path string
 	// Content is the new content.
 	Content []byte
 	// Remove removes the file.
 	Remove bool
-	// Keep leaves the file as it is. If a later step changes it and the transaction fails, the
-	// file is restored.
+	// Keep does not change the file. If a later step changes the file and the transaction fails, the file is restored.
 	Keep bool
 }
 
-// transaction has what a failed commit restores.
+// transaction holds the state that a failed commit restores.
 type transaction struct {
 	files     []file
 	folders   []string // that were created, the outermost first
 	temporary []string
 }
 
-// file is a file as it was before the transaction.
+// file is the state of a file before the transaction.
 type file struct {
 	path    string
 	exists  bool
@@ -39,10 +38,9 @@ type file struct {
 	mode    fs.FileMode
 }
 
-// Commit carries out the changes, and then calls the functions. If one of these steps fails, Commit
-// restores the files, removes the folders that it has created, and returns the error. A file is
-// replaced at once: a reader finds its old or its new content. What may fail for want of permission or
-// space fails before the first file is replaced.
+// Commit makes the changes, and then calls the functions. If one of these steps fails, Commit restores the files,
+// removes the directories that it has created, and returns the error. Each file is replaced atomically: a reader finds
+// either its old or its new content. Failures for lack of permission or space happen before the first file is replaced.
 func Commit(changes []Change, then ...func() error) error {
 	var t transaction
 	err := t.run(changes, then)
@@ -60,7 +58,7 @@ func Commit(changes []Change, then ...func() error) error {
 	return err
 }
 
-// run carries out the changes and calls the functions, until one fails.
+// run makes the changes and calls the functions, until one fails.
 func (t *transaction) run(changes []Change, then []func() error) error {
 	prepared := make([]string, len(changes))
 	for i, c := range changes {
@@ -102,7 +100,7 @@ func (t *transaction) run(changes []Change, then []func() error) error {
 	return nil
 }
 
-// restore makes the files what they were.
+// restore restores the files and directories.
 func (t *transaction) restore() error {
 	var errs []error
 	for _, folder := range t.folders {
@@ -126,7 +124,7 @@ func (t *transaction) restore() error {
 	return errors.Join(errs...)
 }
 
-// mkdir creates a folder and its parents.
+// mkdir creates a directory and its parents.
 func (t *transaction) mkdir(folder string) error {
 	var missing []string
 	for at := folder; ; at = filepath.Dir(at) {
@@ -144,7 +142,7 @@ func (t *transaction) mkdir(folder string) error {
 	return nil
 }
 
-// read reads a file, which need not exist.
+// read reads a file. The file need not exist.
 func read(path string) (file, error) {
 	f := file{path: path}
 	real, err := filepath.EvalSymlinks(path)
@@ -164,7 +162,7 @@ func read(path string) (file, error) {
 	return f, err
 }
 
-// write writes a file that is to replace f, with its mode.
+// write writes a temporary file with the mode of f, which it will replace.
 func write(name string, content []byte, f file) error {
 	if err := os.WriteFile(name, content, 0o666); err != nil {
 		return err
@@ -175,8 +173,8 @@ func write(name string, content []byte, f file) error {
 	return os.Chmod(name, f.mode)
 }
 
-// temporaryName returns the name of a file that is to replace another. It starts with a dot, which the go
-// command ignores.
+// temporaryName returns the name for a temporary file that will replace another. It starts with a dot, so that the go
+// command ignores it.
 func temporaryName(path string) string {
 	folder, base := filepath.Split(path)
 	return filepath.Join(folder, fmt.Sprintf(".%s.%d.tmp", base, os.Getpid()))

@@ -1,11 +1,10 @@
-// Package help answers --help of the stand-ins. envtest runs each program with it before each start,
-// to see what flags there are, and waits for the answer.
+// Package help answers --help for the stand-ins. Before each start of a program, envtest runs the program with --help
+// to find its flags, and waits for the answer.
 //
-// The answer is written when this package is initialized, and ends the process. That is early, since
-// the package imports little and Go initializes packages that can be in the order of their paths:
-// most of what flyball links, which takes longer to initialize than everything else about the answer,
-// comes later. For the same reason the texts are files, which a test of cmd/flyball compares with what
-// the commands print.
+// The package writes the answer and exits when it is initialized. It imports little, and Go initializes packages in the
+// order of their paths as far as dependencies permit, so the answer comes before the initialization of most packages of
+// flyball, which takes longer than everything else. For the same reason the texts are files; a test of cmd/flyball
+// compares them with the output of the commands.
 package help
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// The texts.
+// The help texts.
 var (
 	//go:embed kube-apiserver.txt
 	KubeAPIServer string
@@ -33,7 +32,7 @@ func init() {
 	}
 }
 
-// textOf returns the text for a program, or "" for one that is no stand-in.
+// textOf returns the help text of a stand-in, or "" for any other program.
 func textOf(program string) string {
 	name := program[strings.LastIndexAny(program, `/\`)+1:]
 	switch strings.TrimSuffix(name, ".exe") {

@@ -8,27 +8,26 @@ import (
 	"syscall"
 )
 
-// mapSmall makes the kernel map the program file in pages. If the page cache has the file in huge
-// pages, one that is used would map 2 MiB.
+// mapSmall makes the kernel map the program file in small pages. With huge pages in the page cache, the use of a single
+// page would map 2 MiB.
 func mapSmall() {
 	for _, m := range programMappings() {
 		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, noHugePages)
 	}
 }
 
-// noHugePages is MADV_NOHUGEPAGE, which package syscall does not have on all architectures.
+// noHugePages is MADV_NOHUGEPAGE, which package syscall lacks on some architectures.
 const noHugePages = 15
 
-// Release unmaps the pages of the program file, which are mapped again from the page cache
-// when they are used. The kernel maps 16 pages around each one that is used, so a start that runs
-// through much code leaves most of the file mapped. It does nothing while the process is debugged: the
-// breakpoints are in those pages only.
+// Release unmaps the pages of the program file. The kernel maps a page again from the page cache when it is used,
+// together with 16 pages around it, so a start that runs much code leaves most of the file mapped. Release does nothing
+// while a debugger is attached, because only the mapped pages contain the breakpoints.
 func Release() {
 	if isTraced() {
 		return
 	}
 	for _, m := range programMappings() {
-		// What fails stays mapped.
+		// If the call fails, the pages stay mapped.
 		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }
@@ -39,7 +38,7 @@ func isTraced() bool {
 	return err == nil && tracerOf(string(status)) != "0"
 }
 
-// tracerOf returns the process that traces one with a status file, "0" for none.
+// tracerOf returns the process ID of the tracer in a status file, or "0" if there is none.
 func tracerOf(status string) string {
 	for line := range strings.Lines(status) {
 		if tracer, ok := strings.CutPrefix(line, "TracerPid:"); ok {
@@ -49,7 +48,7 @@ func tracerOf(status string) string {
 	return "0"
 }
 
-// programMappings returns the mappings of the program file, none if they are not known.
+// programMappings returns the mappings of the program file, or nil if they are unknown.
 var programMappings = sync.OnceValue(func() []mapping {
 	program, err := os.Executable()
 	if err != nil {
@@ -65,8 +64,8 @@ var programMappings = sync.OnceValue(func() []mapping {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// mappingsOf returns the mappings of a file, according to an smaps file, that cannot be written to
-// and have not been, such as by the dynamic linker: what was written would be lost.
+// mappingsOf returns the mappings of a file that are not writable and have not been written to, for instance by the
+// dynamic linker, because unmapping would lose the written data. smaps is the content of an smaps file.
 func mappingsOf(smaps, file string) []mapping {
 	var found []mapping
 	var last mapping

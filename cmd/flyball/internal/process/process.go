@@ -1,4 +1,4 @@
-// Package process runs programs with the programs that they start in turn.
+// Package process runs programs together with their child processes.
 package process
 
 import (
@@ -10,8 +10,8 @@ import (
 // interruptDelay is how long a program that was interrupted may take to end.
 const interruptDelay = 5 * time.Second
 
-// Command returns a command in a process group of its own, which is interrupted when ctx ends, and
-// killed if it has not ended 5 seconds later.
+// Command returns a command in a new process group. When ctx ends, the group is interrupted, and killed 5 seconds later
+// if it is still running.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = NewGroup()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// There are no process groups and signals here: a process can only be killed.
+// This platform has no process groups and signals. A process can only be killed.
 
 // NewGroup does nothing.
 func NewGroup() *syscall.SysProcAttr { return nil }

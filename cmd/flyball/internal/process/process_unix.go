@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// NewGroup makes a program the first of a new process group, so that Ctrl-C in the terminal does not
-// reach it, and it can be signalled with the programs that it starts.
+// NewGroup makes a program the leader of a new process group. Ctrl-C in the terminal does not reach the group, and a
+// signal to the group reaches all its processes.
 func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Interrupt interrupts a process group.

@@ -1,4 +1,4 @@
-// Package progress says what a command is doing while it takes long.
+// Package progress prints what a command is doing while it takes long.
 package progress
 
 import (
@@ -10,21 +10,21 @@ import (
 	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
-// The first line comes after first, and further ones every next. On a terminal there is one line, which changes
-// every second.
+// On an ordinary writer, the first line comes after first, and further lines after each next. On a terminal there is
+// one line, which changes every second.
 const (
 	first  = time.Second
 	next   = 10 * time.Second
 	redraw = time.Second
 )
 
-// Start writes the result of doing and the time since Start, from a second after it until stop is called. Stop
-// erases the line on a terminal, and waits for the goroutine that writes and calls doing.
+// Start prints the result of doing and the elapsed time, from a second after the start until stop is called. stop
+// erases the line on a terminal, and waits for the goroutine that prints and calls doing.
 func Start(out io.Writer, doing func() string) (stop func()) {
 	return start(out, terminal.Is(out), doing)
 }
 
-// start is Start for a terminal, or for another writer.
+// start is Start; isTerminal says whether out is a terminal.
 func start(out io.Writer, isTerminal bool, doing func() string) (stop func()) {
 	format, interval := "%s: %d s\n", next
 	if isTerminal {

@@ -1,5 +1,5 @@
-// Package projectfile reads and writes the PROJECT file, by which Kubebuilder and Flyball know the
-// settings and the kinds of a project.
+// Package projectfile reads and writes the PROJECT file, in which Kubebuilder and Flyball keep the settings and the
+// kinds of a project.
 package projectfile
 
 import (
@@ -17,18 +17,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Name is the name of the file that describes a project.
+// Name is the name of the project file.
 const Name = "PROJECT"
 
 const (
 	version = "3"
 	layout  = "go.kubebuilder.io/v4"
-	// plugin is the key of Flyball's own settings.
+	// plugin is the key of Flyball's settings.
 	plugin = "flyball.dev/v1"
 )
 
-// layouts are the plugins whose projects can be extended: those of layout by themselves, and those
-// that concern files which are not touched here.
+// layouts are the plugins of projects that Flyball can extend: the plugins of the supported layout, and plugins for
+// files that Flyball does not change.
 var layouts = []string{layout, "base.go.kubebuilder.io/v4", "kustomize.common.kubebuilder.io/v2",
 	"grafana.kubebuilder.io/v1-alpha", "helm.kubebuilder.io/v1-alpha", "helm.kubebuilder.io/v2-alpha",
 	"deploy-image.go.kubebuilder.io/v1-alpha", "autoupdate.kubebuilder.io/v1-alpha"}
@@ -39,8 +39,7 @@ const (
 	RuntimeControllerRuntime = "controller-runtime"
 )
 
-// Project is the content of a PROJECT file. Its fields are in the order in which Kubebuilder writes
-// them.
+// Project is the content of a PROJECT file. The order of the fields is Kubebuilder's.
 type Project struct {
 	CLIVersion string         `yaml:"cliVersion,omitempty"`
 	Domain     string         `yaml:"domain,omitempty"`
@@ -53,8 +52,8 @@ type Project struct {
 	Version    string         `yaml:"version"`
 }
 
-// Resource is a kind of a project: one of its own, of Kubernetes (Core), or of another project
-// (External).
+// Resource is a kind of a project. The kind is defined by the project itself, by Kubernetes (Core), or by another
+// project (External).
 type Resource struct {
 	API        *API      `yaml:"api,omitempty"`
 	Controller bool      `yaml:"controller,omitempty"`
@@ -70,7 +69,7 @@ type Resource struct {
 	Webhooks   *Webhooks `yaml:"webhooks,omitempty"`
 }
 
-// QualifiedGroup returns the API group: that in apiVersion.
+// QualifiedGroup returns the API group in apiVersion.
 func (r *Resource) QualifiedGroup() string {
 	switch {
 	case r.Core && r.Group == "core":
@@ -83,7 +82,7 @@ func (r *Resource) QualifiedGroup() string {
 	return r.Group + "." + r.Domain
 }
 
-// API says that the Go type of a kind is part of the project.
+// API describes the Go type of a kind in the project.
 type API struct {
 	CRDVersion string `yaml:"crdVersion,omitempty"`
 	Namespaced bool   `yaml:"namespaced,omitempty"`
@@ -112,8 +111,8 @@ func (l *stringList) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode((*[]string)(l))
 }
 
-// Runtime returns which runtime the project uses: that of its settings, and otherwise
-// controller-runtime, as the project was made by Kubebuilder.
+// Runtime returns the runtime of the project. Without a setting, it is controller-runtime, because Kubebuilder created
+// the project.
 func (p *Project) Runtime() string {
 	if settings, ok := p.Plugins[plugin].(map[string]any); ok {
 		if r, ok := settings["runtime"].(string); ok {
@@ -123,8 +122,7 @@ func (p *Project) Runtime() string {
 	return RuntimeControllerRuntime
 }
 
-// Generate returns the lines of options that the project's settings have for generating, one for each
-// run of the generators.
+// Generate returns the options for generating in the project's settings: one line for each run of the generators.
 func (p *Project) Generate() (lines []string) {
 	if settings, ok := p.Plugins[plugin].(map[string]any); ok {
 		list, _ := settings["generate"].([]any)
@@ -169,8 +167,7 @@ func (p *Project) Groups() []string {
 	return all
 }
 
-// Read reads the PROJECT file of a folder, of any version and layout. If there is none, the error
-// is fs.ErrNotExist.
+// Read reads the PROJECT file of a directory, with any version and layout. It returns fs.ErrNotExist if there is none.
 func Read(folder string) (*Project, error) {
 	content, err := os.ReadFile(filepath.Join(folder, Name))
 	if err != nil {
@@ -183,7 +180,7 @@ func Read(folder string) (*Project, error) {
 	return p, nil
 }
 
-// Load reads the PROJECT file of a folder, of a project that can be extended. Errors name the file, the line, and what to do.
+// Load reads the PROJECT file of a project that Flyball can extend. Errors name the file, the line, and a remedy.
 func Load(folder string) (*Project, error) {
 	file := filepath.Join(folder, Name)
 	content, err := os.ReadFile(file)
@@ -260,7 +257,7 @@ var (
 	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 )
 
-// syntaxError returns an error of the YAML library with the file and the line first.
+// syntaxError rewrites an error of the YAML library, so that the file and the line come first.
 func syntaxError(err error) error {
 	text := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  "), "\n  ", "; ")
 	text = unknownField.ReplaceAllString(text, "the field $1 is not known: use the release of flyball or kubebuilder that wrote it")
@@ -276,16 +273,16 @@ func syntaxError(err error) error {
 	return fmt.Errorf("%s: %s", place, text)
 }
 
-// Header begins the PROJECT file of a new project.
+// Header is the first line of the PROJECT file of a new project.
 const Header = "# This file describes the project to flyball and kubebuilder, which read and write it.\n"
 
-// New returns a project without kinds, which uses a runtime.
+// New returns a project without kinds.
 func New(domain, repo, name, runtime string) *Project {
 	return &Project{Domain: domain, Repo: repo, Name: name, Layout: stringList{layout}, Version: version,
 		Plugins: map[string]any{plugin: map[string]any{"runtime": runtime}}}
 }
 
-// Encode returns the content of the PROJECT file, with the comment that it began with.
+// Encode returns the content of the PROJECT file. It keeps the leading comment of before.
 func (p *Project) Encode(before []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for line := range bytes.Lines(before) {

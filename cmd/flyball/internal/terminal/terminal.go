@@ -1,4 +1,4 @@
-// Package terminal says what the reader of an output can display.
+// Package terminal detects the capabilities of an output.
 package terminal
 
 import (
@@ -8,13 +8,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Is reports whether a writer is a terminal that knows escape sequences.
+// Is reports whether a writer is a terminal that supports escape sequences.
 func Is(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// Colours reports whether to write colours: to a terminal, unless $NO_COLOR is set.
+// Colours reports whether to write colours: the writer is a terminal and $NO_COLOR is not set.
 func Colours(w io.Writer) bool {
 	return Is(w) && os.Getenv("NO_COLOR") == ""
 }
@@ -29,10 +29,10 @@ const (
 	Cyan  Colour = "36"
 )
 
-// Paint returns a text in a colour, for a writer that takes colours.
+// Paint returns text with the escape sequences for a colour.
 func (c Colour) Paint(text string) string { return "\x1b[" + string(c) + "m" + text + "\x1b[0m" }
 
-// Error returns the text of an error for a writer: in red if it takes colours.
+// Error returns the text of an error for a writer, in red if the writer supports colours.
 func Error(w io.Writer, text string) string {
 	if !Colours(w) {
 		return text

@@ -1,4 +1,4 @@
-// Package testproject makes Go modules for tests.
+// Package testproject creates Go modules for tests.
 package testproject
 
 import (
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// New extracts a txtar archive to a temporary folder, makes it a module that requires this one and
-// what this one does, and changes to it for the rest of the test.
+// New extracts a txtar archive to a temporary directory and makes it a module. The module requires this module and its
+// dependencies. The directory is the working directory for the rest of the test.
 func New(t *testing.T, archive string) {
 	t.Helper()
 	root := Root(t)
@@ -42,7 +42,7 @@ func Root(t *testing.T) string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }
 
-// Extract extracts a txtar archive to a temporary folder and changes to it for the rest of the test.
+// Extract extracts a txtar archive to a temporary directory, which is the working directory for the rest of the test.
 func Extract(t *testing.T, archive string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -1,4 +1,4 @@
-// Package watch reports changes of the files below a folder.
+// Package watch reports changes of files in a directory tree.
 package watch
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// quiet is how long nothing must change until changes are reported: editors write, rename and
-// format a file in several steps.
+// quiet is how long no file may change before changes are reported. Editors write, rename and format a file in several
+// steps.
 const quiet = 60 * time.Millisecond
 
-// Watcher watches the files below a folder. Hidden folders, and those that the go command ignores,
-// are left out.
+// Watcher watches the files below a directory. It ignores hidden directories and directories that the go command
+// ignores.
 type Watcher struct {
 	watcher *fsnotify.Watcher
 	matters func(path string) bool
@@ -30,7 +30,7 @@ type Watcher struct {
 	included map[string]bool
 }
 
-// New returns a Watcher for those files below a folder that matter. Close must be called.
+// New returns a Watcher for the files below a directory for which matters returns true. The caller must call Close.
 func New(dir string, matters func(path string) bool) (*Watcher, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -38,7 +38,7 @@ func New(dir string, matters func(path string) bool) (*Watcher, error) {
 	}
 	w := &Watcher{watcher: watcher, matters: matters}
 	if dir, err = filepath.Abs(dir); err == nil {
-		// If the folder is a symbolic link, it is followed, and the paths remain below it.
+		// If the directory is a symbolic link, fsnotify follows it, and the paths stay below the link.
 		_, err = w.add(dir + string(filepath.Separator) + ".")
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func New(dir string, matters func(path string) bool) (*Watcher, error) {
 	return w, nil
 }
 
-// Include adds files that matter, also where others are left out. It may be called during Next.
+// Include adds files to watch, even in ignored directories. It may be called during Next.
 func (w *Watcher) Include(files []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *Watcher) Include(files []string) error {
 // Close stops watching.
 func (w *Watcher) Close() error { return w.watcher.Close() }
 
-// add watches a folder and those below it, and returns the files in them that matter.
+// add watches a directory and its subdirectories, and returns the relevant files.
 func (w *Watcher) add(dir string) (files []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -89,7 +89,7 @@ func (w *Watcher) add(dir string) (files []string, err error) {
 	return files, err
 }
 
-// ignored reports whether nothing below a folder of this name is part of a program.
+// ignored reports whether the go command ignores directories of this name.
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
 		slices.Contains([]string{"bin", "node_modules", "testdata", "vendor"}, name)
@@ -102,17 +102,16 @@ func (w *Watcher) relevant(path string) bool {
 	return included || !strings.HasPrefix(filepath.Base(path), ".") && w.matters(path)
 }
 
-// Change is what has changed.
+// Change describes a set of changes.
 type Change struct {
-	// Paths are absolute and sorted. If events were lost, an empty one is among them.
+	// Paths are absolute and sorted. An empty path means that events were lost.
 	Paths []string
 	// At is when the first change was noticed.
 	At time.Time
 }
 
-// Next waits until files that matter have changed, and then until nothing changes for a moment.
-// Changes between two calls are not lost. An error is that of ctx, or says that watching is not
-// possible any more.
+// Next waits until relevant files have changed and no file changes for a moment. Changes between two calls are not
+// lost. Next returns the error of ctx, or an error if watching is no longer possible.
 func (w *Watcher) Next(ctx context.Context) (Change, error) {
 	changed := map[string]bool{}
 	var at time.Time
@@ -150,7 +149,7 @@ func (w *Watcher) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// note adds the files of an event that matter.
+// note adds the relevant files of an event.
 func (w *Watcher) note(event fsnotify.Event, changed map[string]bool) error {
 	if event.Op == fsnotify.Chmod {
 		return nil

@@ -1,4 +1,4 @@
-// Package pty makes terminals for tests.
+// Package pty creates pseudo-terminals for tests.
 package pty
 
 import (
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New returns a terminal for the output of a program, and a function that returns what was written to it, after
-// it is closed.
+// New returns a pseudo-terminal for the output of a program, and a function that returns the output. The caller must
+// close the terminal first.
 func New(t *testing.T) (terminal *os.File, written func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
