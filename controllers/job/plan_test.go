@@ -232,7 +232,7 @@ func TestTrack(t *testing.T) {
 		{"complete", aJob(1, 1, uncounted("a", ""), is(batchv1.JobSuccessCriteriaMet, "Enough")), complete, "a:succeeded-",
 			"1 0 [] [] '' [] SuccessCriteriaMet Complete"},
 		{"complete, but a pod is terminating", aJob(1, 1, counted(1, 0, "")), complete, "b:running!-", "1 0 [] [] '' [] SuccessCriteriaMet"},
-		{"pods that end by success do not fail", aJob(1, 1, counted(1, 0, "")), complete, "b:running!", "1 0 [] [] '' [b] SuccessCriteriaMet"},
+		{"a pod that was terminating before the success fails", aJob(1, 1, counted(1, 0, "")), complete, "b:running!", "1 0 [] [b] '' [b] SuccessCriteriaMet"},
 		{"fails with its pods", aJob(2, 2), failure, "a:failed b:running!", "0 0 [] [a b] '' [a b] FailureTarget"},
 		{"failed", aJob(2, 2, uncounted("", "a b"), is(batchv1.JobFailureTarget, "Why")), failure, "", "0 2 [] [] '' [] FailureTarget Failed"},
 		{"no completions", aJob(0, 0), complete, "", "0 0 [] [] '' [] SuccessCriteriaMet Complete"},
@@ -260,6 +260,15 @@ func TestTrack(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestTrackEndedPods: a pod that the Job deletes because it succeeds does not fail.
+func TestTrackEndedPods(t *testing.T) {
+	o := observe(aJob(1, 1, counted(1, 0, "")), pods("b:running"), now)
+	s, untrack := o.track(newCondition(batchv1.JobSuccessCriteriaMet, "True", "Enough", "", now), pods("b:running!"))
+	if failed := s.UncountedTerminatedPods.Failed; len(failed) > 0 || len(untrack) != 1 {
+		t.Errorf("failed %v, untracked %v", failed, untrack)
 	}
 }
 

@@ -131,14 +131,15 @@ func (o *observation) canRemoveFinalizer(finishedCondition *batchv1.JobCondition
 	return delayed == nil || delayed.UID != p.UID
 }
 
-// countsAsFailed reports whether a pod counts as failed when it loses its finalizer. When the Job fails, every pod
-// that has not terminated fails too. When the Job succeeds, the pods that it deletes do not fail.
+// countsAsFailed reports whether a pod counts as failed when it loses its finalizer. When the Job fails, every pod that has
+// not terminated fails too. A pod that the Job deletes because it succeeds does not fail.
 func (o *observation) countsAsFailed(finishedCondition *batchv1.JobCondition, p *corev1.Pod) bool {
-	failed := isPodFailed(o.job, p)
-	if finishedCondition != nil {
-		failed = p.Status.Phase == corev1.PodFailed || finishedCondition.Type == batchv1.JobFailureTarget
+	before := p
+	if i := slices.IndexFunc(o.pods, func(was *corev1.Pod) bool { return was.UID == p.UID }); i >= 0 {
+		before = o.pods[i] // not yet deleted
 	}
-	return failed && failureActionOf(o.job.Spec.PodFailurePolicy, p).counts()
+	fails := finishedCondition != nil && finishedCondition.Type == batchv1.JobFailureTarget
+	return (fails || isPodFailed(o.job, before)) && failureActionOf(o.job.Spec.PodFailurePolicy, p).counts()
 }
 
 // setRunning sets the start time, and the condition Suspended, of a Job that goes on.
@@ -146,6 +147,9 @@ func (o *observation) countsAsFailed(finishedCondition *batchv1.JobCondition, p 
 //upstream:pkg/controller/job.Controller.syncJob
 func (o *observation) setRunning(status *batchv1.JobStatus) {
 	if o.job.DeletionTimestamp != nil {
+		if status.StartTime == nil && !suspended(o.job) {
+			o.setStarted(status)
+		}
 		return
 	}
 	if suspended(o.job) {
@@ -183,13 +187,13 @@ func (o *observation) setFinished(status *batchv1.JobStatus, finishedCondition *
 	}
 }
 
-// setCondition sets a condition, unless one of its type has the same status already.
+// setCondition sets a condition, unless one of its type has the same status, reason and message already.
 //
 //upstream:pkg/controller/job.ensureJobConditionStatus
 func setCondition(status *batchv1.JobStatus, c batchv1.JobCondition) {
 	for i, old := range status.Conditions {
 		if old.Type == c.Type {
-			if old.Status != c.Status {
+			if old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message {
 				status.Conditions[i] = c
 			}
 			return
