@@ -22,8 +22,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestSeed: what the server creates in an empty storage is valid, and the same as if it were created
-// with validation.
+// TestSeed checks that the objects in a new storage are valid, and equal to objects created with validation.
 func TestSeed(t *testing.T) {
 	serve := func() (*Server, storage.Store) {
 		store := memory.New(memory.Options{})

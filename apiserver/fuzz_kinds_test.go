@@ -131,7 +131,7 @@ var (
 		`{"gracePeriodSeconds":0,"propagationPolicy":"Orphan"}`, `{"preconditions":{"uid":"x"}}`, `{"preconditions":{"resourceVersion":"x"}}`,
 		`{"orphanDependents":true,"propagationPolicy":"Background"}`, `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`,
 		`{"dryRun":["All","x"]}`, `[]`, `{"kind":"Pod","apiVersion":"v1"}`}
-	// bodies are those of subresources that cannot be read.
+	// bodies are for subresources that cannot be read.
 	bodies = map[string]string{
 		"binding": `{"target":{"kind":"Node","name":"n"}}`, "eviction": `{"metadata":{"name":"generated"},"deleteOptions":{"gracePeriodSeconds":0}}`,
 		"token": `{"spec":{"audiences":["a"],"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"generated"}}}`,
@@ -191,7 +191,7 @@ func clone(object map[string]any) map[string]any {
 	return runtime.DeepCopyJSON(numbers(object).(map[string]any))
 }
 
-// numbers replaces the integers of Go by those of JSON.
+// numbers converts Go integers to JSON numbers.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -308,8 +308,8 @@ func (f *fuzzed) write(random *rand.Rand, s seed) (method, path, query, contentT
 	return http.MethodPatch, path, query, contentType, string(data)
 }
 
-// kind sends a random request for the object of a seed. What is refused, and a dry run, must change
-// nothing, and what is written must be readable in each encoding.
+// kind sends a random request for the object of a seed. Rejected requests and dry runs must change nothing, and written
+// objects must be readable in each encoding.
 func (f *fuzzed) kind(t *testing.T, random *rand.Rand, seeds []seed) {
 	s := one(random, seeds)
 	var method, path, query, contentType, body string
@@ -321,7 +321,7 @@ func (f *fuzzed) kind(t *testing.T, random *rand.Rand, seeds []seed) {
 		}
 	case 2:
 		method, path, query = http.MethodDelete, s.collection+"/"+s.name, "dryRun=All"
-		// Options in the body replace those of the query.
+		// Options in the body replace options in the query.
 		contentType, body = "application/json", one(random, deleteBodies)
 		if dry, ok := strings.CutSuffix(body, "}"); ok && len(body) > 2 {
 			body = dry + `,"dryRun":["All"]}`
@@ -348,8 +348,8 @@ func (f *fuzzed) kind(t *testing.T, random *rand.Rand, seeds []seed) {
 	}
 }
 
-// changedSince returns the keys that were written after a revision, without those of APIServices, whose
-// conditions the server keeps up to date.
+// changedSince returns the keys written after a revision, except APIServices, because the server updates their
+// conditions.
 func (f *fuzzed) changedSince(t *testing.T, revision uint64) []string {
 	w, err := f.storage.Watch(context.Background(), "", revision)
 	if err != nil {
@@ -402,8 +402,7 @@ func TestRandomKinds(t *testing.T) {
 	}
 }
 
-// TestBookmarksAsTables watches each kind as a table, whose first event is a bookmark if there are no
-// objects.
+// TestBookmarksAsTables watches each kind as a table. If there are no objects, the first event is a bookmark.
 func TestBookmarksAsTables(t *testing.T) {
 	s := &fuzzed{tb: t}
 	s.start()

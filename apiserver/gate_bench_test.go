@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkGate is what a request pays for the gate, on a server that was never reset and on one
-// that was.
+// BenchmarkGate measures the cost of the gate for a request, on a server with and without an earlier reset.
 func BenchmarkGate(b *testing.B) {
 	for name, reset := range map[string]bool{"never reset": false, "reset": true} {
 		b.Run(name, func(b *testing.B) {

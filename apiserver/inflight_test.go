@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// limited is a server whose requests block until they are released.
+// limited is a server that blocks requests until the test releases them.
 type limited struct {
 	handler http.Handler
 	entered chan struct{}

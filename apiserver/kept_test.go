@@ -33,7 +33,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// keeping is a server whose own objects a test changes.
+// keeping is a server for a test that changes the server's own objects.
 type keeping struct {
 	*Server
 	t *testing.T
@@ -98,8 +98,8 @@ func authority(t *testing.T, name string, expires time.Time) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestAuthenticationIsKept: the ConfigMap from which extension API servers learn how to authenticate
-// users is back at once when somebody deletes or changes it, and keeps what another server has added.
+// TestAuthenticationIsKept checks that the server restores the ConfigMap extension-apiserver-authentication at once
+// after a deletion or a change, and keeps data that another server has added.
 func TestAuthenticationIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		later := time.Now().Add(time.Hour)
@@ -149,7 +149,7 @@ func TestAuthenticationIsKept(t *testing.T) {
 		added := map[string]string{"client-ca-file": other + users, "requestheader-allowed-names": `["another","front-proxy-client"]`, "requestheader-uid-headers": `["X-Remote-Uid"]`}
 		want("of another server", added)
 
-		// What cannot be read is left alone until somebody mends it.
+		// Unreadable data stays until someone repairs it.
 		change(func(d map[string]string) {
 			d["requestheader-group-headers"] = "X-Group"
 			delete(d, "requestheader-username-headers")
@@ -252,7 +252,7 @@ func TestRegistrations(t *testing.T) {
 		current string
 		atStart bool
 		synced  bool
-		// what becomes of the APIService if the desired one is none, managed on start, or managed
+		// the result for the APIService if the desired one is missing, managed on start, or managed
 		want [3]string
 	}{
 		{none, false, false, [3]string{"", "created", "created"}},
@@ -308,8 +308,8 @@ func TestRegistrations(t *testing.T) {
 	}
 }
 
-// TestLocalAPIServicesAreKept: the APIServices of built-in groups are registered once; those of custom
-// resources come back at once, and so do their specs.
+// TestLocalAPIServicesAreKept checks that the server registers the APIServices of built-in groups once, and restores
+// the APIServices of custom resources and their specs at once.
 func TestLocalAPIServicesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeping(t, Aggregation{})

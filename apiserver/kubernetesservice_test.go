@@ -110,7 +110,7 @@ func TestServiceIsRestored(t *testing.T) {
 			t.Errorf("%s, %s", service.Spec.ClusterIP, address)
 		}
 
-		// A slice of another family, whose type cannot be changed.
+		// A slice of another address type; the type is immutable.
 		if err := client.DiscoveryV1().EndpointSlices("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -26,8 +26,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// creations are requests that create an object, by all ways on which objects are created. The paths
-// are below that of a namespace.
+// creations are requests for all ways to create an object. Paths are relative to a namespace.
 var creations = []struct{ name, method, group, path, contentType, body string }{
 	{"POST", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"name":"late"}}`},
 	{"POST to upstream's handler", http.MethodPost, "/api/v1", "/secrets?timeout=30s", "application/json", `{"metadata":{"name":"late"}}`},
@@ -178,7 +177,7 @@ func checkCreation(t *testing.T, name string, status int, body []byte, code int,
 	}
 }
 
-// keysIn returns the keys of what is stored in a namespace.
+// keysIn returns the keys of the stored objects in a namespace.
 func keysIn(t testing.TB, s storage.Store, namespace string) []string {
 	t.Helper()
 	page, err := s.Range(context.Background(), storage.Query{})
@@ -198,8 +197,8 @@ func lastName(keys []string) string {
 	return keys[len(keys)-1][strings.LastIndex(keys[len(keys)-1], "/"):]
 }
 
-// TestDeletedNamespacesAreEmpty has eight writers in namespaces that are deleted and created again.
-// Each time that a namespace is gone, nothing may be left in it, and what was created in it was deleted.
+// TestDeletedNamespacesAreEmpty lets eight writers write in namespaces that are repeatedly deleted and created.
+// Whenever a namespace is gone, it must be empty, and all objects created in it must have been deleted.
 func TestDeletedNamespacesAreEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writers, rounds = 8, 12

@@ -50,7 +50,7 @@ func TestPanicIsRecovered(t *testing.T) {
 	}
 }
 
-// bootstrapped is what the checks of the start report.
+// bootstrapped is the part of the health report about the post-start hooks.
 const bootstrapped = "[+]poststarthook/start-system-namespaces-controller ok\n[+]poststarthook/rbac/bootstrap-roles ok\n" +
 	"[+]poststarthook/scheduling/bootstrap-system-priority-classes ok\n[+]autoregister-completion ok\n"
 

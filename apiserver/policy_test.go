@@ -14,8 +14,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestPolicyIsReconciled: a server that starts on a storage adds what its policy lacks, and keeps
-// what was added and what must not be updated.
+// TestPolicyIsReconciled checks that a server adds the missing parts of its policy to an existing storage, and keeps
+// additions and objects with autoupdate=false.
 func TestPolicyIsReconciled(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestSecretsAreNotLogged sends invalid Secrets, whose errors may quote them.
+// TestSecretsAreNotLogged sends invalid Secrets. The errors may quote them, but the log must not.
 func TestSecretsAreNotLogged(t *testing.T) {
 	var mu sync.Mutex
 	var logged strings.Builder

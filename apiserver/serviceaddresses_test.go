@@ -61,7 +61,7 @@ func TestServiceAddresses(t *testing.T) {
 	}
 	wantAddress(t, client, "10.96.0.51", "")
 
-	// What a user does to the address of a service is repaired.
+	// The server repairs changes that a user makes to the address of a service.
 	if err := addresses.Delete(ctx, "10.96.0.50", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func TestServiceCIDRs(t *testing.T) {
 	}
 }
 
-// TestServiceAddressesAfterRestart: a server that starts reserves the addresses of all services, and
-// releases those of services that do not exist.
+// TestServiceAddressesAfterRestart checks that a new server reserves the addresses of all services, and releases
+// addresses without a service.
 func TestServiceAddressesAfterRestart(t *testing.T) {
 	ctx := t.Context()
 	store := memory.New(memory.Options{})

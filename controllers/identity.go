@@ -24,28 +24,26 @@ type Identity struct {
 	// User is the name of the user, and Groups are its groups without system:authenticated.
 	User   string
 	Groups []string
-	// UserAgent begins with the field manager of what the controller writes.
+	// UserAgent begins with the field manager of the controller's writes.
 	UserAgent string
 }
 
-// managerName begins the user agents of what runs in kube-controller-manager.
+// managerName is the prefix of the user agents of kube-controller-manager's controllers.
 const managerName = "kube-controller-manager"
 
-// ManagerIdentity is the identity of the manager's own client, kube-controller-manager, which may list
-// and watch everything. It fills the cache that all controllers share.
+// ManagerIdentity is the identity of the manager's own client, kube-controller-manager. The client may list and watch
+// everything, and fills the cache that all controllers share.
 var ManagerIdentity = Identity{User: user.KubeControllerManager, UserAgent: managerName}
 
-// Controllers that no program of Kubernetes has have the identities that their counterparts have: the
-// provisioner the service account of local-path-provisioner in k3s, and kubelet's stand-in the user of
-// its node.
+// Identities of controllers that are not part of Kubernetes: the provisioner uses the service account of
+// local-path-provisioner in k3s, and the stand-in for the kubelet uses the user of its node.
 var (
 	schedulerIdentity   = Identity{User: user.KubeScheduler, UserAgent: "kube-scheduler"}
 	provisionerIdentity = accountOf("local-path-provisioner-service-account", "local-path-provisioner")
 	nodeIdentity        = Identity{User: pods.User, Groups: []string{user.NodesGroup}, UserAgent: "kubelet"}
 )
 
-// account returns the identity of a controller of kube-controller-manager: a service account in
-// kube-system.
+// account returns the identity of a controller of kube-controller-manager: a service account in kube-system.
 //
 //upstream:plugin/pkg/auth/authorizer/rbac/bootstrappolicy.buildControllerRoles
 func account(name string) Identity {
@@ -60,14 +58,14 @@ func accountOf(name, program string) Identity {
 	return Identity{User: info.GetName(), Groups: info.GetGroups(), UserAgent: program}
 }
 
-// serviceAccount returns the name of the service account in kube-system that has the identity, or
-// false if it is another user.
+// serviceAccount returns the name of the identity's service account in kube-system, or false if the identity is another
+// user.
 func (i Identity) serviceAccount() (name string, ok bool) {
 	_, name, err := serviceaccount.SplitUsername(i.User)
 	return name, err == nil
 }
 
-// IdentityOf returns the identity of the controller with that name, or false if there is none.
+// IdentityOf returns the identity of the named controller, or false if there is no such controller.
 func IdentityOf(name string) (Identity, bool) {
 	for _, d := range descriptors {
 		if d.name == name {
@@ -77,7 +75,7 @@ func IdentityOf(name string) (Identity, bool) {
 	return Identity{}, false
 }
 
-// identities has, for each identity, a cluster with the manager's cache and a client of its own.
+// identities holds, for each identity, a cluster with the manager's cache and the identity's own client.
 type identities struct {
 	manager   manager.Manager
 	configFor func(Identity) *rest.Config // nil if all requests are made by the manager's client
@@ -101,8 +99,8 @@ func (i *identities) managerFor(id Identity) (manager.Manager, error) {
 	return &identifiedManager{i.manager, c}, nil
 }
 
-// newCluster returns a cluster that writes with an identity, and adds it to the manager, which runs
-// its event recorders.
+// newCluster returns a cluster that writes with an identity, and adds the cluster to the manager, which runs its event
+// recorders.
 func (i *identities) newCluster(id Identity) (cluster.Cluster, error) {
 	c, err := cluster.New(i.configFor(id), func(o *cluster.Options) {
 		o.Scheme, o.Logger, o.NewClient = i.manager.GetScheme(), i.manager.GetLogger(), i.newClient
@@ -115,7 +113,7 @@ func (i *identities) newCluster(id Identity) (cluster.Cluster, error) {
 	return c, i.manager.Add(c)
 }
 
-// sharedCache is the manager's cache in another cluster. The manager starts it.
+// sharedCache is the manager's cache within another cluster. Only the manager starts the cache.
 type sharedCache struct{ cache.Cache }
 
 // Start waits until ctx ends.
@@ -124,8 +122,8 @@ func (sharedCache) Start(ctx context.Context) error {
 	return nil
 }
 
-// identifiedManager is the manager for the controllers of one identity, which make their requests with
-// it: what they read from the cache was read by the manager.
+// identifiedManager is the manager for the controllers of one identity. The controllers write with that identity, and
+// read from the manager's cache.
 type identifiedManager struct {
 	manager.Manager
 	identity cluster.Cluster

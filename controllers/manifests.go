@@ -12,10 +12,10 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Manifests returns the objects that the selected controllers need before they start, beside those that
-// every cluster has: their service accounts; the default StorageClass of the provisioner, and the binding
-// of its service account to system:persistent-volume-provisioner; and, unless the API server authorizes
-// nodes itself, the binding of the node's user to system:node. It fails if Without has an unknown name.
+// Manifests returns the objects that the selected controllers need before they start, in addition to the objects that
+// every cluster has. These are the service accounts, the provisioner's default StorageClass, and the binding of the
+// provisioner's service account to system:persistent-volume-provisioner. Unless the API server authorizes nodes itself,
+// the binding of the node's user to system:node is among them. Manifests fails if Without has an unknown name.
 func (o *Options) Manifests(nodeAuthorizer bool) ([]client.Object, error) {
 	selected, err := o.Names()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// timeout is how long a program in the background may take to print what is expected, or to stop.
+// timeout is how long a background program may take to print the expected output, or to stop.
 const timeout = 30 * time.Second
 
 // background is a program that runs in the background of a script.
@@ -87,8 +87,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	running(ts)[args[0]] = b
 }
 
-// expect NAME REGEXP waits until the program has printed a line that matches, after that of the
-// last expect.
+// expect NAME REGEXP waits until the program has printed a matching line after the line of the last expect.
 func expect(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: expect name regexp")

@@ -102,7 +102,7 @@ func (p *project) uncomment(mark string) {
 	p.edit("config/default/kustomization.yaml", regexp.MustCompile(`(?m)^#(.*# `+mark+`)$`), "$1")
 }
 
-// offline makes a project of Kubebuilder require what these tests use already.
+// offline makes a Kubebuilder project require only modules that these tests already use.
 func (p *project) offline() {
 	p.run("go", "mod", "edit", "-require=sigs.k8s.io/controller-runtime@v0.25.2", "-require=k8s.io/api@v0.37.2",
 		"-require=k8s.io/apimachinery@v0.37.2", "-require=k8s.io/client-go@v0.37.2", "-require=k8s.io/apiserver@v0.37.2",
@@ -110,7 +110,7 @@ func (p *project) offline() {
 	p.run("go", "mod", "tidy")
 }
 
-// edit replaces what matches in a file.
+// edit replaces the matches of a pattern in a file.
 func (p *project) edit(path string, pattern *regexp.Regexp, text string) {
 	p.t.Helper()
 	name := filepath.Join(p.folder, path)
@@ -181,7 +181,7 @@ func (p *project) renderCombinations() {
 	}
 }
 
-// check checks what an API server does not know: what is mounted is there.
+// check checks conditions that an API server does not: mounted volumes exist.
 func (p *project) check(obj *unstructured.Unstructured, values map[string]any) {
 	p.t.Helper()
 	if obj.GetKind() != "Deployment" {
@@ -236,7 +236,7 @@ func setValue(values map[string]any, path string, value any) {
 	values[keys[len(keys)-1]] = value
 }
 
-// flipped returns values in which one is not as by default, and some in which all are not.
+// flipped returns values that differ from the defaults, each in one value, and some that differ in all values.
 func flipped(values map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	everything := map[string]any{}
@@ -294,8 +294,8 @@ func parse(t *testing.T, content []byte) (all []*unstructured.Unstructured) {
 	}
 }
 
-// sameObjects compares what Helm renders with what kustomize builds. Only the labels of releases may differ, and the
-// annotation by which Helm keeps definitions.
+// sameObjects compares Helm's objects with kustomize's. Only the labels of releases may differ, and the annotation with
+// which Helm keeps definitions.
 func sameObjects(t *testing.T, rendered, built []*unstructured.Unstructured) {
 	t.Helper()
 	byName := func(all []*unstructured.Unstructured) map[string]map[string]any {
@@ -322,7 +322,7 @@ func sameObjects(t *testing.T, rendered, built []*unstructured.Unstructured) {
 	}
 }
 
-// withoutRelease returns a value without the labels of releases, and without what is empty.
+// withoutRelease returns a value without the labels of releases and without empty values.
 func withoutRelease(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -105,7 +105,7 @@ func recipe(t *testing.T, doc, heading string) string {
 	return block[1]
 }
 
-// command runs a command in a folder and returns what it prints.
+// command runs a command in a folder and returns its output.
 func command(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command(args[0], args[1:]...)

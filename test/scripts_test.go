@@ -1,11 +1,10 @@
 // Package test runs the scripts in the directory scripts: shell commands and their expected output.
 //
-// Each is a testscript with a home directory, a kubeconfig and a control plane of its own, which it
-// starts with "flyball up", and to which it sends requests with kubectl over HTTPS. Beside the
-// commands of testscript there are kubectl, flyball and appservice, which are programs built from
-// source, and start, expect, terminate, interrupt and finish for those that run in the background.
-// No script sleeps: it waits with kubectl (wait, rollout status) or for a line that a program
-// prints.
+// Each script is a testscript with its own home directory, kubeconfig and control plane. It starts the control plane
+// with "flyball up", and sends requests with kubectl over HTTPS. In addition to the commands of testscript, there are
+// the programs kubectl, flyball and appservice, which are built from source, and the commands start, expect, terminate,
+// interrupt and finish for background programs. No script sleeps: scripts wait with kubectl (wait, rollout status) or
+// for a line of output.
 //
 // The test cache does not depend on the sources of those programs, so run the tests with -count=1.
 package test

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestEventRateLimit: each key has its rate, a limiter is refilled with time, and what is not an event
-// of the core group or is a dry run does not count.
+// TestEventRateLimit checks that each key has its own rate and that a limiter refills with time. Dry runs and objects
+// other than events of the core group do not count.
 func TestEventRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin, err := newEventRateLimit(Environment{}, []byte(`{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration,
@@ -57,7 +57,7 @@ func TestEventRateLimit(t *testing.T) {
 	})
 }
 
-// TestPodTolerations: the tolerations of the namespace come before those of the configuration.
+// TestPodTolerations checks that the tolerations of the namespace take precedence over the configuration's.
 func TestPodTolerations(t *testing.T) {
 	const (
 		gpu     = `[{"key":"gpu","operator":"Exists"}]`
@@ -118,7 +118,7 @@ func TestPodTolerations(t *testing.T) {
 	}
 }
 
-// TestConfigFile reads configurations in a file and beside it, and reports what is wrong with them.
+// TestConfigFile reads configurations in the file itself and in files next to it, and checks the errors.
 func TestConfigFile(t *testing.T) {
 	directory := t.TempDir()
 	write := func(name, text string) string {

@@ -66,8 +66,8 @@ func (f fixture) ConvertToTable(context.Context, runtime.Object, runtime.Object)
 	return nil, nil
 }
 
-// environmentOf returns an environment with the objects, in which a user may do what is allowed, as
-// "VERB RESOURCE".
+// environmentOf returns an environment with the objects. The authorizer allows the requests in allowed, each in the
+// form "VERB RESOURCE".
 func environmentOf(objects []runtime.Object, allowed ...string) Environment {
 	f := fixture{objects: map[string]runtime.Object{}}
 	for _, obj := range objects {

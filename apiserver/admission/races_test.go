@@ -43,8 +43,8 @@ func race(t *testing.T, refused func(error) bool, f func(n int) error) int {
 	return int(succeeded.Load())
 }
 
-// TestQuotaRace: of concurrent writers, only as many succeed as the tightest quota allows, and the
-// usage is that of the objects.
+// TestQuotaRace checks that concurrent writers succeed only within the tightest quota, and that the usage matches the
+// objects.
 func TestQuotaRace(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	admin, ctx := controlplanetest.ClientFor(t, plane.Config()), t.Context()
@@ -107,8 +107,8 @@ func TestEvictionRace(t *testing.T) {
 	}
 }
 
-// TestOneWriterHasNoConflicts: an object that has one writer is read as that writer has left it,
-// whatever others write meanwhile, and each of its updates is stored once.
+// TestOneWriterHasNoConflicts checks that concurrent writes of other objects do not disturb the only writer of an
+// object: each read returns the last write, and each update is stored once.
 func TestOneWriterHasNoConflicts(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Listen: "127.0.0.1:0"})
 	definitions := dynamic.NewForConfigOrDie(plane.Config()).Resource(

@@ -260,8 +260,8 @@ func TestAPIServices(t *testing.T) {
 	}
 }
 
-// checkTidesDocument checks that the document in version 2 has that of the extension API server about its
-// group. A definition that it has in another version is renamed.
+// checkTidesDocument checks that the version 2 document contains the extension API server's document about its group. A
+// definition that exists in another version is renamed.
 func checkTidesDocument(t *testing.T, get func() (int, string)) {
 	t.Helper()
 	type definition struct {
@@ -334,7 +334,7 @@ func TestNamespaceWaitsForDiscovery(t *testing.T) {
 			t.Errorf("discovery has the groups %v, %v", groups, err)
 		}
 
-		// Definitions come and go meanwhile.
+		// Definitions come and go during the requests.
 		if code, body := controlplanetest.Sender(t, plane.Config())(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", `{
 			"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.land.example.com"},
 			"spec":{"group":"land.example.com","scope":"Namespaced","names":{"plural":"boats","kind":"Boat"},

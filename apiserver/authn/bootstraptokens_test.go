@@ -86,8 +86,8 @@ func TestBootstrapTokens(t *testing.T) {
 	}
 }
 
-// TestKubeletBootstrap requests the client certificate of a kubelet with a bootstrap token, without
-// and with the role by which it is approved, and waits until the requests are deleted.
+// TestKubeletBootstrap requests the client certificate of a kubelet with a bootstrap token, with and without the role
+// that approves the request, and waits until the requests are deleted.
 func TestKubeletBootstrap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		others := slices.DeleteFunc(controllers.Names(), func(name string) bool { return strings.HasPrefix(name, "certificatesigningrequest-") })

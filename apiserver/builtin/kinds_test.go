@@ -126,7 +126,7 @@ func FuzzEveryKind(f *testing.F) {
 	})
 }
 
-// fills are for types whose fields cannot be set freely.
+// fills set fields of types that do not accept arbitrary values.
 var fills = []any{
 	func(s *intstr.IntOrString, c randfill.Continue) {
 		if c.Bool() {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// describeKindOf returns the kind whose Go type an object has.
+// describeKindOf returns the kind with the Go type of an object.
 func describeKindOf(t *testing.T, obj runtime.Object) described {
 	t.Helper()
 	for _, k := range All(Options{}) {

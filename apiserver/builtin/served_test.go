@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/openapi/openapitest"
 )
 
-// servedSince are the resources that newer releases than that of the documents have.
+// servedSince are the resources of releases newer than the documents.
 var servedSince = []string{"pods/resize"}
 
 // verbOfAction is the verb behind an operation in kube-apiserver's documents.
@@ -20,7 +20,7 @@ var verbOfAction = map[string]string{
 	"watch": "watch", "watchlist": "watch",
 }
 
-// TestVerbsEqualUpstream compares with the documents of a real server, of which client-go has some.
+// TestVerbsEqualUpstream compares the verbs with the discovery documents of a real server in client-go.
 func TestVerbsEqualUpstream(t *testing.T) {
 	_, client := serve(t)
 	paths, err := openapitest.NewEmbeddedFileClient().Paths()

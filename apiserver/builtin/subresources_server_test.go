@@ -242,8 +242,8 @@ func without(names, other []string) []string {
 	return rest
 }
 
-// TestStatusOfOldClients: what a client that does not know a field drops is kept, and what no feature
-// writes is dropped.
+// TestStatusOfOldClients checks that the server keeps fields that an old client drops, and drops fields of disabled
+// features.
 func TestStatusOfOldClients(t *testing.T) {
 	ctx, client := serve(t)
 	p := must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(ctx, pod("web"), metav1.CreateOptions{}))

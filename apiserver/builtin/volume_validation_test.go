@@ -72,7 +72,7 @@ func TestVolumeSourceValidation(t *testing.T) {
 	})
 }
 
-// TestPodClaimsAndWindowsValidation checks the resource claims of pods, and what only Windows has.
+// TestPodClaimsAndWindowsValidation checks the validation of pods' resource claims and of fields for Windows.
 func TestPodClaimsAndWindowsValidation(t *testing.T) {
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {terminationGracePeriodSeconds: 1, resourceClaims: [{name: a, resourceClaimName: x}, {name: b, resourceClaimTemplateName: x}], containers: [{name: c, image: x}]}}`
 	invalidWhen(t, pod, map[string]change{

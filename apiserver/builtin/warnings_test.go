@@ -38,7 +38,7 @@ func (w *warnings) take() []string {
 	return seen
 }
 
-// serveWithWarnings is serve with a dynamic client, whose warnings are collected.
+// serveWithWarnings is serve with a dynamic client that collects warnings.
 func serveWithWarnings(t *testing.T) (context.Context, dynamic.Interface, *warnings) {
 	t.Helper()
 	w, cfg := &warnings{}, startServer(t)

@@ -20,8 +20,7 @@ import (
 
 var customDefinitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// stages is a definition with two versions, whose schemas have the field first of data, but not
-// second.
+// stages is a definition with two versions. Their schemas have the field first of data, but not second.
 const stages = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -40,8 +39,8 @@ func deny(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
 	controlplanetest.Respond(w, review, v1.AdmissionResponse{Result: &metav1.Status{Message: "this is denied", Reason: "Denied", Code: http.StatusForbidden}})
 }
 
-// TestWebhooksOfCustomResources has webhooks that change custom resources: what the schema does not
-// have is pruned afterwards, and a change of the stored version makes no difference.
+// TestWebhooksOfCustomResources checks webhooks that change custom resources: unknown fields are pruned afterwards, and
+// a change of the storage version makes no difference.
 func TestWebhooksOfCustomResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)

@@ -5,7 +5,7 @@ import "weak"
 // Compilations returns how often rules and validations have been compiled.
 func (k *Kinds) Compilations() int64 { return k.compilations.Load() }
 
-// Served returns whether what is served of a definition now is still reachable, part by part.
+// Served returns functions that report whether parts of a definition's current resources are still reachable.
 func (k *Kinds) Served(name string) map[string]func() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// faulty is a store in which writes below a path fail, while that is not empty.
+// faulty is a store that fails writes below path unless path is empty.
 type faulty struct {
 	storage.Store
 	path atomic.Pointer[string]

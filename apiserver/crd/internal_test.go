@@ -51,7 +51,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzDecode compares what is decoded strictly with what upstream's serializer decodes.
+// FuzzDecode compares strict decoding with apimachinery's serializer.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"example.com/v1","kind":"App","spec":{"a":[1,-2.5,1e300,9007199254740993,null,{"b":"\u00e9<\ud800"}]}}`,
@@ -225,8 +225,8 @@ func TestInstanceGate(t *testing.T) {
 	<-drained
 }
 
-// TestTypes compares how objects merge with what follows from upstream's document of the same
-// definition.
+// TestTypes compares the merge schemas with the ones derived from apiextensions-apiserver's OpenAPI document of the
+// same definition.
 func TestTypes(t *testing.T) {
 	crd := &v1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// server is custom kinds behind upstream's handlers, without a socket.
+// server serves custom kinds with the handlers of k8s.io/apiserver, without a socket.
 type server struct {
 	t       testing.TB
 	backend storage.Store
@@ -99,7 +99,7 @@ func errorCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(s)
 }
 
-// withContext adds to a request's context what the handlers need.
+// withContext adds the values that the handlers need to the request context.
 func withContext(next http.Handler) http.Handler {
 	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	return filters.WithWarningRecorder(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

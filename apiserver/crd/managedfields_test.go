@@ -85,7 +85,7 @@ func parsed(t *testing.T, text string) any {
 
 var byTester = managedfields.Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate}
 
-// TestManagedFieldsOfCreations compares the managed fields of new resources with upstream's.
+// TestManagedFieldsOfCreations compares the managed fields of new resources with apimachinery's field manager.
 func TestManagedFieldsOfCreations(t *testing.T) {
 	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	for name, reset := range map[string]*fieldpath.Set{"nothing is reset": nil, "the status is reset": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))} {
@@ -126,8 +126,8 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsOfUpdates compares the managed fields of resources that several managers write
-// again and again with upstream's.
+// TestManagedFieldsOfUpdates compares the managed fields after many updates by several managers with apimachinery's
+// field manager.
 func TestManagedFieldsOfUpdates(t *testing.T) {
 	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	for _, subresource := range []string{"", "status"} {
@@ -181,8 +181,8 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	}
 }
 
-// TestApplies compares what several managers apply to resources again and again, and the managed fields,
-// with upstream's.
+// TestApplies compares the objects and the managed fields after many applies by several managers with apimachinery's
+// field manager.
 func TestApplies(t *testing.T) {
 	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	general, err := upstream.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), "", nil)

@@ -9,8 +9,8 @@ import (
 
 const appsDefinition = definitionsPath + "/apps.example.com"
 
-// TestReplacedDefinitionsAreCollected expects that nothing keeps what was served of a definition when the
-// definition is changed or deleted, although its objects are still in the history of the storage.
+// TestReplacedDefinitionsAreCollected checks that the served kind of a changed or deleted definition is
+// garbage-collected, although its objects are still in the history of the storage.
 func TestReplacedDefinitionsAreCollected(t *testing.T) {
 	s := newApps(t)
 	s.want(201, "POST", appsPath, app("a", "{image: x}"))

@@ -345,7 +345,7 @@ func TestSecondVersion(t *testing.T) {
 	}
 	v2 := "/apis/example.com/v2/namespaces/default/widgets"
 	a = s.want(200, "GET", v2+"/a", "")
-	// Defaults are those of the version that is stored.
+	// Defaults come from the stored version.
 	if a.object["apiVersion"] != "example.com/v2" || !cmp.Equal(a.object["spec"], map[string]any{"size": float64(1)}) {
 		t.Errorf("in v2: %s", a.body)
 	}

@@ -16,9 +16,9 @@ import (
 	"flyball.dev/storage"
 )
 
-// TestConcurrentWriters creates, changes and deletes definitions that compete for names, and their
-// resources, from several goroutines. Then exactly what is stored is served, under disjoint names,
-// and only those lack names whose names are in use.
+// TestConcurrentWriters concurrently creates, changes and deletes definitions that compete for names, and their
+// resources. Afterwards the served definitions must equal the stored ones, under disjoint names, and only definitions
+// with conflicts may lack names.
 func TestConcurrentWriters(t *testing.T) {
 	const writers, writes = 16, 40
 	synctest.Test(t, func(t *testing.T) {

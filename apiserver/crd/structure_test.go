@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// FuzzEffects prunes and defaults random objects by random schemas with upstream's functions, which
-// must not change those that are said to have no effect.
+// FuzzEffects prunes and defaults random objects by random schemas with the functions of apiextensions-apiserver.
+// Objects without effects must not change.
 func FuzzEffects(f *testing.F) {
 	for seed := range int64(600) {
 		f.Add(seed)
@@ -78,7 +78,7 @@ func compareEffects(t *testing.T, seed int64) (recognized, unchanged int) {
 	return recognized, unchanged
 }
 
-// compareUnknown compares the paths of unknown fields with upstream's.
+// compareUnknown compares the paths of unknown fields with apiextensions-apiserver's.
 func compareUnknown(t *testing.T, compiled *structure, s *structural.Structural, obj map[string]any) {
 	t.Helper()
 	want := pruning.PruneWithOptions(runtime.DeepCopyJSON(obj), s, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})

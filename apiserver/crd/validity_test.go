@@ -18,8 +18,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// FuzzValidity validates random objects by random schemas. Whatever is found valid without
-// upstream's validator and strategies must be valid for these.
+// FuzzValidity validates random objects by random schemas. Objects that validity accepts must be valid for the
+// validator and the strategies of apiextensions-apiserver.
 func FuzzValidity(f *testing.F) {
 	for seed := range int64(600) {
 		f.Add(seed)
@@ -113,7 +113,7 @@ func compareValidity(t *testing.T, seed int64) (recognized, valid int) {
 	return recognized, valid
 }
 
-// TestPrepareForUpdate compares what both strategies prepare with upstream's.
+// TestPrepareForUpdate compares PrepareForUpdate of both strategies with apiextensions-apiserver's.
 func TestPrepareForUpdate(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	for _, status := range []*apiextensions.CustomResourceSubresourceStatus{nil, {}} {
@@ -148,7 +148,7 @@ func TestPrepareForUpdate(t *testing.T) {
 	}
 }
 
-// FuzzCopyStored compares copies of objects with what decoding their encoding gives.
+// FuzzCopyStored compares copies of objects with the decoded encodings.
 func FuzzCopyStored(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","labels":{}},"spec":{"free":{"a":[1,null,{}]},"unknown":1}}`,
@@ -187,8 +187,8 @@ func FuzzCopyStored(f *testing.F) {
 	})
 }
 
-// TestCopyStored does the same for random objects, most of which must be copied, and which share what
-// is equal with the one before.
+// TestCopyStored does the same for random objects. Most of them must be copied, and the copies must share equal parts
+// with the previous object.
 func TestCopyStored(t *testing.T) {
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	codec, random := &storageCodec{shape: everythingShape(t), stored: gv, served: gv}, rand.New(rand.NewSource(1))
@@ -225,7 +225,7 @@ func TestCopyStored(t *testing.T) {
 	}
 }
 
-// randomSchemas makes schemas, and values of which many are valid.
+// randomSchemas makes schemas, and values that are often valid.
 type randomSchemas struct{ *rand.Rand }
 
 func pick[T any](r *randomSchemas, choices ...T) T { return choices[r.Intn(len(choices))] }

@@ -81,8 +81,8 @@ func TestWebhookConversion(t *testing.T) {
 	s.want(404, "GET", widgetsPath+"/b", "")
 }
 
-// TestLyingConversionWebhook has a webhook whose answers are wrong in many ways. Requests in the
-// version that is stored work nevertheless, all others fail, and nothing is written.
+// TestLyingConversionWebhook tests a webhook with many kinds of wrong answers. Requests in the stored version still
+// succeed, all others fail, and nothing is written.
 func TestLyingConversionWebhook(t *testing.T) {
 	var lie atomic.Pointer[func(http.ResponseWriter, *v1.ConversionReview)]
 	webhook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

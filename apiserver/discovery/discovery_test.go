@@ -90,8 +90,8 @@ func client(t *testing.T, url string, legacy bool) *discovery.DiscoveryClient {
 	return c
 }
 
-// TestLegacyAndAggregatedAreEqual compares what a client gets from the legacy documents with what
-// it gets from the aggregated ones.
+// TestLegacyAndAggregatedAreEqual compares the resources that a client gets from the legacy documents and from the
+// aggregated ones.
 func TestLegacyAndAggregatedAreEqual(t *testing.T) {
 	url := serve(t, catalog())
 	legacyGroups, legacyResources, err := client(t, url, true).ServerGroupsAndResources()

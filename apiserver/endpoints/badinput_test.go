@@ -14,8 +14,7 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestBadInput sends invalid requests, and checks that the response is that of kube-apiserver and
-// that nothing was changed.
+// TestBadInput sends invalid requests. The responses must equal kube-apiserver's, and nothing may change.
 func TestBadInput(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	send := controlplanetest.Sender(t, plane.Config())

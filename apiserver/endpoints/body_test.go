@@ -12,8 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// bufferRecorder is a reader that records the largest buffer it was passed, less what it had
-// returned by then.
+// bufferRecorder is a reader that records the largest excess of a buffer over the data returned so far.
 type bufferRecorder struct {
 	from            io.Reader
 	delivered, most int

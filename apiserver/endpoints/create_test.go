@@ -15,8 +15,8 @@ import (
 
 const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
 
-// TestFastCreate creates the same objects by the fast path and by upstream's handler, which a query
-// parameter without an effect selects, and compares the responses and what is stored.
+// TestFastCreate creates equal objects on the fast path and with the handler of k8s.io/apiserver, which a query
+// parameter without an effect selects. It compares the responses and the stored objects.
 func TestFastCreate(t *testing.T) {
 	for _, tc := range []struct{ name, path, body string }{
 		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},

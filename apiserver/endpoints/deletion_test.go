@@ -21,8 +21,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestDeletionDelay watches what is deleted without grace, and what loses its last finalizer, with
-// and without a deletion delay.
+// TestDeletionDelay watches deletions without grace period and removals of the last finalizer, with and without a
+// deletion delay.
 func TestDeletionDelay(t *testing.T) {
 	for _, delay := range []time.Duration{0, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) { testDeletionDelay(t, delay) })

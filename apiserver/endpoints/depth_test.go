@@ -22,7 +22,7 @@ func objects(depth int) string {
 	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
 }
 
-// aliases is YAML whose depth is in references: each node has the one before it inside.
+// aliases is YAML that is deep because of aliases: each node contains the previous one.
 func aliases(depth int) string {
 	var b strings.Builder
 	b.WriteString("n1: &n1 {a: 1}\n")
@@ -97,7 +97,7 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// FuzzJSONDepth compares with a walk over what a decoder makes of a document.
+// FuzzJSONDepth compares the depth with a walk over the decoded document.
 func FuzzJSONDepth(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"]}\\"}],"c\"":[[]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

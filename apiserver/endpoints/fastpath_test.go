@@ -68,7 +68,7 @@ func newSide(t *testing.T, withoutFastPath bool, policy string) *side {
 	return &side{audit: o.Audit.LogPath, host: cfg.Host, client: client, backend: backend, versions: map[string]string{}, real: map[string]string{}}
 }
 
-// answer is what a client gets.
+// answer is a response.
 type answer struct {
 	Status   int
 	Warnings []string
@@ -100,14 +100,13 @@ func (s *side) send(t *testing.T, r write) answer {
 	return a
 }
 
-// serverNames are the names in requests of what is different in each control plane, versionNames those of
-// resource versions.
+// serverNames match the text in requests that differs between control planes; versionNames match resource versions.
 var (
 	serverNames  = regexp.MustCompile(`(VERSION|TIME)-[0-9]+`)
 	versionNames = regexp.MustCompile(`VERSION-[0-9]+`)
 )
 
-// stable replaces what is different in each control plane.
+// stable replaces the values that differ between control planes.
 func (s *side) stable(body any) {
 	obj, _ := body.(map[string]any)
 	if obj["kind"] == "Status" {
@@ -166,8 +165,8 @@ var (
 	unordered    = regexp.MustCompile(`(?s)(failed to create typed patch object [^:]*).*`)
 )
 
-// stableText replaces what is different in each control plane in a message, and the errors of
-// structured-merge-diff, which are in no order.
+// stableText replaces the parts of a message that differ between control planes, and the errors of
+// structured-merge-diff, which have no order.
 func stableText(text any) string {
 	message, _ := text.(string)
 	message = quoted.ReplaceAllString(message, "Invalid value: OBJECT: ")
@@ -207,7 +206,7 @@ var writtenKinds = []struct {
 	{path: "/apis/example.com/v1/gadgets", custom: true, manifest: `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"x","labels":{"a":"b"},"finalizers":["a/b"]},"spec":{"image":"i","ports":[{"name":"a","port":1},{"name":"c"}],"selector":{"a":{"b":[1.5,null]}}},"status":{"phase":"New","conditions":[{"type":"Ready","status":"False"}]}}`},
 }
 
-// gadgets are of a kind without a status subresource, whose schema has much of what schemas can have.
+// gadgets is a definition without a status subresource. Its schema uses many features of schemas.
 const gadgets = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -252,8 +251,7 @@ spec:
                 items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}, lastTransitionTime: {type: string, format: date-time}}}
 `
 
-// patchValues are values of fields, of which patches are made at random. Not all are valid, and many
-// kinds do not have the fields.
+// patchValues are field values for random patches. Some are invalid, and many kinds lack the fields.
 var patchValues = map[string][]string{
 	"metadata.labels":                          {`{"a":"c"}`, `{"n":"m","a":null}`, `null`, `{}`, `{"a":1}`, `{"é":"<"}`},
 	"metadata.annotations":                     {`{"a":"c"}`, `{"n":null}`, `null`},
@@ -367,8 +365,8 @@ rules:
 - {level: None}
 `
 
-// TestFastPath sends the same writes to two control planes, one of which has no fast path, and compares
-// the responses, what is stored, the events of the objects, and the audit log.
+// TestFastPath sends the same writes to two control planes, one of them without a fast path. It compares the responses,
+// the stored objects, their events, and the audit logs.
 func TestFastPath(t *testing.T) {
 	for _, test := range []struct {
 		name, policy string
@@ -599,7 +597,7 @@ func applied(t *testing.T, manifest, patch string) string {
 	return string(body)
 }
 
-// updated returns the stored object with the fields of a patch, without what a comparison replaced.
+// updated returns the stored object with the fields of a patch, without the replacements for the comparison.
 func updated(t *testing.T, stored any, patch string, random *rand.Rand) string {
 	t.Helper()
 	obj := stored.(map[string]any)

@@ -24,9 +24,9 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestOneHistory has many writers of one object, by all kinds of writes, each of which counts in an
-// annotation of its own. No write is lost, and all watchers get the same events, in the order of
-// their resource versions, in which no count falls unless the object was replaced.
+// TestOneHistory lets many writers change one object by all types of writes. Each writer counts in its own annotation.
+// No write may be lost, and all watchers must get the same events in the order of their resource versions. No count may
+// decrease unless the object was replaced.
 func TestOneHistory(t *testing.T) {
 	for _, tc := range []struct {
 		name, manifest string
@@ -169,7 +169,7 @@ func (h *history) try(ctx context.Context, n, i int) (*unstructured.Unstructured
 		}
 		return h.Patch(ctx, name, types.MergePatchType, merge, options)
 	default:
-		// What was updated and patched by the same manager is not what it has applied.
+		// The fields of the manager's updates and patches are not applied fields.
 		config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": h.object.GetAPIVersion(), "kind": h.object.GetKind(),
 			"metadata": map[string]any{"name": name, "annotations": map[string]any{key: value}}}}
 		if h.typed || i%2 == 0 {

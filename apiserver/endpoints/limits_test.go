@@ -154,7 +154,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestConflictIsBounded: a conflict of very many fields is found by upstream's field manager on both paths.
+// TestConflictIsBounded checks that on both paths, the field manager of k8s.io/apiserver finds a conflict with very
+// many fields.
 func TestConflictIsBounded(t *testing.T) {
 	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
 		t.Run(name, func(t *testing.T) {

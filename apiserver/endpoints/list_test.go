@@ -76,8 +76,8 @@ func TestListMemory(t *testing.T) {
 	}
 }
 
-// liveHeap returns how much of the heap is in use. It is the least of several readings, because
-// what other goroutines allocate between a collection and the reading counts as well.
+// liveHeap returns the number of heap bytes in use. It takes the minimum of several readings, because a reading
+// includes allocations of other goroutines since the last collection.
 func liveHeap() int64 {
 	least := int64(math.MaxInt64)
 	for range 5 {

@@ -21,8 +21,7 @@ import (
 	"flyball.dev/apiserver/builtin"
 )
 
-// mergedUpstream applies a patch to the JSON of an object as upstream's handler does, and decodes
-// the result.
+// mergedUpstream applies a patch to the JSON of an object like the handler of k8s.io/apiserver, and decodes the result.
 func mergedUpstream(t testing.TB, obj runtime.Object, gvk schema.GroupVersionKind, patch []byte) (runtime.Object, error) {
 	t.Helper()
 	info, _ := runtime.SerializerInfoForMediaType(builtin.Codecs().SupportedMediaTypes(), runtime.ContentTypeJSON)
@@ -43,8 +42,8 @@ func kindsOf(s *runtime.Scheme) []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(types), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// comparePatch compares what both make of a patch from one random object to another, and reports
-// whether the fast path supports the patch.
+// comparePatch compares both results of a patch between two random objects, and reports whether the fast path supports
+// the patch.
 func comparePatch(t testing.TB, gvk schema.GroupVersionKind, fill *randfill.Filler, random *rand.Rand) bool {
 	t.Helper()
 	objects := make([][]byte, 2)
@@ -76,7 +75,7 @@ func comparePatch(t testing.TB, gvk schema.GroupVersionKind, fill *randfill.Fill
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is stored has been decoded once.
+	// A stored object has been decoded once.
 	stored, err := mergedUpstream(t, decoded(t, objects[0], gvk), gvk, []byte(`{}`))
 	if err != nil {
 		return false
@@ -136,7 +135,7 @@ func thin(patch map[string]any, random *rand.Rand) {
 	}
 }
 
-// TestMergePatchesOfAllKinds compares merge patches of random objects with upstream's.
+// TestMergePatchesOfAllKinds compares merge patches of random objects with k8s.io/apiserver's.
 func TestMergePatchesOfAllKinds(t *testing.T) {
 	fill := apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(30)
 	random := rand.New(rand.NewSource(2))

@@ -38,7 +38,7 @@ func deepSchema(depth int) string {
 	return strings.Repeat(`{"not":`, depth) + `{"type":"object"}` + strings.Repeat("}", depth)
 }
 
-// deepDefinition returns a definition in protobuf, whose decoder does not limit the depth.
+// deepDefinition returns a definition in protobuf. The protobuf decoder does not limit the depth.
 func deepDefinition(t *testing.T, depth int) string {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -22,7 +22,7 @@ func toUnstructured(t *testing.T, obj runtime.Object) *unstructured.Unstructured
 	return &unstructured.Unstructured{Object: content}
 }
 
-// TestKeepTimestamps compares keepTimestamps with upstream's transformer.
+// TestKeepTimestamps compares keepTimestamps with IgnoreManagedFieldsTimestampsTransformer.
 func TestKeepTimestamps(t *testing.T) {
 	entry := func(manager string, at int64, fields string) metav1.ManagedFieldsEntry {
 		e := metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1"}

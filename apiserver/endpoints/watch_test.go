@@ -24,7 +24,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// watchFixture is a server with pods, of which one is written before the watches and one after them.
+// watchFixture is a server with two pods: one written before the watches, and one after them.
 type watchFixture struct {
 	t       *testing.T
 	backend storage.Store
@@ -118,7 +118,7 @@ func (w watchRequest) request(ctx context.Context) *http.Request {
 	return r.WithContext(request.WithReceivedTimestamp(request.WithRequestInfo(ctx, info), time.Now()))
 }
 
-// TestWatchesAsUpstream has the same watches served here and by upstream's handler, byte for byte.
+// TestWatchesAsUpstream compares watches on the fast path with the handler of k8s.io/apiserver, byte for byte.
 func TestWatchesAsUpstream(t *testing.T) {
 	const (
 		json, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
@@ -235,7 +235,7 @@ func TestWatchesInTwoFormats(t *testing.T) {
 	})
 }
 
-// slowResponse is a response whose client does not read, and then disconnects.
+// slowResponse is the response of a client that does not read, and then disconnects.
 type slowResponse struct {
 	http.ResponseWriter
 	unblock chan struct{}
@@ -274,8 +274,7 @@ func TestWatchOfASlowClient(t *testing.T) {
 	})
 }
 
-// TestWatchEndsWithItsContext covers the ends of a watch that nothing is sent to: that of the
-// request, and its timeout.
+// TestWatchEndsWithItsContext tests the ends of a watch without events: the end of the request, and the timeout.
 func TestWatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWatchFixture(t)

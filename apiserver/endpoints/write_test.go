@@ -59,7 +59,7 @@ func podsIn(t *testing.T, backend storage.Store) *resource.Resource {
 	return nil
 }
 
-// TestPathOfWrites checks which requests the fast path serves, and which it leaves to upstream's handler.
+// TestPathOfWrites checks which requests the fast path serves, and which go to the handler of k8s.io/apiserver.
 func TestPathOfWrites(t *testing.T) {
 	pods := podsOf(t)
 	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`

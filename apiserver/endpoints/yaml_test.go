@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// laughs is YAML in which each line has the one before it ten times.
+// laughs is YAML in which each line contains the previous line ten times.
 func laughs(lines int) string {
 	var b strings.Builder
 	b.WriteString("l0: &l0 [x]\n")
@@ -67,7 +67,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzYAMLShape compares with what the decoder makes of a document.
+// FuzzYAMLShape compares the shape with the decoded document.
 func FuzzYAMLShape(f *testing.F) {
 	for _, seed := range []string{"a: &a [1, {b: x}]\nc: *a\n", "- &x y\n- *x\n- <<: {a: 1}\n", "? &k a\n: *k\n", "&a [*a]", "%YAML 1.1\n---\na: *b\n...\n",
 		"a: !!binary *x", "'*': \"\\t*\"\n", "--- *\n", "a: *a\nb: &a 1\n", "\t*", "a: |\n *\n\tb", laughs(2), aliases(3), "&a\n- 1\n- *a"} {

@@ -16,8 +16,7 @@ import (
 	"flyball.dev/apiserver/equality"
 )
 
-// TestRandomObjects compares objects of all kinds with copies, and with copies of which one value
-// is another one.
+// TestRandomObjects compares objects of all kinds with copies, and with copies that differ in one value.
 func TestRandomObjects(t *testing.T) {
 	source := rand.New(rand.NewSource(1))
 	random := fuzzer.FuzzerFor(metafuzzer.Funcs, source, scheme.Codecs)

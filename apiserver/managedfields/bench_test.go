@@ -16,8 +16,8 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// BenchmarkCreate measures the managed fields of a new Pod, as a Go type and unstructured, with the
-// updaters and with upstream's field manager.
+// BenchmarkCreate measures the managed fields of a new Pod, typed and unstructured, with the updaters and with
+// apimachinery's field manager.
 func BenchmarkCreate(b *testing.B) {
 	pod, types := simplePod(), schema.TypeConverter(scheme.Scheme)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
@@ -69,8 +69,8 @@ func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) 
 	return in, nil
 }
 
-// BenchmarkUpdate measures the managed fields of an update of a Pod that has three managers, with
-// the updater and with upstream's field manager.
+// BenchmarkUpdate measures the managed fields of an update of a Pod with three managers, with the updater and with
+// apimachinery's field manager.
 func BenchmarkUpdate(b *testing.B) {
 	old := managedPod(b)
 	for name, change := range map[string]func(*corev1.Pod){
@@ -90,8 +90,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkApply measures an apply to a Pod with many environment variables, which changes one of
-// them, with the updaters and with upstream's field manager. Time per variable should not grow.
+// BenchmarkApply measures an apply that changes one of many environment variables of a Pod, with the updaters and with
+// apimachinery's field manager. The time per variable should not grow.
 func BenchmarkApply(b *testing.B) {
 	types := schema.TypeConverter(scheme.Scheme)
 	updater, custom, manager := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil), ForUnstructured(types, podKind, nil), fieldManagerOf(b, podKind, fieldpath.NewSet())

@@ -27,7 +27,7 @@ import (
 
 var statusIsReset = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 
-// fieldManagerOf is upstream's field manager of a kind.
+// fieldManagerOf returns apimachinery's field manager for a kind.
 func fieldManagerOf(t testing.TB, gvk runtimeschema.GroupVersionKind, reset *fieldpath.Set) *upstream.FieldManager {
 	t.Helper()
 	m, err := upstream.NewDefaultFieldManager(schema.TypeConverter(scheme.Scheme), runtime.UnsafeObjectConvertor(scheme.Scheme),
@@ -99,15 +99,15 @@ func plain(v reflect.Value, random *rand.Rand) {
 	}
 }
 
-// comparison is the updater of a kind and upstream's field manager.
+// comparison pairs the updater of a kind with apimachinery's field manager.
 type comparison struct {
 	gvk     runtimeschema.GroupVersionKind
 	updater Updater
 	manager *upstream.FieldManager
 }
 
-// comparisons returns those of all stable kinds that can be applied, each with its status reset and
-// without. ResourceClaim is missing: it has a list with a key that may be null.
+// comparisons returns the comparisons of all stable kinds that support apply, with and without a reset status.
+// ResourceClaim is missing, because it has a list with a nullable key.
 func comparisons(t testing.TB) []comparison {
 	t.Helper()
 	var all []comparison
@@ -278,7 +278,7 @@ func TestWritesLeftToTheFieldManager(t *testing.T) {
 	}
 }
 
-// TestCreateThroughSubresource compares the managed fields of a Binding with upstream's.
+// TestCreateThroughSubresource compares the managed fields of a Binding with apimachinery's field manager.
 func TestCreateThroughSubresource(t *testing.T) {
 	gvk := corev1.SchemeGroupVersion.WithKind("Binding")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{"a": "b"}},

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// history writes an object again and again, by several managers and by both the updater and the
-// field manager, and compares what they make of it.
+// history writes an object many times, by several managers, with both the updater and the field manager, and compares
+// the results.
 type history struct {
 	comparison
 	t       testing.TB
@@ -55,7 +55,7 @@ func (h *history) random() runtime.Object {
 	return obj
 }
 
-// changed returns a copy of the stored object in which some fields are those of another one.
+// changed returns a copy of the stored object with some fields of another object.
 func (h *history) changed() runtime.Object {
 	obj := h.stored.DeepCopyObject()
 	mix(reflect.ValueOf(obj).Elem(), reflect.ValueOf(h.random()).Elem(), h.words, 0)
@@ -66,7 +66,7 @@ func (h *history) changed() runtime.Object {
 	return obj
 }
 
-// mix sets some parts of a value to those of another value of the same type.
+// mix sets some parts of a value to the parts of another value of the same type.
 func mix(to, from reflect.Value, random *rand.Rand, depth int) {
 	switch to.Kind() {
 	case reflect.Struct:
@@ -194,7 +194,7 @@ func (h *history) apply() bool {
 	return supported
 }
 
-// asJSON returns the JSON of an object with all keys in order, also those of raw JSON in it.
+// asJSON returns the JSON of an object with sorted keys, including keys in embedded raw JSON.
 func asJSON(t testing.TB, obj any) string {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -255,7 +255,7 @@ func withFields(config, more map[string]any) map[string]any {
 	return config
 }
 
-// TestApply compares applies among updates of objects of all kinds with upstream's.
+// TestApply compares applies and updates of objects of all kinds with apimachinery's field manager.
 func TestApply(t *testing.T) {
 	const writes = 6
 	objects, words := randomObjects(5), rand.New(rand.NewSource(6))

@@ -166,8 +166,7 @@ func resolve(t *testing.T, doc *spec3.OpenAPI) {
 	}
 }
 
-// TestFieldValidation checks the parameter by which kubectl detects that the server validates
-// fields.
+// TestFieldValidation checks the parameter that tells kubectl that the server validates fields.
 func TestFieldValidation(t *testing.T) {
 	_, _, client := serve(t)
 	doc, err := openapi3.NewRoot(client.OpenAPIV3()).GVSpec(apischema.GroupVersion{Group: "apps", Version: "v1"})

@@ -17,8 +17,8 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// The oracle is kube-apiserver's documents, which client-go carries for tests. They are some
-// releases older than our types: what they do not have is not compared.
+// The oracle is kube-apiserver's documents in client-go's test data. They are some releases older than our types; the
+// test does not compare newer fields.
 
 func oracle(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
@@ -202,7 +202,7 @@ func (c comparison) differ(path, what string, got, want any) {
 	c.Errorf("%s: %s is %v, in a real server %v", path, what, got, want)
 }
 
-// schemas compares two schemas and those of their properties and items.
+// schemas compares two schemas, including their properties and items.
 func (c comparison) schemas(path string, got, want *spec.Schema) {
 	c.differ(path, "type", got.Type, want.Type)
 	c.differ(path, "format", got.Format, want.Format)
@@ -235,7 +235,7 @@ func (c comparison) schemas(path string, got, want *spec.Schema) {
 	}
 }
 
-// reference looks through the allOf in which a reference with siblings must be wrapped.
+// reference returns the reference in a schema, also if it is wrapped in allOf because of siblings.
 func reference(s *spec.Schema) string {
 	if len(s.AllOf) == 1 {
 		return s.AllOf[0].Ref.String()

@@ -81,7 +81,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-// TestStaleVersions: a stale version stays until its source is set again, with what it served before.
+// TestStaleVersions checks that a stale version keeps its last resources until its source is set again.
 func TestStaleVersions(t *testing.T) {
 	var c Catalog
 	gv := schema.GroupVersion{Group: "g", Version: "v1"}

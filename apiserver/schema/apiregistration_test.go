@@ -11,7 +11,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// TestAPIServiceSchemasEqualUpstream compares the fields of APIServices with upstream's definitions.
+// TestAPIServiceSchemasEqualUpstream compares the fields of APIServices with kube-aggregator's definitions.
 func TestAPIServiceSchemasEqualUpstream(t *testing.T) {
 	definitions := aggregator.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
 	compared := 0

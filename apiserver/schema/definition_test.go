@@ -10,8 +10,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestEveryFieldHasADescription checks the descriptions that "kubectl explain" prints. Those of
-// JSON Schema have none upstream.
+// TestEveryFieldHasADescription checks the descriptions that "kubectl explain" prints. The JSON Schema types have no
+// descriptions in apiextensions-apiserver.
 func TestEveryFieldHasADescription(t *testing.T) {
 	jsonSchema := []reflect.Type{reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[apiextensionsv1.ExternalDocumentation]()}
 	for _, kind := range []any{corev1.Pod{}, corev1.Service{}, appsv1.Deployment{}, apiextensionsv1.CustomResourceDefinition{}} {

@@ -133,8 +133,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch has one writer and 100 watchers, each of which encodes what it gets as the server
-// does.
+// BenchmarkWatch has one writer and 100 watchers. Each watcher encodes its events in the same way as the server.
 func BenchmarkWatch(b *testing.B) {
 	const watchers, burst = 100, 200
 	s := filledPods(b, 1000)
@@ -176,8 +175,7 @@ func BenchmarkWatch(b *testing.B) {
 	running.Wait()
 }
 
-// encodeEvent writes an event as the server's watch handler does: it is the framed event whose
-// encoding the object keeps.
+// encodeEvent writes an event like the server's watch handler. The object caches the encoding of the framed event.
 func encodeEvent(e watch.Event, w io.Writer) error {
 	return e.Object.(runtime.CacheableObject).CacheEncode(runtime.Identifier("event"+string(e.Type)),
 		func(obj runtime.Object, w io.Writer) error {

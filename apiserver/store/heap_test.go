@@ -19,9 +19,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestHeapAfterDelete creates and deletes 100,000 objects, some with a lifetime, with a watch that
-// lags far behind and lists in pages, and measures what is left of it: within the bounds of the
-// history at first, and next to nothing two minutes later.
+// TestHeapAfterDelete creates and deletes 100,000 objects, some with a TTL, with a slow watch and paged lists. The
+// remaining heap must be within the bounds of the history at first, and close to zero two minutes later.
 func TestHeapAfterDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, size = 100_000, 3000

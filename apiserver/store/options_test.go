@@ -40,8 +40,8 @@ func (podStrategy) ValidateUpdate(_ context.Context, _, _ runtime.Object) field.
 func (podStrategy) WarningsOnCreate(context.Context, runtime.Object) []string             { return nil }
 func (podStrategy) WarningsOnUpdate(_ context.Context, _, _ runtime.Object) []string      { return nil }
 
-// TestRegistry completes upstream's registry with our options and uses it as the handlers do. It
-// must start nothing that outlives its requests.
+// TestRegistry completes the generic registry with our options and uses it like the handlers. Nothing may outlive its
+// requests.
 func TestRegistry(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	backend := memory.New(memory.Options{})

@@ -14,8 +14,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestRequire: what a creation requires is asked again when another write comes between, and is
-// required of no update.
+// TestRequire checks that the store calls Require again if another write interferes, and never calls it for updates.
 func TestRequire(t *testing.T) {
 	ctx := t.Context()
 	backend := memory.New(memory.Options{})

@@ -208,7 +208,7 @@ func TestDelayedDeletionOfAnother(t *testing.T) {
 	})
 }
 
-// TestWriteAfterDeadline: a write whose request has timed out gets the error of that.
+// TestWriteAfterDeadline checks that a write after the deadline of its request gets a timeout error.
 func TestWriteAfterDeadline(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
 	ctx := storagetest.PastDeadline{Context: t.Context()}

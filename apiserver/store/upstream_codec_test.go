@@ -19,14 +19,14 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// transforming is a store whose codec transforms, as upstream's store does between codec and etcd.
+// transforming is a store with a transforming codec. The etcd3 store transforms between codec and etcd.
 type transforming struct {
 	*store.Store
 	backend storage.Store
 	codec   *transformingCodec
 }
 
-// transformingCodec encodes and decodes with a transformer, as upstream's store does.
+// transformingCodec encodes and decodes with a transformer, like the etcd3 store.
 type transformingCodec struct {
 	runtime.Codec
 	transformer atomic.Pointer[value.Transformer]
@@ -60,7 +60,7 @@ func (c *transformingCodec) Decode(data []byte, defaults *schema.GroupVersionKin
 	return c.Codec.Decode(data, defaults, into)
 }
 
-// swap changes the transformer. What has been decoded is forgotten, so that it is read again.
+// swap changes the transformer and drops decoded objects, so that they are read again.
 func (s *transforming) swap(to value.Transformer) (back func()) {
 	page, err := s.backend.Range(context.Background(), storage.Query{})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestUpstreamProgress(t *testing.T) {
 	})
 }
 
-// BenchmarkUpstream runs upstream's benchmarks of stores, at a hundredth of their size.
+// BenchmarkUpstream runs the storage benchmarks of k8s.io/apiserver at a hundredth of their size.
 func BenchmarkUpstream(b *testing.B) {
 	data := storagetesting.PrepareBenchmarkData(50, 30, 50)
 	b.Run("WriteThroughput", func(b *testing.B) {

@@ -29,12 +29,12 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// This is upstream's suite for implementations of storage.Interface, run as for etcd and as for the
-// watch cache.
+// These tests run k8s.io/apiserver's suite for implementations of storage.Interface, in the same way as for etcd and
+// for the watch cache.
 
-// notRun are the functions of the suite that do not apply, with the reason. Upstream's store has a
-// value.Transformer between its codec and etcd, which these swap under what is stored. Here a codec
-// is all there is, and what has been decoded is not read again.
+// notRun lists the functions of the suite that do not apply, with the reasons. The etcd3 store has a value.Transformer
+// between its codec and etcd, and these functions replace the transformer of stored objects. This store has only a
+// codec, and does not decode an object twice.
 var notRun = map[string]string{
 	"RunTestGuaranteedUpdate":                 "wants a write because a transformer says that the stored form is stale; see TestUpdate",
 	"RunTestGuaranteedUpdateChecksStoredData": "wants a write because a transformer says that the stored form is stale; see TestUpdate",
@@ -120,7 +120,7 @@ func init() {
 	utilruntime.Must(examplev1.AddToScheme(scheme))
 }
 
-// exampleStore keeps upstream's example pods.
+// exampleStore returns a store of k8s.io/apiserver's example pods.
 func exampleStore(t testing.TB) (*store.Store, *memory.Store) {
 	backend := memory.New(memory.Options{})
 	t.Cleanup(func() { backend.Close() })
@@ -160,7 +160,7 @@ func advance(backend storage.Store) storagetesting.IncreaseRVFunc {
 	}
 }
 
-// stored checks that what is in the backend has neither resource version nor self link.
+// stored checks that stored objects have neither a resource version nor a self link.
 func stored(backend storage.Store) storagetesting.KeyValidation {
 	return func(ctx context.Context, t *testing.T, key string) {
 		r, err := backend.Get(ctx, key)
@@ -234,7 +234,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// TestUpstreamBackend runs the functions that reach for what is below.
+// TestUpstreamBackend runs the functions that access the backend.
 func TestUpstreamBackend(t *testing.T) {
 	suite := map[string]func(context.Context, *testing.T, *store.Store, storage.Store){
 		"Create": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {

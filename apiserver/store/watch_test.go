@@ -43,7 +43,7 @@ func watchPods(t testing.TB, ctx context.Context, s apistorage.Interface, opts a
 	return w
 }
 
-// describeEvent returns what a client sees of an event.
+// describeEvent returns the part of an event that a client sees.
 func describeEvent(t testing.TB, e watch.Event) string {
 	t.Helper()
 	m, err := meta.Accessor(e.Object)
@@ -123,7 +123,7 @@ func TestWatchStart(t *testing.T) {
 	}
 }
 
-// TestBookmarks has a watch of five minutes, in which only others write, and one object at the end.
+// TestBookmarks tests a watch of five minutes. Others write during the watch; only the last write is to its own object.
 func TestBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, backend := podStore(t, memory.Options{})
@@ -327,8 +327,8 @@ func TestEncodeOnce(t *testing.T) {
 	}
 }
 
-// TestContinueAfterCompaction follows a list whose revision is no longer known: the answer has a
-// token to go on with, and then the list is as of now.
+// TestContinueAfterCompaction continues a list with a compacted revision: the error has a token that continues the list
+// at the latest revision.
 func TestContinueAfterCompaction(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
 	for i := range 5 {
@@ -429,7 +429,7 @@ func TestWatchThatIsNotRead(t *testing.T) {
 	})
 }
 
-// busyBackend is a backend in which another pod is written whenever a watcher asks for events.
+// busyBackend is a backend that writes another pod whenever a watcher asks for events.
 type busyBackend struct {
 	*memory.Store
 	value []byte // of the other pod

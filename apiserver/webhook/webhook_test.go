@@ -32,8 +32,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestMutatingWebhook checks that changes of a configuration take effect with the next request,
-// that defaults apply to what a webhook adds, and that what it makes invalid is refused.
+// TestMutatingWebhook checks that changes of a configuration take effect with the next request, that defaults apply to
+// fields that a webhook adds, and that invalid results are rejected.
 func TestMutatingWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)
@@ -173,7 +173,7 @@ func asStatus(err error, to **apierrors.StatusError) bool {
 	return ok
 }
 
-// reviewed is what a webhook was asked.
+// reviewed is the request of a review.
 type reviewed struct {
 	Operation                   v1.Operation
 	Resource, Subresource, Name string
@@ -181,7 +181,7 @@ type reviewed struct {
 	Object, Old, DryRun         bool
 }
 
-// recorder is a webhook that allows everything and records what it was asked.
+// recorder is a webhook that allows everything and records the reviews.
 type recorder struct {
 	mu  sync.Mutex
 	all []reviewed
@@ -196,7 +196,7 @@ func (r *recorder) review(w http.ResponseWriter, _ *http.Request, review *v1.Adm
 	controlplanetest.Respond(w, review, v1.AdmissionResponse{Allowed: true})
 }
 
-// take returns what was recorded since the last call.
+// take returns the reviews since the last call.
 func (r *recorder) take() []reviewed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +354,7 @@ func TestWebhookMatching(t *testing.T) {
 		}
 		controlplanetest.Forbidden(t, create("bad", nil), `admission webhook "condition.example.com" denied the request`)
 		controlplanetest.Forbidden(t, create("broken", nil), `no such key: missing`)
-		// The namespace's labels are those of now.
+		// The selector applies to the current labels of the namespace.
 		change := []byte(`{"metadata":{"labels":{"deny":"namespace"}}}`)
 		if _, err := client.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
@@ -483,7 +483,7 @@ func TestWebhookCallsBack(t *testing.T) {
 	})
 }
 
-// TestWebhookOutlivesRequest ends a request whose webhook still runs, and stops the control plane.
+// TestWebhookOutlivesRequest ends a request during a call of its webhook, and stops the control plane.
 func TestWebhookOutlivesRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)
@@ -501,9 +501,9 @@ func TestWebhookOutlivesRequest(t *testing.T) {
 	})
 }
 
-// TestWebhookOutlivesTimeout has webhooks that take longer than the request may, by its own timeout or
-// by that of all requests. Whatever the failure policy, the request is not carried out. If the call and
-// the request time out at once, either may be the answer.
+// TestWebhookOutlivesTimeout tests webhooks that take longer than the request may, because of the request's own timeout
+// or the general one. The request must fail, whatever the failure policy. If the call and the request time out at the
+// same time, either error may be the response.
 func TestWebhookOutlivesTimeout(t *testing.T) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for _, tc := range []struct {
@@ -565,7 +565,7 @@ func TestWebhookOutlivesTimeout(t *testing.T) {
 
 var _ rest.WarningHandler = (*controlplanetest.Warnings)(nil)
 
-// TestWebhookService has a webhook whose service changes its address.
+// TestWebhookService tests a webhook with a service that changes its address.
 func TestWebhookService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)

@@ -48,7 +48,7 @@ func TestEtcdExits(t *testing.T) {
 	}
 }
 
-// TestEtcdServes asks for what envtest and others ask.
+// TestEtcdServes sends the requests of envtest and other clients.
 func TestEtcdServes(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	fs := flag.NewFlagSet("etcd", flag.ContinueOnError)

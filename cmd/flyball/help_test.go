@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the texts of --help")
 
-// TestHelpOfStandIns compares the texts that are printed early with what the commands print.
+// TestHelpOfStandIns compares the prepared help texts with the output of the commands.
 func TestHelpOfStandIns(t *testing.T) {
 	var server, etcd bytes.Buffer
 	cmd := kubeAPIServer()

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestInterruptedInit ends flyball init while go mod tidy runs, in each of the ways in which a terminal
-// or a supervisor does so. Nothing is left in the folder.
+// TestInterruptedInit interrupts flyball init during go mod tidy, with the signals of a terminal and of a supervisor.
+// The folder must stay empty.
 func TestInterruptedInit(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestInterruptedWhilePackagesAreListed(t *testing.T) {
 	}
 }
 
-// interruptGo runs flyball in a folder, sends it a signal when it runs a command of go, and returns its
-// exit code and what it has printed to standard error.
+// interruptGo runs flyball in a folder and sends it a signal while it runs a go command. It returns the exit code and
+// the standard error.
 func interruptGo(t *testing.T, folder string, signal syscall.Signal, command string, args ...string) (code int, printed string) {
 	t.Helper()
 	realGo, err := exec.LookPath("go")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestHelpHasAllCommands: each command is in a group, and the help says what it is.
+// TestHelpHasAllCommands checks that each command is in a group and has a short description.
 func TestHelpHasAllCommands(t *testing.T) {
 	cmd := root()
 	var out bytes.Buffer
@@ -34,7 +34,7 @@ func TestHelpHasAllCommands(t *testing.T) {
 	}
 }
 
-// TestUsageErrors: an error of the command line says what to do.
+// TestUsageErrors checks that errors of the command line suggest a remedy.
 func TestUsageErrors(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"generate --chek", "unknown flag: --chek: see flyball generate --help"},
@@ -56,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestWrongFolder: in a folder without a project, commands say what to do.
+// TestWrongFolder checks that commands suggest a remedy in a folder without a project.
 func TestWrongFolder(t *testing.T) {
 	flyball, err := os.Executable()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestProgress lets commands wait for the go command until they say what they are doing.
+// TestProgress lets commands wait for the go command until they print their progress.
 func TestProgress(t *testing.T) {
 	realGo, err := exec.LookPath("go")
 	if err != nil {

@@ -58,7 +58,7 @@ func inProject(t *testing.T, folder string, args ...string) (code int, stdout, s
 	return cmd.ProcessState.ExitCode(), progressLine.ReplaceAllString(out.String(), ""), progressLine.ReplaceAllString(errs.String(), "")
 }
 
-// progressLine matches what a command says if it takes long.
+// progressLine matches the progress lines of a command.
 var progressLine = regexp.MustCompile(`(?m)^flyball(:|  \|) .*: \d+ s(\n|$)`)
 
 const hotLoop = "\treturn reconcile.Result{Requeue: true}, nil"

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// TestPackagesOfVet lists packages as the multichecker has them listed: with the export data of what go build has
-// compiled, and nothing is compiled for it.
+// TestPackagesOfVet lists packages in the same way as the multichecker: with the export data of compiled packages, and
+// without compiling any.
 func TestPackagesOfVet(t *testing.T) {
 	const root, dependency = "example.com/operator", "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	t.Setenv("FLYBALL_MAIN", "1") // this program runs tools for the go command

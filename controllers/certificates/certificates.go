@@ -1,5 +1,5 @@
-// Package certificates approves the CertificateSigningRequests of kubelets, signs the approved ones
-// of Kubernetes' own signers, and deletes old ones.
+// Package certificates approves the CertificateSigningRequests of kubelets, signs approved requests for the built-in
+// signers, and deletes old requests.
 package certificates
 
 import (
@@ -31,8 +31,8 @@ const (
 	// maxLifetime is the longest lifetime of a certificate, and the default.
 	maxLifetime = 365 * 24 * time.Hour
 	minLifetime = 10 * time.Minute
-	// backdate is the time by which NotBefore precedes the signature, since clocks may differ. It shortens the
-	// lifetime after the signature, unless the lifetime is short.
+	// backdate is how long before the signature NotBefore lies, because clocks may differ. It shortens the lifetime
+	// after the signature, unless the lifetime is short.
 	backdate      = 5 * time.Minute
 	shortLifetime = 8 * time.Hour
 )
@@ -160,7 +160,7 @@ func lifetime(seconds *int32) time.Duration {
 	return min(max(time.Duration(*seconds)*time.Second, minLifetime), maxLifetime)
 }
 
-// signers are Kubernetes' own signers, each with the check of its requests.
+// signers maps the built-in signers to the checks of their requests.
 //
 //upstream:pkg/controller/certificates/signer.getCSRVerificationFuncForSignerName
 var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
@@ -228,11 +228,11 @@ func checkKubeletServing(r *x509.CertificateRequest, usages []certificatesv1.Key
 	return nil
 }
 
-// nodePrefix begins the names of the users that are nodes.
+// nodePrefix is the prefix of the user names of nodes.
 const nodePrefix = "system:node:"
 
-// checkKubeletUsages checks that the usages are the required one and digital signature, and at most key
-// encipherment besides, which only RSA keys need.
+// checkKubeletUsages checks that the usages contain the required one and digital signature. Key encipherment is
+// optional, because only RSA keys need it.
 func checkKubeletUsages(usages []certificatesv1.KeyUsage, required certificatesv1.KeyUsage) error {
 	has, want := sets.New(usages...), sets.New(certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, required)
 	if has.Equal(want) || has.Insert(certificatesv1.UsageKeyEncipherment).Equal(want) {
@@ -241,8 +241,7 @@ func checkKubeletUsages(usages []certificatesv1.KeyUsage, required certificatesv
 	return fmt.Errorf("usages did not match %v", sets.List(want))
 }
 
-// checkUsages checks that the usages are client auth, and at most digital signature and key encipherment
-// besides.
+// checkUsages checks that the usages contain client auth. Digital signature and key encipherment are optional.
 //
 //upstream:pkg/controller/certificates/signer.validAPIServerClientUsages
 func checkUsages(usages []certificatesv1.KeyUsage) error {

@@ -125,8 +125,8 @@ func tracked(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// isPodFailed reports whether a pod of a Job counts as failed. A terminating pod does so at once,
-// unless pods are replaced only when they have terminated.
+// isPodFailed reports whether a pod of a Job counts as failed. A terminating pod counts immediately, unless the Job
+// replaces pods only after their termination.
 //
 //upstream:pkg/controller/job.isPodFailed
 func isPodFailed(job *batchv1.Job, pod *corev1.Pod) bool {

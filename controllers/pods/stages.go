@@ -20,17 +20,16 @@ type Options struct {
 	Delay time.Duration
 	// Jitter is the maximum time that is added to the delay. The time depends on the UID of the pod.
 	Jitter time.Duration
-	// MissingImages are patterns of images that cannot be pulled, in which * matches any
-	// characters. A container with such an image waits with ErrImagePull and then ImagePullBackOff
-	// until its image is changed. Nil means [DefaultMissingImages]; an empty list means that every
-	// image can be pulled.
+	// MissingImages are patterns of images that cannot be pulled. In a pattern, * matches any characters. A container
+	// with such an image waits with ErrImagePull and then ImagePullBackOff until its image is changed. Nil means
+	// [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
 	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
 	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 }
 
-// DefaultNetwork has room for 8 million pods, beside the services' 10.96.0.0/12.
+// DefaultNetwork has room for 8 million pods, and does not overlap the services' 10.96.0.0/12.
 var DefaultNetwork = netip.MustParsePrefix("10.128.0.0/9")
 
 func (o *Options) missingImages() []string {
@@ -52,23 +51,23 @@ func (o *Options) noAddress() string {
 	return fmt.Sprintf("Failed to create pod sandbox: no IP addresses available in %s", o.network())
 }
 
-// The annotations that say what the containers of a pod do, since nothing executes their commands.
-// Users may change them while the pod runs.
+// Annotations that control the containers of a pod, because nothing executes their commands. Users may change them
+// while the pod runs.
 const (
-	// OutcomeAnnotation makes containers run, or terminate. Its default is [Succeeded] for the pods
-	// of Jobs, and [Running] for all others.
+	// OutcomeAnnotation selects whether containers run or terminate. The default is [Succeeded] for the pods of Jobs,
+	// and [Running] for all others.
 	OutcomeAnnotation = "flyball.dev/outcome"
-	// DurationAnnotation is how long containers run before they terminate, such as 90s or 1h30m. By
-	// default they terminate at once.
+	// DurationAnnotation is how long containers run before they terminate, such as 90s or 1h30m. By default they
+	// terminate immediately.
 	DurationAnnotation = "flyball.dev/duration"
-	// ExitCodeAnnotation is the exit code, from 1 to 255, with which containers fail. It makes those
-	// fail that have no [OutcomeAnnotation]. By default they fail with 1.
+	// ExitCodeAnnotation is the exit code of failing containers, from 1 to 255; the default is 1. Containers without
+	// [OutcomeAnnotation] fail if it is set.
 	ExitCodeAnnotation = "flyball.dev/exit-code"
 )
 
-// The values of the outcome annotation. Containers that have terminated are restarted if their restart policy
-// says so, with kubelet's back-off: the first time at once, and then after 10 s, 20 s and so on up to 5 min, while
-// they wait with the reason CrashLoopBackOff. After a run of 10 minutes this begins again.
+// The values of the outcome annotation. Terminated containers are restarted according to their restart policy, with the
+// kubelet's back-off: immediately after the first failure, and then after 10 s, 20 s and so on up to 5 min. While they
+// wait, the reason is CrashLoopBackOff. A run of 10 minutes resets the back-off.
 const (
 	Running    = "Running"    // its containers run, and are ready
 	NeverReady = "NeverReady" // its containers run, but are not ready
@@ -76,13 +75,13 @@ const (
 	Failed     = "Failed"     // its containers fail
 )
 
-// isResponsible reports whether a pod is one of this controller: bound to the node, or deleted
-// before it was bound.
+// isResponsible reports whether this controller handles a pod: the pod is bound to the node, or was deleted before it
+// was bound.
 func isResponsible(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
 
-// Simulated reports whether a pod is on the node, so that none of its containers runs.
+// Simulated reports whether a pod is on the simulated node, so that no container runs.
 func Simulated(pod *corev1.Pod) bool { return pod.Spec.NodeName == NodeName }
 
 // step is the next change of a pod.
@@ -131,8 +130,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 // grace returns the grace period of a terminating pod, in seconds.
 func grace(pod *corev1.Pod) int64 { return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) }
 
-// hasStarted reports whether the delay of a bound pod has passed, and returns how much of it is
-// left.
+// hasStarted reports whether the delay of a bound pod has passed, and returns the remaining delay.
 func hasStarted(pod *corev1.Pod, o *Options, now time.Time) (ok bool, after time.Duration) {
 	delay := o.Delay
 	if o.Jitter > 0 {

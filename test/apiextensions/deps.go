@@ -2,7 +2,7 @@
 
 package apiextensions
 
-// What the scratch module needs beside the dependencies of package fixtures.
+// Dependencies of the scratch module, in addition to the dependencies of package fixtures.
 import (
 	_ "github.com/google/gnostic-models/openapiv2"
 	_ "github.com/google/go-cmp/cmp"

@@ -17,7 +17,7 @@ const (
 	// replaced is the file of upstream that starts the server.
 	replaced  = "fixtures/server.go"
 	ownModule = "flyball.dev"
-	// folder has the tests. Its name is also that of their field manager.
+	// folder contains the tests. Its name is also the name of their field manager.
 	folder = ownModule + "/scratch/integration"
 )
 

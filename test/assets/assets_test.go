@@ -102,8 +102,7 @@ func (p suite) imports(part string) bool {
 	return slices.ContainsFunc(slices.Concat(p.TestImports, p.XTestImports), func(path string) bool { return strings.Contains(path, part) })
 }
 
-// onEnvtest returns the packages of controller-runtime whose tests start envtest, and those of
-// envtest itself.
+// onEnvtest returns envtest and the packages of controller-runtime with tests that start envtest.
 func onEnvtest(t *testing.T) (found []suite) {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles,TestImports,XTestImports", peers+"...").Output()

@@ -86,7 +86,7 @@ func run(t *testing.T, dir string, command ...string) string {
 	return string(out)
 }
 
-// outcome builds the operator, runs it on a control plane, and returns what it has printed.
+// outcome builds the operator, runs it on a control plane, and returns its output.
 func outcome(t *testing.T, flags ...string) string {
 	operator := filepath.Join(t.TempDir(), "operator")
 	run(t, ".", slices.Concat([]string{"go", "build", "-o", operator}, flags, []string{"./operator"})...)

@@ -1,6 +1,6 @@
-// Package compat runs an operator twice on the control plane: built with controller-runtime as it
-// is, and with the module compat in its place. Both must print what testdata/outcome.txt has.
+// Package compat runs an operator twice on the control plane: built with controller-runtime, and with the module compat
+// in its place. Both must print the content of testdata/outcome.txt.
 //
-// go.mod is that of the operator with controller-runtime, and flyball.mod that of the same operator
-// with Flyball: two lines that replace a module are all the difference.
+// go.mod belongs to the operator with controller-runtime, and flyball.mod to the same operator with Flyball. The two
+// files differ in two replace directives.
 package compat

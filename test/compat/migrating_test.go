@@ -12,7 +12,7 @@ import (
 // rewriteRule is a line of docs/migrating.md with a rule for gofmt -r.
 var rewriteRule = regexp.MustCompile(`(?m)^    '(.* -> .*)'$`)
 
-// The rules in docs/migrating.md rewrite what they are meant for.
+// The rules in docs/migrating.md rewrite their examples.
 func TestRewriteRules(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {
@@ -52,8 +52,8 @@ func TestRewriteRules(t *testing.T) {
 	}
 }
 
-// What each row of the table in docs/migrating.md became is in package migrated, which compiles with
-// controller-runtime and with Flyball.
+// Package migrated has an example for each row of the table in docs/migrating.md. It compiles with controller-runtime
+// and with Flyball.
 func TestMigrated(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package generate compares what flyball generate and controller-gen generate.
+// Package generate compares the output of flyball generate and controller-gen.
 package generate

@@ -28,8 +28,8 @@ import (
 
 const controllerGen = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
 
-// TestSameOutput compares the output of flyball generate and controller-gen, byte for byte, for the
-// same options, and for those of Kubebuilder's Makefile where flyball generate has none.
+// TestSameOutput compares the output of flyball generate and controller-gen, byte for byte, for the same options. Where
+// flyball generate has no options, controller-gen uses the options of Kubebuilder's Makefile.
 func TestSameOutput(t *testing.T) {
 	programs := t.TempDir()
 	run(t, ".", []string{"GOBIN=" + programs}, "go", "install", controllerGen)
@@ -76,8 +76,8 @@ func TestSameOutput(t *testing.T) {
 
 func same(options ...string) [][]string { return [][]string{options} }
 
-// generate runs a program with each of several lists of options in a copy of the corpus, and returns
-// the files that it has created, and under the name "" what it has written to standard output.
+// generate runs a program with several lists of options in a copy of the corpus. It returns the created files, and the
+// standard output under the name "".
 func generate(t *testing.T, program []string, runs [][]string) map[string]string {
 	t.Helper()
 	dir := corpus(t)
@@ -154,7 +154,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// run runs a program and returns what it writes to standard output.
+// run runs a program and returns its standard output.
 func run(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -19,8 +19,7 @@ type answer struct {
 	body any
 }
 
-// usualHeaders are the headers, as they are normalised, that an answer does not mention. If one of
-// them is missing, the answer says so.
+// usualHeaders are the normalised headers that an answer omits. An answer mentions a missing usual header.
 var usualHeaders = []string{
 	"Audit-Id: set",
 	"Cache-Control: no-cache, private",
@@ -47,7 +46,7 @@ func (a *answer) format() string {
 	return text.String()
 }
 
-// parseAnswer parses what format returns.
+// parseAnswer parses the output of format.
 func parseAnswer(text string) (*answer, error) {
 	head, body, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(strings.TrimSpace(head), "\n")

@@ -63,7 +63,7 @@ func (k *known) find(script, exchange string, d difference) *knownDifference {
 	return nil
 }
 
-// matches reports whether a text matches a pattern, in which * stands for any text.
+// matches reports whether a text matches a pattern. In the pattern, * matches any text.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -9,15 +9,15 @@
 // The modules in kubernetes and etcd pin the two programs as tools; building them takes a quarter of
 // an hour, so nothing but the command build does it.
 //
-// The command that is run has the environment variable FLYBALL_TEST_KUBECONFIG, with which the tests
-// of the runtime use that server; its exit code is that of the command. From the repository's root:
+// The command of "run" gets the environment variable FLYBALL_TEST_KUBECONFIG, with which the tests of the runtime use
+// that server. The oracle exits with the exit code of the command. From the repository's root:
 //
 //	go run -C test/oracle . run -- go test -p 1 -count 1 ./ctrl/...
 //
 // # Scripts
 //
-// A script is a txtar archive in testdata, whose sections are requests, each followed by the section
-// "answer" with what kube-apiserver answered:
+// A script is a txtar archive in testdata. Its sections are requests, each followed by a section "answer" with the
+// answer of kube-apiserver:
 //
 //	-- a name is required --
 //	POST v1/configmaps
@@ -36,9 +36,8 @@
 // The methods MERGE, STRATEGIC, JSONPATCH and APPLY are PATCH with the respective content type, and
 // the last with a field manager. WATCH starts a watch, and EVENTS n closes it after n events.
 //
-// A section whose name begins with $ is a template. A body whose first line is the name of a
-// template is that object, changed by the lines that follow: "path: value" sets a field, "delete
-// path" removes it.
+// A section with a name that begins with $ is a template. A body with the name of a template as its first line is a
+// copy of that object, changed by the following lines: "path: value" sets a field, "delete path" removes it.
 //
 // Headers that begin with $ are directives:
 //
@@ -52,11 +51,11 @@
 //
 // # Answers
 //
-// An answer is a status code, the headers that are unusual, and the body as YAML, normalised: what is
-// random or depends on time has a symbol, which is the same for the same value throughout a script.
+// An answer is a status code, the unusual headers, and the normalised body as YAML. Values that are random or depend on
+// time are replaced by symbols; equal values have equal symbols throughout a script.
 //
-// testdata/differences.txt lists the differences of this module's server from the recorded answers.
-// Each is below its reason, a line that begins with "# choice:" (deliberate) or "# gap:" (not built
-// yet). Go tests compare this module's server with the recorded answers, and fail when a difference
-// is not listed and when a listed one is gone, so the gaps can only shrink.
+// testdata/differences.txt lists the differences between this module's server and the recorded answers. Each difference
+// stands below its reason, a line that begins with "# choice:" (deliberate) or "# gap:" (not built yet). Go tests
+// compare this module's server with the recorded answers. They fail when a difference is not listed, and when a listed
+// difference is gone, so the gaps can only shrink.
 package main

@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigVariable is the environment variable by which the tests of the runtime are run against
-// another server than their own.
+// kubeconfigVariable is the environment variable that makes the tests of the runtime use another server.
 const kubeconfigVariable = "FLYBALL_TEST_KUBECONFIG"
 
 // root is the repository's root, seen from this module.

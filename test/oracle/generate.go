@@ -124,8 +124,7 @@ func (g *generator) resolve(schema map[string]any) map[string]any {
 	return schema
 }
 
-// fields returns the fields of an object and those that it could have: below what it has, to the
-// given depth.
+// fields returns the existing and the possible fields of an object, to the given depth below the existing ones.
 func (g *generator) fields(path string, schema map[string]any, value any, depth int) []field {
 	schema = g.resolve(schema)
 	fields := []field{}
@@ -221,7 +220,7 @@ func withField(object any, path string, value any, remove bool) (any, error) {
 	return setPath(clone, steps, value)
 }
 
-// value returns a value for a field, and what is special about it.
+// value returns a value for a field, and a description of the value's special property.
 func (g *generator) value(schema map[string]any) (any, string) {
 	kind, _ := schema["type"].(string)
 	wrong := map[string][]any{

@@ -22,7 +22,7 @@ const startTimeout = 90 * time.Second
 // kubernetes is a running kube-apiserver with its etcd.
 type kubernetes struct {
 	server *server
-	// config is that of an administrator; its certificates are files in the directory.
+	// config is an administrator's configuration. Its certificates are files in the directory.
 	config *rest.Config
 	dir    string
 	// processes run in process groups of their own and are stopped in reverse order.
@@ -94,7 +94,7 @@ func newServer(name string, config *rest.Config) (*server, error) {
 	return &server{name: name, url: config.Host, client: client, anonymous: anonymous}, nil
 }
 
-// run starts a program, whose output goes to a file in the directory.
+// run starts a program. The output goes to a file in the directory.
 func (k *kubernetes) run(program string, args ...string) error {
 	log, err := os.Create(filepath.Join(k.dir, filepath.Base(program)+".log"))
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// normalizer replaces what is random or depends on time by symbols that say what is known about the
-// values from the answers before. The symbols have no numbers, so that an answer that differs does
-// not change those that follow.
+// normalizer replaces values that are random or depend on time by symbols, which express the relation to values in
+// earlier answers. The symbols have no numbers, so that a different answer does not change the following answers.
 type normalizer struct {
 	// host is the address of the server.
 	host string
-	// script is the text of the script, whose values are left as they are.
+	// script is the text of the script. Its values are not replaced.
 	script string
 	// symbols are the symbols of random values.
 	symbols map[string]string
@@ -42,7 +41,7 @@ var (
 	years     = regexp.MustCompile(`^\d+y(\d+d)?$`) // since a time that a script has, which grows by the day
 	// revision matches a resource version in a message.
 	revision = regexp.MustCompile(`(?i)(resource ?version(?: in [a-z ]*)?[\\": ]{0,8}|in record \(|current: )(\d+)( \(\d+\))?`)
-	// randomFields are the fields whose values are random, with their symbols.
+	// randomFields maps fields with random values to symbols.
 	randomFields = map[string]string{
 		"clusterIP": "<ip>", "clusterIPs": "<ip>", "nodePort": "<port>", "healthCheckNodePort": "<port>",
 		"token": "<token>", "certificate": "<certificate>", "continue": "<continue>",
@@ -66,7 +65,7 @@ func (n *normalizer) normalize(code int, header http.Header, body any) *answer {
 	return a
 }
 
-// shorten removes from a Status of a failure what all of them have.
+// shorten removes the common fields of failures from a Status.
 func shorten(code int, body any) any {
 	status, ok := body.(map[string]any)
 	if !ok || status["kind"] != "Status" || status["status"] != "Failure" {
@@ -83,8 +82,8 @@ func shorten(code int, body any) any {
 	return status
 }
 
-// sortCauses sorts the causes of a Status, whose order is random where a validation ranges over a
-// map. It removes their repetition from the message.
+// sortCauses sorts the causes of a Status, because their order is random if a validation ranges over a map. It removes
+// the repetition of the causes from the message.
 func sortCauses(status map[string]any) {
 	details, _ := status["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
@@ -124,7 +123,7 @@ func (n *normalizer) header(header http.Header) []string {
 	return lines
 }
 
-// value returns a value of JSON normalised. The name is that of the field that contains it.
+// value returns a normalised JSON value. name is the name of the field that contains it.
 func (n *normalizer) value(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -206,8 +205,8 @@ func (n *normalizer) bookmark(value any) any {
 	return normalized
 }
 
-// listMeta normalises the metadata of a list, whose resource version depends on what else happens
-// on the server, so that only an order remains.
+// listMeta normalises the metadata of a list. The resource version depends on other writes on the server, so only its
+// order relative to other versions remains.
 func (n *normalizer) listMeta(value any) any {
 	meta, ok := value.(map[string]any)
 	if !ok {

@@ -19,8 +19,8 @@ func load(t *testing.T) []*script {
 	return scripts
 }
 
-// TestRecorded compares both paths of this module's server with the recorded answers. What differs must be
-// listed, and what is listed must differ.
+// TestRecorded compares both paths of this module's server with the recorded answers. The differences must equal the
+// listed ones.
 func TestRecorded(t *testing.T) {
 	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
 		t.Run(name, func(t *testing.T) {
@@ -67,9 +67,8 @@ func checkRecorded(t *testing.T, withoutFastPath bool) {
 	}
 }
 
-// TestKubernetes compares kube-apiserver with its recorded answers, if it has been built. Scripts whose
-// answers differ run again on a new server, since what its controllers do takes longer on a machine
-// that is busy.
+// TestKubernetes compares kube-apiserver, if it has been built, with its recorded answers. Scripts with different
+// answers run again on a new server, because its controllers are slower on a busy machine.
 func TestKubernetes(t *testing.T) {
 	b, err := cached()
 	if err != nil {
@@ -95,7 +94,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// differing runs scripts on a new kube-apiserver and returns the exchanges whose answers differ.
+// differing runs scripts on a new kube-apiserver and returns the exchanges with different answers.
 func differing(t *testing.T, b binaries, scripts []*script) []result {
 	t.Helper()
 	results, err := playKubernetes(t.Context(), b, scripts)
@@ -134,7 +133,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNormalize checks what symbols say about resource versions and uids.
+// TestNormalize checks the symbols for resource versions and uids.
 func TestNormalize(t *testing.T) {
 	n := newNormalizer("127.0.0.1:1", "")
 	const one, two = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"

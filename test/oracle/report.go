@@ -25,7 +25,7 @@ type counts struct {
 	exchanges, equal, choice, gap int
 }
 
-// report writes what the comparison of the scripts has shown.
+// report writes the result of comparing the scripts.
 func report(results []result, list *known) error {
 	areas := map[string]*counts{}
 	classes := map[string]int{}

@@ -378,7 +378,7 @@ func eventsResponse(events []any) *response {
 	return &response{code: http.StatusOK, header: header, body: map[string]any{"events": events}}
 }
 
-// decode decodes a body by its content type. What has no structure is a string.
+// decode decodes a body by its content type. An unstructured body is a string.
 func decode(contentType string, content []byte) (any, error) {
 	if len(content) == 0 {
 		return nil, nil
@@ -406,7 +406,7 @@ func decode(contentType string, content []byte) (any, error) {
 	return value, nil
 }
 
-// decodeStream decodes the events of a watch that has ended. What is no JSON is a string.
+// decodeStream decodes the events of a finished watch. Text that is not JSON is a string.
 func decodeStream(content []byte) any {
 	var events []any
 	for line := range bytes.Lines(content) {

@@ -24,8 +24,7 @@ type script struct {
 	templates map[string]string
 }
 
-// section is one section of a script beside its answers: a template, or a request with one or more
-// bodies.
+// section is a section of a script, except for answers: a template, or a request with one or more bodies.
 type section struct {
 	name      string
 	text      string

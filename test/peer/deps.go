@@ -2,7 +2,7 @@
 
 package peer
 
-// What the scratch module needs beside flyball.dev's own dependencies.
+// Dependencies of the scratch module, in addition to flyball.dev's own.
 import (
 	_ "github.com/google/gofuzz"
 	_ "github.com/onsi/ginkgo/v2"

@@ -44,7 +44,7 @@ func TestPeer(t *testing.T) {
 	compare(t, suites, ran)
 }
 
-// prepare removes from the suites what does not compile, and writes their files.
+// prepare removes the parts of the suites that do not compile, and writes the files.
 func prepare(s *scratch, suites []*suite) error {
 	for _, u := range suites {
 		if u.absent != "" {

@@ -179,8 +179,8 @@ func declared(n ast.Node) (names []string) {
 	return names
 }
 
-// specsIn names the specs and tests in a node as far as the source has them, those of tables by
-// entry. The containers around it are in path.
+// specsIn returns the names of the specs and tests in a node, as far as the source shows them. Specs of tables have the
+// names of their entries. path contains the enclosing containers.
 func specsIn(fset *token.FileSet, file string, path []ast.Node, n ast.Node) (specs []string) {
 	var texts []string
 	for _, around := range path {

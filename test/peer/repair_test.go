@@ -39,7 +39,7 @@ func helper() { missing() }
 func TestHelper() { helper() }
 `
 
-// TestRepair removes what does not compile, and nothing else.
+// TestRepair removes exactly the tests that do not compile.
 func TestRepair(t *testing.T) {
 	dir := t.TempDir()
 	f := &testFile{name: "x/x_test.go", path: dir + "/x_test.go", content: []byte(source)}

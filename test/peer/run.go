@@ -21,7 +21,7 @@ import (
 
 const report = "peer-report.json"
 
-// newImporter compiles what the suites import and returns an importer of it.
+// newImporter compiles the imports of the suites and returns an importer.
 func (s *scratch) newImporter(suites []*suite) (types.Importer, error) {
 	var patterns []string
 	for _, u := range suites {

@@ -46,7 +46,7 @@ func newScratch() (*scratch, error) {
 	if err := s.copyOwn(own); err != nil {
 		return nil, err
 	}
-	// The go.mod of this module has the dependencies of flyball.dev and those of the tests.
+	// The go.mod of this module has the dependencies of flyball.dev and of the tests.
 	err = gotest.CopyModFile(s.dir, "-module="+ownModule,
 		"-dropreplace="+ownModule, "-droprequire="+ownModule, "-droprequire="+peerModule)
 	if err != nil {

@@ -131,8 +131,8 @@ func external(content []byte, importPath string, exists bool) ([]byte, error) {
 	return slices.Concat(content[:file.Name.Pos()-1], []byte(clause), content[file.Name.End()-1:]), nil
 }
 
-// qualify makes the types that the tests declare those of package x_test in string literals as
-// well: error messages have the names of types.
+// qualify changes the package of the tests' own types to x_test in string literals, too, because error messages contain
+// the names of types.
 func (u *suite) qualify() error {
 	fset := token.NewFileSet()
 	var names []string
@@ -201,7 +201,7 @@ func (u *suite) excludeAll(reason string) error {
 	return nil
 }
 
-// compile removes from the files what does not compile, and writes them.
+// compile removes the parts of the files that do not compile, and writes the files.
 func (u *suite) compile(importer types.Importer) error {
 	dropped := map[string]string{} // names of removed declarations, with the reason
 	for range 100 {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A library is a set of packages whose import paths begin alike. Paths are printed relative to it.
+// A library is a set of packages with a common prefix of their import paths. Paths are printed relative to it.
 type library struct {
 	pattern string
 	dir     string // where the pattern is resolved, if not here
@@ -119,8 +119,8 @@ func (p *printer) print(pkg *types.Package) {
 	}
 }
 
-// typeName prints a type: what it is, its exported fields, and the methods that its values and
-// pointers to them have, promoted ones included.
+// typeName prints a type: its underlying type, its exported fields, and the methods of its values and pointers,
+// including promoted ones.
 func (p *printer) typeName(at string, o *types.TypeName) {
 	named, ok := types.Unalias(o.Type()).(*types.Named)
 	if !ok {

@@ -11,8 +11,8 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// The module compat has everything under the import path of controller-runtime. What has an
-// unexported type in its signature is a variable there.
+// The module compat has all names of controller-runtime's import path. A function with an unexported type in its
+// signature is a variable there.
 func TestCompat(t *testing.T) {
 	for _, line := range missingFrom(t, compat) {
 		if !slices.Contains(variables, line) {

@@ -53,7 +53,7 @@ func (p *printer) typ(t types.Type) string {
 	}
 }
 
-// terms prints the constraints of an interface beside its methods.
+// terms prints the type constraints of an interface, without its methods.
 func (p *printer) terms(t *types.Interface) string {
 	var parts []string
 	if t.IsComparable() {

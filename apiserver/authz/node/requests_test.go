@@ -56,7 +56,7 @@ func nodePod(name, node string) *corev1.Pod {
 	}
 }
 
-// createNodeObjects creates what belongs to the nodes one and two.
+// createNodeObjects creates the objects of the nodes one and two.
 func createNodeObjects(t *testing.T, admin *kubernetes.Clientset) {
 	ctx := t.Context()
 	for pod, node := range map[string]string{"a": "one", "b": "two"} {
@@ -88,8 +88,8 @@ func createNodeObjects(t *testing.T, admin *kubernetes.Clientset) {
 	controlplanetest.Must[*corev1.Pod](t)(admin.CoreV1().Pods("default").Create(ctx, mirror, metav1.CreateOptions{}))
 }
 
-// TestNodeAuthorizer reviews what the kubelet of the node one may do. A request is VERB
-// GROUP/RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME [FIELD=VALUE], where a dash is no name.
+// TestNodeAuthorizer checks the permissions of the kubelet of node one. A request has the form VERB
+// GROUP/RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME [FIELD=VALUE]; a dash stands for no name.
 func TestNodeAuthorizer(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, AuthorizationMode: "Node,RBAC"})
 	admin := controlplanetest.ClientFor(t, plane.Config())

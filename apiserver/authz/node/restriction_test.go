@@ -19,8 +19,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestHostileNode: with the mode Node, a node that was broken into can change neither its own labels and
-// taints nor the pods of another node. NodeRestriction is what refuses it.
+// TestHostileNode checks that in the mode Node, a compromised node can change neither its own labels and taints nor the
+// pods of another node, because NodeRestriction rejects the requests.
 func TestHostileNode(t *testing.T) {
 	for name, restricted := range map[string]bool{"restricted": true, "without NodeRestriction": false} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestHostileNode(t *testing.T) {
 	}
 }
 
-// attempts are what a hostile node tries, each with its refusal. The mode Node alone allows them.
+// attempts are the requests of a hostile node, each with its error. The mode Node alone allows them.
 var attempts = map[string]struct {
 	do      func(context.Context, *kubernetes.Clientset) error
 	refusal string

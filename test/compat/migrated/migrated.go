@@ -1,5 +1,5 @@
-// Package migrated has an example of what each row of the table in docs/migrating.md became, below a
-// comment with the row's first column. It is built with controller-runtime and with Flyball.
+// Package migrated has an example for the result of each row of the table in docs/migrating.md, below a comment with
+// the row's first column. It builds with controller-runtime and with Flyball.
 package migrated
 
 import (
@@ -190,7 +190,7 @@ var (
 	_ func(recorder.Provider) events.EventRecorder = func(p recorder.Provider) events.EventRecorder { return p.GetEventRecorder("x") }
 )
 
-// Main is what main does.
+// Main is the main function of the example.
 func Main(h http.Handler) error {
 	// row: ctrl.ConfigFile().AtPath(f), Options.AndFrom
 	address := flag.String("metrics", ":8080", "address of the metrics server")

@@ -1,6 +1,6 @@
-// Command operator is an operator that uses every package of controller-runtime. It works on a
-// cluster where the kind Widget is installed, plays a user of its own resources and webhooks, and
-// prints what it observes. What it prints does not depend on the runtime that it is built with.
+// Command operator is an operator that uses every package of controller-runtime. It runs in a cluster with the kind
+// Widget, acts as a user of its own resources and webhooks, and prints its observations. The output does not depend on
+// the runtime that it is built with.
 package main
 
 import (

@@ -122,7 +122,7 @@ func controllerDefaults() config.Controller {
 	return config.Controller{MaxConcurrentReconciles: 1, RecoverPanic: ptr.To(true)}
 }
 
-// firstOfQueue returns what a priority queue returns first.
+// firstOfQueue returns the first item of a priority queue.
 func firstOfQueue() string {
 	q := priorityqueue.New[string]("compat")
 	defer q.ShutDown()

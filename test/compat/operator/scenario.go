@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// scenario is what a user does.
+// scenario performs the actions of a user.
 type scenario struct {
 	flags
 	mgr       manager.Manager
@@ -63,7 +63,7 @@ func (s *scenario) await(ctx context.Context, list client.ObjectList, wanted fun
 	return errors.Join(errors.New("the watch has ended"), ctx.Err())
 }
 
-// controllers observes what the controllers do.
+// controllers observes the actions of the controllers.
 func (s *scenario) controllers(ctx context.Context) error {
 	w := &api.Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}, Spec: api.WidgetSpec{Color: "red"}}
 	gvk, err := apiutil.GVKForObject(w, s.mgr.GetScheme())
@@ -162,8 +162,8 @@ func (s *scenario) request(ctx context.Context, method, url string, body []byte)
 	return response.StatusCode, string(content), err
 }
 
-// sortPatch replaces the patch in a review, whose operations are in random order, by the list of its
-// operations, ordered by their paths.
+// sortPatch replaces the patch in a review by the list of its operations, sorted by path, because the order of the
+// operations is random.
 func sortPatch(review map[string]any) error {
 	response, _ := review["response"].(map[string]any)
 	encoded, ok := response["patch"].(string)

@@ -51,7 +51,7 @@ func documents(t *testing.T, manifest string) []*Document {
 	return all
 }
 
-// applyAll applies a manifest, and returns what has become of the objects.
+// applyAll applies a manifest, and returns the outcomes.
 func applyAll(t *testing.T, c *Cluster, o Options, manifest string) ([]string, error) {
 	t.Helper()
 	var all []string
@@ -228,8 +228,8 @@ func TestUnreachable(t *testing.T) {
 	(<-accepted).Close()
 }
 
-// TestNamesConflict: a definition whose names another one has is an error at once, which says why, and
-// none when it has names of its own.
+// TestNamesConflict checks that a definition with the names of another fails at once with an explanation, and succeeds
+// with its own names.
 func TestNamesConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)

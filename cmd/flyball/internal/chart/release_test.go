@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// managerProject is a project with a manager whose configuration has names that kustomize makes. Its selector has no
-// matchLabels.
+// managerProject is a project with a manager. Its configuration contains names that kustomize creates, and its selector
+// has no matchLabels.
 var managerProject = map[string]string{
 	"config/default/kustomization.yaml": "namespace: shop-system\nnamePrefix: shop-\nresources: [../manager]\n",
 	"config/manager/kustomization.yaml": `resources: [manager.yaml]
@@ -39,7 +39,7 @@ spec:
 `,
 }
 
-// TestNamesOfTheRelease: what depends on the release is in a template, where it is known, and not in the values.
+// TestNamesOfTheRelease checks that text that depends on the release is in templates and not in the values.
 func TestNamesOfTheRelease(t *testing.T) {
 	folder := t.TempDir()
 	for name, content := range managerProject {

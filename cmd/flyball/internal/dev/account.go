@@ -19,14 +19,14 @@ type account struct{ namespace, name string }
 // user returns the name of the account as a user.
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// String returns the account as kubectl writes it with its namespace.
+// String returns the account as NAMESPACE/NAME.
 func (a account) String() string { return a.namespace + "/" + a.name }
 
-// roleFile is the file of a folder of RBAC manifests that is generated from markers.
+// roleFile is the name of the generated RBAC manifest.
 const roleFile = "role.yaml"
 
-// accountOf returns the service account to which bindings give the roles that are generated from
-// markers, or else that of the workloads, if there is one and bindings give it a role, or nil.
+// accountOf returns the service account that bindings give the generated roles to. Otherwise it returns the service
+// account of the workloads, if there is only one and bindings give it a role, or nil.
 func accountOf(sources []source, workloads []account) *account {
 	var generated []rbacv1.RoleRef
 	for _, s := range sources {
@@ -81,7 +81,7 @@ func workloadAccount(d document) *account {
 	return nil
 }
 
-// binding returns the role and the subjects of a binding, and nothing for other objects.
+// binding returns the role and the subjects of a binding, and zero values for other objects.
 func binding(obj client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
 	switch b := obj.(type) {
 	case *rbacv1.ClusterRoleBinding:
@@ -92,8 +92,8 @@ func binding(obj client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
 	return rbacv1.RoleRef{}, nil
 }
 
-// operatorConfig returns a kubeconfig in which a token stands in place of the credentials, and whose
-// user acts as a service account unless that is nil.
+// operatorConfig returns a kubeconfig with a token instead of the original credentials. The user impersonates a service
+// account unless as is nil.
 func operatorConfig(content []byte, token string, as *account) ([]byte, error) {
 	config, err := clientcmd.Load(content)
 	if err != nil {

@@ -30,8 +30,8 @@ var rbac = map[string]string{
 	"service_account.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: manager, namespace: system}\n",
 }
 
-// TestRoles: the operator may do what its roles say, also after they have changed, and an administrator
-// everything.
+// TestRoles checks that the operator has the permissions of its roles, also after a change, and that an administrator
+// has all permissions.
 func TestRoles(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"flyball.dev/cmd/flyball/internal/process"
 )
 
-// mainPackage returns the main package of the project in the current folder: ./cmd or the folder
-// itself, or the only one below ./cmd.
+// mainPackage returns the main package of the project in the current folder: ./cmd, the folder itself, or the only main
+// package below ./cmd.
 func mainPackage(ctx context.Context) (string, error) {
 	cmd := process.Command(ctx, "go", "list", "-e", "-f", "{{if eq .Name \"main\"}}{{.Dir}}{{end}}", "./cmd/...", ".")
 	out, err := cmd.Output()
@@ -62,12 +62,12 @@ func mainPackage(ctx context.Context) (string, error) {
 	return "", errors.New("there is no main package in ./cmd or in this folder; name it with --main")
 }
 
-// clusterTags are the build tags by which a project of flyball init leaves out the control plane of
-// its own, so that only the operator is linked.
+// clusterTags are the build tags that exclude the control plane of a project made by flyball init, so that only the
+// operator is linked.
 const clusterTags = "-tags=nocontrolplane"
 
-// build builds a program, as "go run" does without debug information, and returns what the compiler
-// prints if it fails.
+// build builds a program without debug information, like "go run". If the build fails, it returns the compiler's
+// output.
 func build(ctx context.Context, pkg, output string, log *buildLog) error {
 	log.reset()
 	cmd := process.Command(ctx, "go", "build", "-v", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
@@ -85,7 +85,7 @@ func build(ctx context.Context, pkg, output string, log *buildLog) error {
 	return errors.New(printed)
 }
 
-// buildLog takes what "go build -v" prints: the packages that it compiles, the modules that it downloads, and
+// buildLog collects the output of "go build -v": the packages that it compiles, the modules that it downloads, and
 // errors. It is safe for concurrent use.
 type buildLog struct {
 	mu          sync.Mutex
@@ -100,7 +100,7 @@ var (
 	downloaded      = regexp.MustCompile(`^go: downloading (.*)$`)
 )
 
-// Write takes lines.
+// Write adds lines to the log.
 func (l *buildLog) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,14 +129,14 @@ func (l *buildLog) reset() {
 	l.printed.Reset()
 }
 
-// errors returns the lines that name neither a package nor a module.
+// errors returns the lines that are not the name of a package or a module.
 func (l *buildLog) errors() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.TrimSpace(l.printed.String() + string(l.rest))
 }
 
-// String says how far the build is.
+// String describes the progress of the build.
 func (l *buildLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package dev runs the operator of a project on a control plane of its own, and again whenever its
-// source changes, while the control plane and the objects in it remain.
+// Package dev runs the operator of a project on a new control plane, and restarts the operator whenever its source
+// changes. The control plane and its objects remain.
 package dev
 
 import (
@@ -22,18 +22,18 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	// Main is the main package of the operator; by default it is looked for.
+	// Main is the main package of the operator. By default, Run finds it.
 	Main string
 	// Args are the arguments of the operator.
 	Args []string
-	// Generate are the options for generating; none are those of a Kubebuilder project. Without
-	// code generation, GenerateNothing is true.
+	// Generate are the options for generating; the default is the options of a Kubebuilder project. GenerateNothing
+	// disables generating.
 	Generate        []string
 	GenerateNothing bool
-	// Manifests are the folders with the manifests to install: kustomizations, or folders of files. By
-	// default they are what the project deploys, with the manifests that are generated.
+	// Manifests are the folders with the manifests to install: kustomizations, or folders of files. The default is the
+	// manifests that the project deploys, together with the generated manifests.
 	Manifests []string
-	// AsAdmin runs the operator as an administrator, and not as its service account.
+	// AsAdmin runs the operator as an administrator instead of its service account.
 	AsAdmin bool
 	// WebhookPort is the port of 127.0.0.1 at which the operator serves its webhooks.
 	WebhookPort int
@@ -41,7 +41,7 @@ type Options struct {
 	Kubeconfig string
 	// Listen is the address of the API server.
 	Listen string
-	// StackTraces shows the stack traces in the operator's log, and does not fold them.
+	// StackTraces shows the stack traces in the operator's log unfolded.
 	StackTraces bool
 	// Grace is how long the operator may take to end after SIGTERM.
 	Grace time.Duration
@@ -175,8 +175,8 @@ func (s *session) loop(ctx context.Context) error {
 	}
 }
 
-// cycle brings everything up to date with the source: it generates, builds, installs and restarts
-// the operator. If something is wrong it says so, and leaves the operator as it is.
+// cycle brings everything up to date with the source: it generates, builds, installs and restarts the operator. After a
+// failure it prints the reason, and does not touch the operator.
 func (s *session) cycle(ctx context.Context, change watch.Change) {
 	if len(change.Paths) > 0 {
 		s.out.say("changed: %s", describe(change.Paths))
@@ -241,7 +241,7 @@ func (s *session) restart(ctx context.Context, program string, change watch.Chan
 	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), t)
 }
 
-// sayRequests says what is known of the requests of the operator so far.
+// sayRequests prints the known requests of the operator.
 func (s *session) sayRequests() {
 	for {
 		select {
@@ -264,7 +264,7 @@ func (s *session) stopOperator() {
 	s.operator = nil
 }
 
-// describe lists paths, some of them if they are many.
+// describe lists paths, and only some of them if there are many.
 func describe(paths []string) string {
 	const most = 3
 	wd, _ := os.Getwd()

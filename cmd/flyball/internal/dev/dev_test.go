@@ -42,13 +42,13 @@ import (
 	"flyball.dev/ctrl/scheme"
 )
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Size int ` + "`json:\"size\"`" + `
 }
 
-// WidgetStatus is what a widget is.
+// WidgetStatus is the observed state of a widget.
 type WidgetStatus struct {
 	Version string ` + "`json:\"version,omitempty\"`" + `
 }
@@ -289,7 +289,7 @@ func TestDev(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// It may do what its markers say.
+	// The markers grant the permission.
 	w.until("the roles of the operator do not allow it to update widgets/status; this marker does: " +
 		"// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update")
 	w.edit(main, "type reconciler", "// +kubebuilder:rbac:groups=example.com,resources=widgets/status,verbs=update\n\ntype reconciler")
@@ -310,13 +310,13 @@ func TestDev(t *testing.T) {
 	w.untilVersion(c, "v2")
 	w.until("first write: update widgets/status default/v: ")
 
-	// What is embedded is part of the source.
+	// Embedded files are part of the source.
 	w.edit("cmd/testdata/greeting", "hello", "good evening")
 	w.until("changed: cmd/testdata/greeting")
 	w.until("operator | good evening")
 	second := w.pids()
 
-	// What does not compile is shown, and the operator runs on.
+	// Compiler errors are printed, and the operator keeps running.
 	w.edit(main, "Status().Update(ctx, widget)", "Status().Update(ctx, 7)")
 	w.until("cannot use 7")
 	w.until("the operator from before the change runs on")

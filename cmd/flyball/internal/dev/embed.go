@@ -13,14 +13,14 @@ import (
 	"flyball.dev/cmd/flyball/internal/process"
 )
 
-// embedded are the files that go:embed names in the packages of the project, and that the operator
-// thereby depends on. It is safe for concurrent use.
+// embedded tracks the files that go:embed directives of the project name, because the operator depends on them. It is
+// safe for concurrent use.
 type embedded struct {
 	mu       sync.Mutex
 	packages []embedding
 }
 
-// embedding is what a package embeds, in paths relative to its folder.
+// embedding lists the embedded files of a package, with paths relative to its folder.
 type embedding struct {
 	Dir                       string
 	EmbedPatterns, EmbedFiles []string
@@ -28,7 +28,7 @@ type embedding struct {
 
 // update lists the embedded files, and returns their paths.
 func (e *embedded) update(ctx context.Context) ([]string, error) {
-	// Without the dependencies of packages it takes no time that is worth mentioning.
+	// Without the dependencies of packages, this takes hardly any time.
 	cmd := process.Command(ctx, "go", "list", "-e", "-find", clusterTags, "-json=Dir,EmbedPatterns,EmbedFiles", "./...")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -74,7 +74,7 @@ func (e *embedded) contains(file string) bool {
 		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
-		// A pattern matches the file, or a folder that it is in.
+		// A pattern matches the file, or a folder that contains it.
 		for name := filepath.ToSlash(rel); name != "."; name = path.Dir(name) {
 			for _, pattern := range p.EmbedPatterns {
 				pattern = strings.TrimPrefix(pattern, "all:")

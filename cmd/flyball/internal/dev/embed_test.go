@@ -8,7 +8,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/testproject"
 )
 
-// TestEmbedded: what go:embed names is known, also what does not exist yet.
+// TestEmbedded checks that files named by go:embed are known, even if they do not exist yet.
 func TestEmbedded(t *testing.T) {
 	testproject.Extract(t, `
 -- go.mod --

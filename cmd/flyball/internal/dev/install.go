@@ -27,8 +27,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// installer installs the definitions, webhook configurations and roles of a project. The webhooks are
-// called where the operator serves them on this machine.
+// installer installs the definitions, webhook configurations and roles of a project. The API server calls the webhooks
+// on this machine, where the operator serves them.
 type installer struct {
 	client      client.Client
 	definitions dynamic.ResourceInterface
@@ -43,7 +43,7 @@ type installer struct {
 	scheme      map[metav1.TypeMeta]func() client.Object // the kinds that are installed
 }
 
-// newInstaller returns an installer with a client of an administrator.
+// newInstaller returns an installer with an administrator's client.
 func newInstaller(cfg *rest.Config, manifests *reader) (*installer, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
@@ -74,20 +74,20 @@ func newInstaller(cfg *rest.Config, manifests *reader) (*installer, error) {
 	}}, nil
 }
 
-// installed is an object as it was installed.
+// installed is the installed state of an object.
 type installed struct {
 	content []byte        // of the manifest, in JSON
 	answer  client.Object // of the API server
 }
 
-// source is an object with the file that it is from.
+// source is an object with its file.
 type source struct {
 	file   string
 	object client.Object
 }
 
-// install installs what has changed since the last time, and returns what it was, a line each. The
-// error of an object that the API server rejects has its file. Then others may be installed.
+// install installs changed objects, and returns one line for each change. If the API server rejects an object, the
+// error names the file; other objects may still be installed.
 func (in *installer) install(ctx context.Context) (changes []string, err error) {
 	sources, lines, err := in.read()
 	for _, line := range lines {
@@ -131,8 +131,8 @@ func (in *installer) install(ctx context.Context) (changes []string, err error) 
 	return changes, errors.Join(errs...)
 }
 
-// isInstalled reports whether an object has the content that was installed last, and is still the same
-// in the API server: make undeploy, for one, may have deleted it.
+// isInstalled reports whether an object has the same content as at the last installation, and has not changed in the
+// API server since: make undeploy, for example, may have deleted it.
 func (in *installer) isInstalled(ctx context.Context, obj client.Object, last installed, content []byte) (bool, error) {
 	if !bytes.Equal(last.content, content) {
 		return false, nil
@@ -163,7 +163,7 @@ func (in *installer) ensure(ctx context.Context, obj client.Object) (what string
 	}
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
-	// The control plane writes the status with the definition, so that a conflict is one of the new names.
+	// The control plane writes the status together with the definition, so any conflict concerns the new names.
 	return what, apply.WaitEstablished(ctx, in.definitions, obj.GetName(), "")
 }
 
@@ -179,9 +179,8 @@ func (in *installer) ensureNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// invalidObjects returns the stored objects that a new definition would not admit any more, a line
-// each. They stay as they are, and the API server lets fields pass that do not change; but nobody
-// could create them again.
+// invalidObjects returns a line for each stored object that a new definition no longer admits. The objects stay, and
+// the API server accepts invalid fields that do not change; but nobody could create such an object again.
 func (in *installer) invalidObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (lines []string) {
 	const limit = 100
 	for _, version := range crd.Spec.Versions {

@@ -28,7 +28,7 @@ type kustomization struct {
 	documents []document        // of the last build, or nil if it has failed
 }
 
-// isKustomization reports whether a folder has a file of kustomize's.
+// isKustomization reports whether a folder has a kustomization file.
 func isKustomization(folder string) bool {
 	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
 		info, err := os.Stat(filepath.Join(folder, name))
@@ -36,7 +36,7 @@ func isKustomization(folder string) bool {
 	})
 }
 
-// build builds the kustomization, unless nothing that it reads has changed.
+// build builds the kustomization if any file that it reads has changed.
 func (k *kustomization) build() ([]document, error) {
 	if k.documents != nil && k.isCurrent() {
 		return k.documents, nil
@@ -76,7 +76,7 @@ func (k *kustomization) build() ([]document, error) {
 	return documents, nil
 }
 
-// isCurrent reports whether the files that the last build has read are what they were.
+// isCurrent reports whether the files of the last build are unchanged.
 func (k *kustomization) isCurrent() bool {
 	for path, before := range k.files {
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
@@ -86,8 +86,7 @@ func (k *kustomization) isCurrent() bool {
 	return true
 }
 
-// overlay writes a kustomization of this one, which also says which files the objects are from, and
-// returns its folder.
+// overlay writes a kustomization that contains this one and annotates objects with their files. It returns the folder.
 func (k *kustomization) overlay() (string, error) {
 	scratch, err := filepath.EvalSymlinks(k.scratch)
 	if err != nil {
@@ -108,7 +107,7 @@ func (k *kustomization) overlay() (string, error) {
 	return scratch, os.WriteFile(filepath.Join(scratch, konfig.DefaultKustomizationFileName()), []byte(content), 0o600)
 }
 
-// relativePath returns a path relative to the current folder, if it is below it.
+// relativePath returns a path below the current folder as a relative path, and other paths unchanged.
 func relativePath(path string) string {
 	wd, err := os.Getwd()
 	if err == nil {

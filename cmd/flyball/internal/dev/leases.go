@@ -11,9 +11,9 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// releaseLeases releases the leases for leader election that processes of this machine hold. It is
-// called when the operator has ended: many do not release theirs, and the next one would have to
-// wait until they expire.
+// releaseLeases releases the leader election leases that processes of this machine hold. It is called after the
+// operator has ended: many operators do not release their leases, and the next one would have to wait until they
+// expire.
 func releaseLeases(ctx context.Context, c client.Client) error {
 	host, err := os.Hostname()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// read reads the objects that are installed, and returns lines about where they are from, and about the
-// account of the operator. If that is not known, the operator is an administrator, and there are no roles.
+// read reads the objects to install, and returns lines about their origin and about the operator's account. If the
+// account is unknown, the operator is an administrator, and read returns no roles.
 func (in *installer) read() (all []source, lines []string, err error) {
 	if in.convert, err = conversionKinds("."); err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func (in *installer) read() (all []source, lines []string, err error) {
 	return slices.DeleteFunc(all, isRole), lines, nil
 }
 
-// isRole reports whether an object says what accounts may do, or is an account.
+// isRole reports whether an object is part of RBAC: a role, a binding or a service account.
 func isRole(s source) bool {
 	switch s.object.(type) {
 	case *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
@@ -70,8 +70,7 @@ func isRole(s source) bool {
 	return false
 }
 
-// setNamespaces puts the objects that must be in a namespace, and are in none, into one, as the
-// kustomization does that deploys them.
+// setNamespaces sets the namespace of namespaced objects without one, like the kustomization that deploys them.
 func setNamespaces(all []source, namespace string) {
 	for _, s := range all {
 		switch s.object.(type) {
@@ -100,7 +99,7 @@ func (in *installer) decode(d document) (*source, error) {
 	return &source{d.file, obj}, nil
 }
 
-// connect makes the API server call the webhooks of an object where the operator serves them.
+// connect makes the API server call the webhooks of an object at the operator's address.
 func (in *installer) connect(obj client.Object) error {
 	connect := func(name string, c *admissionv1.WebhookClientConfig) error {
 		if c.URL != nil {
@@ -139,8 +138,8 @@ func (in *installer) connect(obj client.Object) error {
 	return errors.Join(errs...)
 }
 
-// conversionKinds returns the kinds with conversion webhooks in the PROJECT file of a folder, if there is
-// one. The generated definitions do not have them: they come from patches of kustomize's.
+// conversionKinds returns the kinds with conversion webhooks in the PROJECT file of a folder, if the file exists. The
+// generated definitions do not list the webhooks, which come from kustomize patches.
 func conversionKinds(folder string) (map[schema.GroupKind]bool, error) {
 	project, err := projectfile.Read(folder)
 	if errors.Is(err, fs.ErrNotExist) {

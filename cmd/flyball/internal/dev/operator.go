@@ -19,7 +19,7 @@ type operator struct {
 	err  error         // written before done is closed
 }
 
-// startOperator starts an operator, and folds the stack traces in its log, unless there is nothing to fold them by.
+// startOperator starts an operator, and folds the stack traces in its log unless stacks is nil.
 func startOperator(program string, args, env []string, out *output, stacks *stacks) (*operator, error) {
 	lines := &lineWriter{output: out, prefix: fromOperator, colour: terminal.Green, stacks: stacks}
 	cmd := exec.Command(program, args...)
@@ -27,12 +27,12 @@ func startOperator(program string, args, env []string, out *output, stacks *stac
 	cmd.Stdout, cmd.Stderr = lines, lines
 	cmd.SysProcAttr = process.NewGroup()
 	killWithParent(cmd.SysProcAttr)
-	// Programs that it has started may keep the output open.
+	// The operator's child processes may keep the output open.
 	cmd.WaitDelay = time.Second
 	op := &operator{cmd: cmd, out: lines, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The parent of a process is a thread, in this respect: it must not end before the operator.
+		// The parent of a process is a thread here, and the thread must not end before the operator.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -51,8 +51,7 @@ func startOperator(program string, args, env []string, out *output, stacks *stac
 	return op, nil
 }
 
-// stop asks the operator to end, kills it if it does not do so in time, and reports whether that
-// was necessary.
+// stop asks the operator to end, kills it if it does not end in time, and reports whether it had to be killed.
 func (op *operator) stop(grace time.Duration) (killed bool) {
 	_ = process.Terminate(op.cmd.Process) // it may have ended
 	select {
@@ -65,7 +64,7 @@ func (op *operator) stop(grace time.Duration) (killed bool) {
 	return true
 }
 
-// exitCode returns the exit code of an operator that has ended, and -1 after a signal.
+// exitCode returns the exit code of an operator that has ended, or -1 after a signal.
 func (op *operator) exitCode() int {
 	var exit *exec.ExitError
 	if errors.As(op.err, &exit) {

@@ -9,7 +9,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
-// output writes lines with a prefix that says whose they are. It is safe for concurrent use.
+// output writes lines with a prefix for their source. It is safe for concurrent use.
 type output struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -38,17 +38,17 @@ func (o *output) own() *lineWriter {
 	return &lineWriter{output: o, prefix: fromDev, colour: terminal.Cyan}
 }
 
-// fail writes lines about something that is wrong.
+// fail writes lines about a failure.
 func (o *output) fail(format string, args ...any) {
 	w := &lineWriter{output: o, prefix: fromDev, colour: terminal.Red, whole: true}
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-// maxLine is how much of a line without an end is kept in memory.
+// maxLine is the maximum size of an unterminated line in memory.
 const maxLine = 64 << 10
 
-// lineWriter writes whole lines with a prefix, those longer than maxLine in parts. It must be flushed at
-// the end.
+// lineWriter writes whole lines with a prefix, and lines longer than maxLine in parts. The caller must flush it at the
+// end.
 type lineWriter struct {
 	output *output
 	prefix string
@@ -58,7 +58,7 @@ type lineWriter struct {
 	rest   []byte  // of a line that has no end yet
 }
 
-// Write writes the lines that have ended.
+// Write writes the complete lines.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	w.output.mu.Lock()
 	defer w.output.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeLines writes lines, without the stack traces that are folded.
+// writeLines writes lines, with stack traces folded.
 func (w *lineWriter) writeLines(lines [][]byte) {
 	if w.stacks != nil {
 		lines = w.stacks.fold(lines)
@@ -84,7 +84,7 @@ func (w *lineWriter) writeLines(lines [][]byte) {
 	}
 }
 
-// flush writes a last line that has no end.
+// flush writes the last, unterminated line.
 func (w *lineWriter) flush() {
 	w.output.mu.Lock()
 	defer w.output.mu.Unlock()
@@ -94,8 +94,8 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// write writes a line. An error is that of the reader, such as tee after Ctrl-C, and not of the program
-// that writes, which has to be stopped in order.
+// write writes a line. It ignores errors, because a broken output, such as tee after Ctrl-C, must not prevent an
+// orderly stop of the program that writes.
 func (w *lineWriter) write(line []byte) {
 	prefix, text := w.prefix, string(line)
 	switch {

@@ -2,6 +2,6 @@ package dev
 
 import "syscall"
 
-// killWithParent makes the kernel kill a program when the thread that starts it has ended: an operator
-// is not left behind if this process is killed.
+// killWithParent makes the kernel kill a program when the thread that started it ends, so that the operator does not
+// outlive this process if it is killed.
 func killWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -11,8 +11,8 @@ import (
 	"flyball.dev/cmd/flyball/internal/progress"
 )
 
-// prepare generates and builds at the same time, since most changes do not change what is generated,
-// and builds again if they do. It returns the program.
+// prepare generates and builds concurrently, because most changes do not affect the generated files. If the generated
+// files change, it builds again. It returns the program.
 func (s *session) prepare(ctx context.Context, t *timings) (program string, ok bool) {
 	program = filepath.Join(s.dir, "operator")
 	next := program + ".new"
@@ -72,7 +72,7 @@ func (s *session) watchEmbedded(ctx context.Context) {
 	}
 }
 
-// generate generates code and manifests, and says what has changed.
+// generate generates code and manifests, and prints the changes.
 func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 	if s.GenerateNothing {
 		return nil, nil

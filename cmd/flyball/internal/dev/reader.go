@@ -21,8 +21,8 @@ const (
 	rbacFolder           = "config/rbac"
 )
 
-// reader reads the manifests of a project: those of the given folders, or what the project deploys, with
-// the manifests that are generated and are not in it.
+// reader reads the manifests of a project: the manifests in the given folders, or the manifests that the project
+// deploys, together with generated manifests that it does not deploy.
 type reader struct {
 	folders   []string // that are given
 	generated []string // patterns of the files that are generated
@@ -34,7 +34,7 @@ type reader struct {
 	failed         bool     // the last build of a kustomization
 }
 
-// read reads the manifests, and returns a line if they are not those that the project deploys.
+// read reads the manifests. line explains if they differ from the manifests that the project deploys.
 func (r *reader) read() (all []document, line string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *reader) read() (all []document, line string, err error) {
 	return append(all, generated...), line, err
 }
 
-// source returns where the manifests are from, for people.
+// source describes the origin of the manifests for users.
 func (r *reader) source() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *reader) source() string {
 	return rbacFolder
 }
 
-// readFolders reads folders, those with a kustomization as kustomize builds them.
+// readFolders reads folders. It builds folders with a kustomization in the same way as kustomize.
 func (r *reader) readFolders(folders []string) (all []document, err error) {
 	for _, folder := range folders {
 		var documents []document
@@ -103,7 +103,7 @@ func (r *reader) build(folder string) ([]document, error) {
 	return documents, err
 }
 
-// readFiles reads the files that match patterns, but for those that a kustomization has.
+// readFiles reads the files that match patterns, except the files of a kustomization.
 func (r *reader) readFiles(patterns []string) (all []document, err error) {
 	r.patterns = append(r.patterns, patterns...)
 	for _, pattern := range patterns {
@@ -161,8 +161,8 @@ func split(file string, content []byte) (all []document, err error) {
 	}
 }
 
-// dependsOn reports whether the manifests depend on a file. If a kustomization could not be built, they may
-// depend on any manifest. It may be called during read.
+// dependsOn reports whether the manifests depend on a file. If a kustomization could not be built, they may depend on
+// any manifest. dependsOn may be called concurrently with read.
 func (r *reader) dependsOn(path string) bool {
 	if !slices.Contains([]string{".yaml", ".yml", ".json", ""}, filepath.Ext(path)) {
 		return false

@@ -9,7 +9,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// operatorUser is the user as which the operator sends requests.
+// operatorUser is the user that sends the operator's requests.
 const operatorUser = "flyball-dev-operator"
 
 // auditPolicy selects the requests of the operator.
@@ -22,12 +22,12 @@ rules:
 - level: None
 `
 
-// stale is how long after a change the first write has hardly to do with it.
+// stale is the time after a change from which a first write is probably unrelated to the change.
 const stale = time.Minute
 
-// requests follows what the operator does by the API server's audit log. It says when the operator
-// watches, and when it first writes: the earliest that can be known of its reconciles from outside. It
-// also says what RBAC forbids.
+// requests follows the operator's requests in the audit log of the API server. It prints when the operator watches, and
+// when it writes for the first time, which is the earliest sign of a reconcile from outside. It also prints requests
+// that RBAC forbids.
 type requests struct {
 	lines chan string // what is to be said; requests do not wait for it
 
@@ -37,14 +37,14 @@ type requests struct {
 	forbidden         map[string]bool // the markers that were printed
 }
 
-// restart starts over for a new operator, with times since an edit.
+// restart starts over for a new operator. Times count from since, the time of an edit.
 func (r *requests) restart(since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since, r.watching, r.written, r.forbidden = since, false, false, map[string]bool{}
 }
 
-// Write takes an event of the audit log.
+// Write handles one event of the audit log.
 func (r *requests) Write(line []byte) (int, error) {
 	var event auditv1.Event
 	if err := json.Unmarshal(line, &event); err != nil {
@@ -74,12 +74,12 @@ func (r *requests) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// isBookkeeping reports whether a resource is written by operators apart from their reconciles.
+// isBookkeeping reports whether operators write a resource independently of their reconciles.
 func isBookkeeping(ref *auditv1.ObjectReference) bool {
 	return ref.Resource == "leases" && ref.APIGroup == "coordination.k8s.io" || ref.Resource == "events"
 }
 
-// forbid says, once, that RBAC forbids something, and the marker that would allow it.
+// forbid prints, once, that RBAC forbids a request, and the marker that would allow it.
 func (r *requests) forbid(verb string, ref *auditv1.ObjectReference) {
 	resource := resource(ref)
 	group, verbs := ref.APIGroup, verb
@@ -97,7 +97,7 @@ func (r *requests) forbid(verb string, ref *auditv1.ObjectReference) {
 	}
 }
 
-// say hands over a line, or returns false if there are too many.
+// say prints a line, or returns false if there are too many.
 func (r *requests) say(format string, args ...any) bool {
 	select {
 	case r.lines <- fmt.Sprintf(format, args...):
@@ -107,7 +107,7 @@ func (r *requests) say(format string, args ...any) bool {
 	}
 }
 
-// resource returns a resource with its subresource, as roles have it.
+// resource returns a resource with its subresource in the format of roles.
 func resource(ref *auditv1.ObjectReference) string {
 	if ref.Subresource == "" {
 		return ref.Resource
@@ -115,7 +115,7 @@ func resource(ref *auditv1.ObjectReference) string {
 	return ref.Resource + "/" + ref.Subresource
 }
 
-// name returns the name of what a request is about, as kubectl writes it.
+// name returns the name of a request's object in the format of kubectl.
 func name(ref *auditv1.ObjectReference) string {
 	resource := resource(ref)
 	if ref.Namespace != "" {

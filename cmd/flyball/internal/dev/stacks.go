@@ -7,8 +7,8 @@ import (
 	"regexp"
 )
 
-// stacks folds the stack traces in the log of an operator: of those that follow an error, only the frames in the
-// project remain. The traces of a crash, which have other lines, are as they are.
+// stacks folds the stack traces in the log of an operator: of a trace after an error, only the project's frames remain.
+// Traces of a crash have another format and stay unchanged.
 type stacks struct{ project string }
 
 // A frame has two lines.
@@ -17,7 +17,7 @@ var (
 	frameFile     = regexp.MustCompile(`^\t(\S+\.(?:go|s)):\d+$`)
 )
 
-// fold returns lines that were written at once, with one in place of the frames that are folded.
+// fold folds the stack traces in lines that were written at once.
 func (s *stacks) fold(lines [][]byte) (kept [][]byte) {
 	folded := 0
 	unfolded := func() {

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/testproject"
 )
 
-// The options are those of the commands in the Makefile, in go:generate lines, or in PROJECT.
+// The options come from the commands in the Makefile, in go:generate lines, or in PROJECT.
 func TestProjectCommands(t *testing.T) {
 	year := "$(shell date +%Y)"
 	kubebuilder := `
@@ -142,7 +142,7 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 	}
 }
 
-// What git tracks is not overwritten unless it can be told how it was generated.
+// Files that git tracks are not overwritten unless the options that generated them are known.
 func TestTrackedFilesAreKept(t *testing.T) {
 	const archive = `
 -- api/v1/types.go --

@@ -27,7 +27,7 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	// Size is the size.
 	// +kubebuilder:validation:Minimum=1

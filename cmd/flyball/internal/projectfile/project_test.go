@@ -100,7 +100,7 @@ func TestProjectErrors(t *testing.T) {
 	}
 }
 
-// TestRead: what cannot be extended can be read.
+// TestRead checks that Read accepts projects that cannot be extended.
 func TestRead(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := Read(folder); !errors.Is(err, fs.ErrNotExist) {

@@ -15,28 +15,28 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// KindOptions name a kind, and where it is.
+// KindOptions identify a kind and its package.
 type KindOptions struct {
 	Group, Version, Kind string
 	// Plural is the plural if it is irregular.
 	Plural string
-	// ExternalAPIPath is the package of the types of a kind of another project, ExternalAPIDomain the
-	// domain of its group, and ExternalAPIModule its module, with or without a version.
+	// ExternalAPIPath is the package of an external kind's types, ExternalAPIDomain the domain of its group, and
+	// ExternalAPIModule its module, with an optional version.
 	ExternalAPIPath, ExternalAPIDomain, ExternalAPIModule string
-	// Force overwrites files, and adds what exists already.
+	// Force overwrites existing files.
 	Force bool
-	// Generate, if not nil, is called when the files are written. If it fails, they are removed.
+	// Generate, if not nil, is called after the files are written. If it fails, the files are removed.
 	Generate func(context.Context) error
 }
 
 // APIOptions are the options of CreateAPI.
 type APIOptions struct {
 	KindOptions
-	// Resource and Controller say whether the type and a controller are written. If Controller is nil,
-	// there will be a controller unless the kind has one in another version.
+	// Resource and Controller select whether to write the type and a controller. If Controller is nil, CreateAPI writes
+	// a controller unless the kind has one in another version.
 	Resource   bool
 	Controller *bool
-	// ClusterScoped says that objects of the kind are not in a namespace.
+	// ClusterScoped makes the kind cluster-scoped.
 	ClusterScoped bool
 }
 
@@ -96,7 +96,7 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	})
 }
 
-// apply renders changes of a project, writes them, and runs what follows.
+// apply renders the changes of a project, writes them, and runs the following steps.
 func apply(ctx context.Context, folder string, project *projectfile.Project, o KindOptions,
 	render func(*plan, data) error) (*Changes, error) {
 	header, err := boilerplate(folder)
@@ -131,8 +131,7 @@ func apply(ctx context.Context, folder string, project *projectfile.Project, o K
 	})
 }
 
-// resource returns the resource that the options describe. If own is set, its type is to be part of
-// the project.
+// resource returns the resource that the options describe. If own is set, its type will be part of the project.
 func (o *KindOptions) resource(project *projectfile.Project, own bool) (*projectfile.Resource, error) {
 	r := &projectfile.Resource{Group: o.Group, Version: o.Version, Kind: o.Kind, Domain: project.Domain}
 	if o.Plural != "" && o.Plural != regularPlural(o.Kind) {
@@ -169,7 +168,7 @@ func (o *KindOptions) resource(project *projectfile.Project, own bool) (*project
 	return r, validate(r)
 }
 
-// kindsOf names the kinds of a project, to follow an error about one that is not among them.
+// kindsOf lists the kinds of a project, for the error about an unknown kind.
 func kindsOf(project *projectfile.Project) string {
 	var kinds []string
 	for _, r := range project.Resources {
@@ -186,8 +185,8 @@ func kindsOf(project *projectfile.Project) string {
 // goFolders are the names of folders that the go command treats specially.
 var goFolders = []string{"internal", "testdata", "vendor"}
 
-// checkGroups returns an error if there would be two groups in a project with the layout for one, or
-// if the group cannot have a folder of its own in the layout for several.
+// checkGroups returns an error if a project with the single-group layout would have two groups, or if the group cannot
+// have a folder in the multi-group layout.
 func checkGroups(project *projectfile.Project, r *projectfile.Resource) error {
 	if project.MultiGroup && slices.Contains(goFolders, r.Group) {
 		return fmt.Errorf("--group %q is invalid: a folder of this name has a meaning for the go command; "+
@@ -201,7 +200,7 @@ func checkGroups(project *projectfile.Project, r *projectfile.Resource) error {
 	return nil
 }
 
-// sameKind returns an error if the versions of a kind would not agree.
+// sameKind returns an error if the versions of a kind would differ in their scope or names.
 func sameKind(r *projectfile.Resource, others []*projectfile.Resource) error {
 	for _, o := range others {
 		if o.API == nil || o.Version == r.Version {
@@ -217,8 +216,7 @@ func sameKind(r *projectfile.Resource, others []*projectfile.Resource) error {
 	return nil
 }
 
-// checkCollisions returns an error if a kind would declare a Go name, or have a resource, that
-// another kind has.
+// checkCollisions returns an error if a kind would declare a Go name or have a resource that another kind already has.
 func checkCollisions(project *projectfile.Project, r *projectfile.Resource) error {
 	for _, name := range []string{"AddToScheme", "GroupVersion", "SchemeBuilder", "SchemeGroupVersion"} {
 		if r.Kind == name {
@@ -250,8 +248,8 @@ func checkCollisions(project *projectfile.Project, r *projectfile.Resource) erro
 
 // The folders and files of a kind.
 
-// withLine returns the place of a declaration: the file, and the number of its first line that begins with
-// a text, if there is one.
+// withLine returns the place of a declaration: the file, and the number of the first line that begins with the
+// declaration, if there is one.
 func withLine(folder, path, declaration string) string {
 	content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(path)))
 	if err != nil {
@@ -296,7 +294,7 @@ func root(folder string) string {
 	return strings.TrimSuffix(strings.Repeat(`"..", `, strings.Count(folder, "/")+1), ", ")
 }
 
-// renderAPI adds the type of a kind, and what goes with it, to a plan.
+// renderAPI adds the type of a kind and its related files to a plan.
 func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) error {
 	r, folder := d.Resource, apiFolder(d.Project, d.Resource)
 	if err := p.renderMissing(folder+"/groupversion_info.go", "api/groupversion_info.go.tmpl", d); err != nil {
@@ -346,8 +344,8 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 	)
 }
 
-// registration returns how a package of types registers them: the name of its group and version, and
-// whether its SchemeBuilder takes objects.
+// registration returns how a package registers its types: the name of its group version variable, and whether its
+// SchemeBuilder takes objects.
 func registration(groupVersionInfo []byte) (groupVersion string, objects bool) {
 	groupVersion = "GroupVersion"
 	if regexp.MustCompile(`(?m)^\s*(var\s+)?SchemeGroupVersion\b`).Match(groupVersionInfo) {
@@ -356,8 +354,8 @@ func registration(groupVersionInfo []byte) (groupVersion string, objects bool) {
 	return groupVersion, bytes.Contains(groupVersionInfo, []byte("scheme.Builder{"))
 }
 
-// sampleName returns the name of the sample of a kind, which has the version if the kind has others: they are the
-// same objects to the API server.
+// sampleName returns the name of a kind's sample. It contains the version if the kind has several, because samples of
+// all versions are the same objects to the API server.
 func sampleName(r *projectfile.Resource, others []*projectfile.Resource) string {
 	name := strings.ToLower(r.Kind)
 	if slices.ContainsFunc(others, func(o *projectfile.Resource) bool { return o.API != nil && o.Version != r.Version }) {
@@ -366,8 +364,7 @@ func sampleName(r *projectfile.Resource, others []*projectfile.Resource) string 
 	return name + "-sample"
 }
 
-// markStorageVersion marks the first version of a kind as the one that is stored, when there comes
-// another.
+// markStorageVersion marks the first version of a kind as the storage version, when a second version is added.
 func markStorageVersion(p *plan, project *projectfile.Project, r *projectfile.Resource, others []*projectfile.Resource) error {
 	others = slices.DeleteFunc(slices.Clone(others), func(o *projectfile.Resource) bool { return o.API == nil || o.Version == r.Version })
 	if len(others) == 0 {
@@ -454,7 +451,7 @@ func renderController(p *plan, d data, force bool) error {
 	)
 }
 
-// endToEnd is the file of the end-to-end tests. Projects of Kubebuilder have other tests in it.
+// endToEnd is the file of the end-to-end tests. In Kubebuilder's projects it contains other tests.
 const endToEnd = "test/e2e/e2e_test.go"
 
 // insertReconciled makes the end-to-end tests wait for the objects of a kind to become ready.
@@ -475,7 +472,7 @@ func (p *plan) insertGo(path, marker, code string) error {
 	return p.edit(path, func(content []byte) ([]byte, error) { return insertGo(content, marker, code) })
 }
 
-// insertTemplate inserts the code that a template makes at a marker of a Go file.
+// insertTemplate inserts code made from a template at a marker of a Go file.
 func (p *plan) insertTemplate(path, marker, name string, d data) error {
 	code, err := execute(name, d)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// helmPlugin makes a chart, under the name of Kubebuilder's plugin that does.
+// helmPlugin is the name of Kubebuilder's plugin that creates a chart.
 const helmPlugin = "helm/v2-alpha"
 
-// helmNames are all names of the plugin that Kubebuilder takes.
+// helmNames are all names of the plugin that Kubebuilder accepts.
 var helmNames = []string{helmPlugin, "helm", "helm.kubebuilder.io/v2-alpha"}
 
-// check checks the options by themselves.
+// check checks the options without the project.
 func (o *EditOptions) check() error {
 	for _, name := range o.Plugins {
 		if !slices.Contains(helmNames, name) {
@@ -82,7 +82,7 @@ func renderChart(p *plan, project *projectfile.Project, o EditOptions) (notes []
 	return notes, err
 }
 
-// generatedTemplates returns the templates of a chart that exist, and which of them belong to the user.
+// generatedTemplates returns the existing templates of a chart. own marks templates that belong to the user.
 func generatedTemplates(p *plan, folder string) (own map[string]bool, err error) {
 	own = map[string]bool{}
 	root := filepath.Join(p.folder, filepath.FromSlash(folder), "templates")
@@ -107,7 +107,8 @@ func generatedTemplates(p *plan, folder string) (own map[string]bool, err error)
 	return own, err
 }
 
-// renderValues adds the values of a chart to a plan, and returns which of them a person has changed, and config has too.
+// renderValues adds the values of a chart to a plan. It returns the values that the user has edited and config has
+// changed as well.
 func renderValues(p *plan, folder string, generated []byte, force bool) (kept []string, err error) {
 	values, err := p.load(gopath.Join(folder, chart.ValuesFile))
 	if err != nil {

@@ -46,7 +46,7 @@ func TestChartAgain(t *testing.T) {
 	}
 }
 
-// TestChartKeeps: what a person has edited stays, and the rest becomes what config says.
+// TestChartKeeps checks that edited values stay, and all others follow config.
 func TestChartKeeps(t *testing.T) {
 	folder := newChart(t)
 	write(t, folder, "dist/chart/Chart.yaml", "mine")
@@ -82,7 +82,7 @@ func TestChartKeeps(t *testing.T) {
 	}
 }
 
-// TestChartOfANewFeature: the values of webhooks come with these, below what a person has written.
+// TestChartOfANewFeature checks that the values of webhooks appear with the webhooks, after the edited values.
 func TestChartOfANewFeature(t *testing.T) {
 	folder := newKind(t)
 	write(t, folder, "config/crd/bases/shop.example.com_orders.yaml",
@@ -157,7 +157,7 @@ func TestChartBadInput(t *testing.T) {
 	})
 }
 
-// TestWorkflows: the workflows are valid, and run what the Makefile has.
+// TestWorkflows checks that the workflows are valid and run targets of the Makefile.
 func TestWorkflows(t *testing.T) {
 	folder := newFolder(t)
 	makefile := read(t, folder, "Makefile")

@@ -1,10 +1,9 @@
-// Package scaffold writes the files of an operator project in Kubebuilder's layout, and extends
-// projects that exist.
+// Package scaffold writes the files of an operator project in Kubebuilder's layout, and extends existing projects.
 //
-// [Init], [CreateAPI], [CreateWebhook] and [Edit] are the commands of the same names. Each renders
-// all files in memory first, checks them against what exists, and then writes them. If a step fails,
-// also one that runs a program afterwards, the folder is left as it was.
+// [Init], [CreateAPI], [CreateWebhook] and [Edit] implement the commands of the same names. Each renders all files in
+// memory first, checks them against existing files, and then writes them. If a step fails, including programs that run
+// afterwards, the folder is restored.
 //
-// The PROJECT file is that of Kubebuilder (version 3), which can work on the same project. Code of
-// the user is changed only where the comments "+kubebuilder:scaffold:" are.
+// The format of the PROJECT file is Kubebuilder's version 3, so that Kubebuilder can work on the same project. The
+// package changes the user's code only at the comments "+kubebuilder:scaffold:".
 package scaffold

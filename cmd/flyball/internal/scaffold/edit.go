@@ -9,15 +9,15 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// EditOptions are the options of Edit. A nil option is left as it is.
+// EditOptions are the options of Edit. A nil option leaves the setting unchanged.
 type EditOptions struct {
-	// MultiGroup is whether the project has the layout for several groups.
+	// MultiGroup selects the layout for several groups.
 	MultiGroup *bool
 	// Plugins are the plugins to run, by Kubebuilder's names: helm/v2-alpha makes a chart.
 	Plugins []string
-	// OutputDir is the folder of the folder of the chart, by default dist.
+	// OutputDir is the parent folder of the chart's folder, by default dist.
 	OutputDir string
-	// Force writes the values of the chart anew.
+	// Force regenerates the values of the chart.
 	Force bool
 }
 

@@ -27,9 +27,9 @@ import (
 const (
 	// flyballModule is the path of this module.
 	flyballModule = "flyball.dev"
-	// minimumGo is the release of Go that this module needs.
+	// minimumGo is the Go release that this module requires.
 	minimumGo = "1.26.0"
-	// controllerRuntime is the release of the peer that is required.
+	// controllerRuntime is the required release of controller-runtime.
 	controllerRuntime = "v0.25.2"
 )
 
@@ -55,7 +55,7 @@ func checkGo(ctx context.Context, folder string) error {
 	return nil
 }
 
-// modulePath returns the path of the module in a folder's go.mod, or nothing if there is no such file.
+// modulePath returns the module path in a folder's go.mod, or "" if there is no such file.
 func modulePath(folder string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,8 +74,7 @@ func modulePath(folder string) (string, error) {
 	return mod.Module.Mod.Path, nil
 }
 
-// source returns how this module is required: a version of it, and, unless that is published, the
-// folder that replaces it.
+// source returns how to require this module: a version, and a replacement folder if the version is not published.
 func source(path string) (version, replacement string, err error) {
 	if path != "" {
 		if found, err := modulePath(path); err != nil || found != flyballModule {
@@ -101,8 +100,8 @@ func cmpErr(err, otherwise error) error {
 	return otherwise
 }
 
-// ownFolder returns the folder of the module that this program was built from, or nothing if it was
-// built from a published version or the folder is gone.
+// ownFolder returns the folder of the module that this program was built from. It returns "" if the program was built
+// from a published version or the folder no longer exists.
 func ownFolder() string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) || strings.Contains(file, "@") {
@@ -116,8 +115,8 @@ func ownFolder() string {
 	return ""
 }
 
-// planModule adds go.mod and go.sum to a plan. If this module is replaced by a folder, all its
-// requirements and checksums are taken over, so that nothing has to be looked up.
+// planModule adds go.mod and go.sum to a plan. If a folder replaces this module, planModule copies all its requirements
+// and checksums, so that the go command needs no network.
 func planModule(p *plan, project *projectfile.Project, flyballPath string) error {
 	version, replacement, err := source(flyballPath)
 	if err != nil {
@@ -175,8 +174,8 @@ func planModule(p *plan, project *projectfile.Project, flyballPath string) error
 // peerModule is the path of controller-runtime.
 const peerModule = "sigs.k8s.io/controller-runtime"
 
-// replacePeer lets what imports controller-runtime in a project that uses Flyball's runtime, such as
-// controllers that Kubebuilder makes, get the same types by that path.
+// replacePeer replaces controller-runtime in a project with Flyball's runtime, so that code that imports
+// controller-runtime, such as Kubebuilder's controllers, gets the same types.
 func replacePeer(mod *modfile.File, project *projectfile.Project, path, version string) error {
 	if project.Runtime() != projectfile.RuntimeFlyball {
 		return nil
@@ -184,7 +183,7 @@ func replacePeer(mod *modfile.File, project *projectfile.Project, path, version 
 	return mod.AddReplace(peerModule, "", path, version)
 }
 
-// setPlane sets Plane by the project's go.mod.
+// setPlane sets Plane according to the project's go.mod.
 func (d *data) setPlane(p *plan) error {
 	content, err := os.ReadFile(filepath.Join(p.folder, "go.mod"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +206,7 @@ func require(path, version string) *modfile.Require {
 	return r
 }
 
-// addRequirements requires modules, unless the same or a later version is required already.
+// addRequirements adds requirements, unless the same or a later version is already required.
 func addRequirements(mod *modfile.File, wanted []*modfile.Require) {
 	var all []*modfile.Require
 	for _, r := range slices.Concat(mod.Require, wanted) {
@@ -247,7 +246,7 @@ func takeOver(p *plan, folder string) ([]*modfile.Require, error) {
 	return mod.Require, nil
 }
 
-// mergeSums returns the lines of go.sum files in the order of the go command.
+// mergeSums merges go.sum files, in the order of the go command.
 func mergeSums(files ...[]byte) []byte {
 	hashes := map[module.Version]string{}
 	for line := range bytes.Lines(bytes.Join(files, []byte("\n"))) {
@@ -264,8 +263,8 @@ func mergeSums(files ...[]byte) []byte {
 	return out.Bytes()
 }
 
-// tidy runs go mod tidy. Without a network it may not be possible: if the modules that the project
-// needs are there nevertheless, that is a remark.
+// tidy runs go mod tidy. Without a network the command may fail. If all required modules are available nevertheless,
+// tidy only adds a note.
 func tidy(ctx context.Context, folder string, changes *Changes) error {
 	err := goCommand(ctx, folder, "mod", "tidy")
 	if err == nil {

@@ -20,28 +20,27 @@ import (
 type InitOptions struct {
 	// Domain is the domain of the API groups, such as example.com.
 	Domain string
-	// Repo is the path of the Go module, by default that in go.mod.
+	// Repo is the path of the Go module. The default is the path in go.mod.
 	Repo string
-	// Name is the name of the project, by default that of the folder.
+	// Name is the name of the project. The default is the name of the folder.
 	Name string
-	// Owner is the owner of the copyright, and License that of the code: apache2 or none.
+	// Owner is the copyright owner, and License the license of the code: apache2 or none.
 	Owner, License string
 	// Runtime is projectfile.RuntimeFlyball or projectfile.RuntimeControllerRuntime.
 	Runtime string
-	// FlyballPath is a folder with the module flyball.dev, by default the one that this program was
-	// built from.
+	// FlyballPath is a folder with the module flyball.dev. The default is the folder that this program was built from.
 	FlyballPath string
 	// SkipGoVersionCheck accepts any release of Go.
 	SkipGoVersionCheck bool
-	// SkipFetch leaves out go mod tidy.
+	// SkipFetch skips go mod tidy.
 	SkipFetch bool
 }
 
-// userFiles are files that are kept if they exist.
+// userFiles are files that Init does not overwrite.
 var userFiles = []string{"README.md", ".gitignore", ".dockerignore", ".golangci.yml", ".devcontainer/devcontainer.json"}
 
-// Init makes a project in a folder, which may contain what a new repository does: hidden files,
-// go.mod, a license and a readme.
+// Init creates a project in a folder. The folder may contain the files of a new repository: hidden files, go.mod, a
+// license and a readme.
 func Init(ctx context.Context, folder string, o InitOptions) (*Changes, error) {
 	if err := checkEmpty(folder); err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func Init(ctx context.Context, folder string, o InitOptions) (*Changes, error) {
 	return changes, err
 }
 
-// checkEmpty returns an error if a folder has content that may be in the way.
+// checkEmpty returns an error if a folder has content that could conflict with the project.
 func checkEmpty(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -98,7 +97,7 @@ func checkEmpty(folder string) error {
 	return nil
 }
 
-// newProject checks the options, completes them, and returns the project that they describe.
+// newProject checks and completes the options, and returns the project.
 func newProject(folder string, o *InitOptions) (*projectfile.Project, error) {
 	if err := nameError("domain", o.Domain, validation.IsDNS1123Subdomain(o.Domain)); err != nil {
 		return nil, err

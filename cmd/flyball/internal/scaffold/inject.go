@@ -11,15 +11,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// markerPrefix begins the comments at which code is inserted, and ownPrefix those in files where
-// Kubebuilder must not insert its code, which needs another test framework.
+// markerPrefix begins the comments where code is inserted. ownPrefix begins them in files where Kubebuilder must not
+// insert its code, which needs another test framework.
 const (
 	markerPrefix = "+kubebuilder:scaffold:"
 	ownPrefix    = "+flyball:scaffold:"
 )
 
-// insertGo inserts code before a marker in a Go file, unless it is there already. It keeps the file
-// formatted if it was.
+// insertGo inserts code before a marker in a Go file, unless the file already has the code. It keeps a formatted file
+// formatted.
 func insertGo(content []byte, marker, code string) ([]byte, error) {
 	if containsBlock(string(content), code) {
 		return content, nil
@@ -46,8 +46,7 @@ func insertGo(content []byte, marker, code string) ([]byte, error) {
 	return format.Source(result)
 }
 
-// containsBlock returns whether the lines of code are in a text, one after the other, regardless of
-// indentation.
+// containsBlock reports whether a text contains consecutive lines of code. It ignores indentation.
 func containsBlock(text, code string) bool {
 	return strings.Contains(trimLines(text), trimLines(code))
 }
@@ -62,9 +61,9 @@ func trimLines(text string) string {
 	return out.String()
 }
 
-// insertItem inserts an item into a list at the top level of a YAML file, such as the resources of a
-// kustomization, unless it is there already: before the marker, if there is one, otherwise at the
-// end of the list, which is added to the file if there is none.
+// insertItem inserts an item into a top-level list of a YAML file, such as the resources of a kustomization, unless the
+// list already has the item. It inserts before the marker if there is one, and otherwise at the end of the list. If
+// necessary, it adds the list.
 func insertItem(content []byte, marker, list, item string) ([]byte, error) {
 	var wanted any
 	if err := yaml.Unmarshal([]byte(item), &wanted); err != nil {
@@ -95,7 +94,7 @@ func insertItem(content []byte, marker, list, item string) ([]byte, error) {
 	return result, nil
 }
 
-// hasItem returns whether a list at the top level of a YAML file contains an item.
+// hasItem reports whether a top-level list of a YAML file contains an item.
 func hasItem(content []byte, list string, item any) (bool, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal(content, &all); err != nil {
@@ -106,8 +105,8 @@ func hasItem(content []byte, list string, item any) (bool, error) {
 	return slices.ContainsFunc(items, func(i any) bool { return fmt.Sprint(i) == wanted }), nil
 }
 
-// endOfList returns the index of the line after the last item of a list, and the lines, to which the
-// key is added if it is missing.
+// endOfList returns the index of the line after the last item of a list, and the lines. It adds the key if it is
+// missing.
 func endOfList(lines []string, list string) (int, []string) {
 	key := regexp.MustCompile(`^` + regexp.QuoteMeta(list) + `:\s*(\[\s*\])?\s*(#.*)?$`)
 	start := slices.IndexFunc(lines, func(l string) bool { return key.MatchString(strings.TrimRight(l, "\r\n")) })

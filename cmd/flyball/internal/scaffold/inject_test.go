@@ -43,7 +43,7 @@ func TestInsertGo(t *testing.T) {
 	if err != nil || string(again) != string(got) {
 		t.Errorf("inserted twice: %v\n%s", err, again)
 	}
-	// What a user has not formatted is not formatted.
+	// A file that the user has not formatted stays unformatted.
 	const unformatted = "package p\n\nvar   x = 1\n//+kubebuilder:scaffold:imports\n"
 	got, err = insertGo([]byte(unformatted), "imports", "var y = 2\n")
 	if want := "package p\n\nvar   x = 1\nvar y = 2\n//+kubebuilder:scaffold:imports\n"; err != nil || string(got) != want {

@@ -18,7 +18,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// coreGroups are the groups of Kubernetes' own kinds in k8s.io/api, with their domains.
+// coreGroups are the groups of the built-in kinds in k8s.io/api, with their domains.
 var coreGroups = map[string]string{
 	"admission": "k8s.io", "admissionregistration": "k8s.io", "apps": "", "authentication": "k8s.io",
 	"authorization": "k8s.io", "autoscaling": "", "batch": "", "certificates": "k8s.io", "coordination": "k8s.io",
@@ -26,8 +26,8 @@ var coreGroups = map[string]string{
 	"rbac": "authorization.k8s.io", "resource": "k8s.io", "scheduling": "k8s.io", "storage": "k8s.io",
 }
 
-// checkCoreKind returns an error if Kubernetes does not have a kind in one of its groups. Groups that no
-// API server stores objects of are not in the scheme, and are not checked.
+// checkCoreKind returns an error if a built-in group lacks a kind. It does not check groups outside the scheme, which
+// have no stored objects.
 func checkCoreKind(r *projectfile.Resource) error {
 	kind := schema.GroupKind{Group: r.QualifiedGroup(), Kind: r.Kind}
 	if !scheme.Scheme.IsGroupRegistered(kind.Group) || scheme.Scheme.Recognizes(kind.WithVersion(r.Version)) {
@@ -43,10 +43,10 @@ func checkCoreKind(r *projectfile.Resource) error {
 	return fmt.Errorf("%s is not a kind of Kubernetes, which has it in %s: choose another --version", gvk(r), strings.Join(versions, ", "))
 }
 
-// regularPlural returns the plural of a kind that controller-gen assumes.
+// regularPlural returns the plural that controller-gen derives from a kind.
 func regularPlural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
-// plural returns the plural of the resource, which is the name in URLs.
+// plural returns the plural of the resource, the name in URLs.
 func plural(r *projectfile.Resource) string {
 	if r.Plural != "" {
 		return r.Plural
@@ -68,7 +68,7 @@ func packageName(path string) string {
 	return name
 }
 
-// alias returns the name by which the package of the types is imported.
+// alias returns the import name of the package with the types.
 func alias(r *projectfile.Resource) string {
 	name := safe(r.Group)
 	switch name {
@@ -80,8 +80,7 @@ func alias(r *projectfile.Resource) string {
 	return name + r.Version
 }
 
-// safe returns a name that is part of a Go identifier: without the characters that it cannot have,
-// and without a digit at the beginning.
+// safe converts a name to a part of a Go identifier: it drops invalid characters and leading digits.
 func safe(name string) string {
 	name = strings.NewReplacer("-", "", ".", "").Replace(name)
 	if name != "" && name[0] >= '0' && name[0] <= '9' {
@@ -90,13 +89,12 @@ func safe(name string) string {
 	return name
 }
 
-// templateNames are the lower-case names that the templates use where an object of the kind is in
-// scope.
+// templateNames are the lower-case names that the templates use within the scope of an object of the kind.
 var templateNames = []string{"before", "c", "client", "condition", "context", "ctrl", "ctx", "equality", "err", "fake",
 	"list", "logf", "meta", "r", "ready", "req", "result", "runtime", "scheme", "t", "testing", "types", "v", "version", "versions"}
 
-// Variable returns the name of the variable for an object of the kind: the kind in lower case, unless
-// that is not an identifier of Go or already has a meaning there.
+// Variable returns the variable name for an object of the kind. The name is the kind in lower case, unless that is no
+// Go identifier or already has a meaning in the templates.
 func (d data) Variable() string {
 	name := d.Lower()
 	if token.IsKeyword(name) || types.Universe.Lookup(name) != nil || slices.Contains(templateNames, name) || name == d.Alias() {
@@ -110,7 +108,7 @@ func declarations(r *projectfile.Resource) []string {
 	return []string{r.Kind, r.Kind + "List", r.Kind + "Spec", r.Kind + "Status"}
 }
 
-// nameError returns an error for a name that was given by a flag.
+// nameError returns an error for an invalid name in a flag.
 func nameError(flag, name string, reasons []string) error {
 	if len(reasons) == 0 {
 		return nil
@@ -155,14 +153,14 @@ func validate(r *projectfile.Resource) error {
 	if err := nameError("plural", plural(r), validation.IsDNS1035Label(plural(r))); err != nil {
 		return err
 	}
-	// It is the kind of lists, which has the same limit.
+	// This is the kind of lists. It has the same limit.
 	if reasons := validation.IsDNS1035Label(strings.ToLower(r.Kind + "List")); len(reasons) > 0 {
 		return fmt.Errorf("--kind %q is invalid: with List at the end, %s", r.Kind, strings.Join(reasons, "; "))
 	}
 	return nil
 }
 
-// subdomain returns why a qualified group is not valid. That of Kubernetes' first kinds is empty.
+// subdomain returns the reasons why a qualified group is invalid. The core group is empty.
 func subdomain(group string) []string {
 	if group == "" {
 		return nil
@@ -173,7 +171,7 @@ func subdomain(group string) []string {
 // validateRepo checks the path of a Go module.
 func validateRepo(repo string) error { return validateImport("repo", repo) }
 
-// validateImport checks an import path that was given by a flag.
+// validateImport checks an import path in a flag.
 func validateImport(flag, path string) error {
 	if err := module.CheckImportPath(path); err != nil {
 		return fmt.Errorf("--%s is invalid: %w", flag, err)

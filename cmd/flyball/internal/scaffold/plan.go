@@ -13,11 +13,11 @@ import (
 	"flyball.dev/cmd/flyball/internal/filetx"
 )
 
-// plan is what a command is going to write. Nothing is written before commit.
+// plan collects the changes of a command. Nothing is written before commit.
 type plan struct {
 	folder string
 	files  []*file
-	// canForce says that the command has the flag --force.
+	// canForce is set if the command has the flag --force.
 	canForce bool
 }
 
@@ -30,7 +30,7 @@ type file struct {
 	removed bool
 }
 
-// find returns the file of a path in the plan, or nil.
+// find returns the file with a path in the plan, or nil.
 func (p *plan) find(path string) *file {
 	i := slices.IndexFunc(p.files, func(f *file) bool { return f.path == path })
 	if i < 0 {
@@ -39,7 +39,7 @@ func (p *plan) find(path string) *file {
 	return p.files[i]
 }
 
-// load adds a file to the plan, with what it contains now.
+// load adds a file to the plan, with its current content.
 func (p *plan) load(path string) (*file, error) {
 	if f := p.find(path); f != nil {
 		return f, nil
@@ -58,7 +58,7 @@ func (p *plan) load(path string) (*file, error) {
 	return f, nil
 }
 
-// exists returns whether a file exists, or will.
+// exists reports whether a file exists now or in the plan.
 func (p *plan) exists(path string) bool {
 	if f := p.find(path); f != nil {
 		return f.content != nil
@@ -67,7 +67,7 @@ func (p *plan) exists(path string) bool {
 	return err == nil
 }
 
-// create adds a new file. It is an error if it exists, unless force is set.
+// create adds a new file. It fails if the file exists, unless force is set.
 func (p *plan) create(path string, content []byte, force bool) error {
 	f, err := p.load(path)
 	if err != nil {
@@ -83,8 +83,8 @@ func (p *plan) create(path string, content []byte, force bool) error {
 	return nil
 }
 
-// edit changes the content of a file, which must exist. The function gets it with the line endings of
-// Unix, and the file keeps those that it has.
+// edit changes the content of an existing file. change gets the content with Unix line endings; the file keeps its own
+// line endings.
 func (p *plan) edit(path string, change func([]byte) ([]byte, error)) error {
 	f, err := p.load(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *plan) edit(path string, change func([]byte) ([]byte, error)) error {
 	return nil
 }
 
-// unixLines returns a text with the line endings of Unix: git may have checked it out with others.
+// unixLines converts a text to Unix line endings. git may have checked it out with others.
 func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 // keep adds files that a program changes after the commit, so that they can be restored.
@@ -132,8 +132,7 @@ func (p *plan) remove(path string) error {
 	return nil
 }
 
-// commit writes the files, and then calls the functions. If one of these steps fails, everything is
-// as it was before.
+// commit writes the files, and then calls the functions. If one of these steps fails, commit restores everything.
 func (p *plan) commit(then ...func() error) error {
 	var changes []filetx.Change
 	for _, f := range p.files {
@@ -145,7 +144,7 @@ func (p *plan) commit(then ...func() error) error {
 	return filetx.Commit(changes, then...)
 }
 
-// changes returns the paths of the files that the plan creates and changes.
+// changes returns the paths of the created and changed files.
 func (p *plan) changes() *Changes {
 	c := &Changes{}
 	for _, f := range p.files {
@@ -165,14 +164,14 @@ func (p *plan) changes() *Changes {
 	return c
 }
 
-// Changes are what a command has written. Paths are relative to the project, with slashes.
+// Changes lists the changes of a command. Paths are relative to the project, with slashes.
 type Changes struct {
 	Created, Updated, Removed []string
-	// Notes are remarks for the user.
+	// Notes are for the user.
 	Notes []string
 }
 
-// note adds a remark.
+// note adds a note.
 func (c *Changes) note(format string, args ...any) {
 	c.Notes = append(c.Notes, strings.TrimSpace(fmt.Sprintf(format, args...)))
 }

@@ -15,7 +15,7 @@ import (
 //go:embed all:templates
 var templates embed.FS
 
-// data is what templates are executed with.
+// data is the input of the templates.
 type data struct {
 	*projectfile.Project
 	*projectfile.Resource // nil in templates of a whole project
@@ -23,7 +23,7 @@ type data struct {
 	Boilerplate string
 	// Hub and Spoke are the resources of a conversion.
 	Hub, Spoke *projectfile.Resource
-	// Root leads from the folder of the file to that of the project.
+	// Root is the relative path from the folder of the file to the project.
 	Root string
 	// Sample is the name of the sample of a kind.
 	Sample string
@@ -32,21 +32,20 @@ type data struct {
 	License   string
 	Owner     string
 	Year      int
-	// GroupVersionName is the name of the group and version in the package of a type, and
-	// RegistersObjects says that its SchemeBuilder is one of objects, as that of older projects, and
-	// not one of functions.
+	// GroupVersionName is the name of the group version variable in the package of a type. RegistersObjects is set if
+	// its SchemeBuilder registers objects, as in older projects, instead of functions.
 	GroupVersionName string
 	RegistersObjects bool
-	// Plane says that tests start Flyball's control plane, and envtest uses it: the project has the module, and
-	// the runtime is controller-runtime.
+	// Plane is set if the tests start Flyball's control plane, also through envtest: the project requires the module,
+	// and the runtime is controller-runtime.
 	Plane bool
-	// Fake says that tests do not have an API server: that of a controller uses the fake client.
+	// Fake is set if the tests have no API server, so that the test of a controller uses the fake client.
 	Fake bool
-	// Import is the name by which main.go imports the package of the controller or the webhook.
+	// Import is the import name of the controller's or webhook's package in main.go.
 	Import string
 }
 
-// Flyball returns whether the project uses Flyball's runtime.
+// Flyball reports whether the project uses Flyball's runtime.
 func (d data) Flyball() bool { return d.Runtime() == projectfile.RuntimeFlyball }
 
 // Ctrl returns the import of the runtime's main package.
@@ -57,7 +56,7 @@ func (d data) Ctrl() string {
 	return `ctrl "sigs.k8s.io/controller-runtime"`
 }
 
-// Pkg returns the path below which the runtime's packages are.
+// Pkg returns the parent path of the runtime's packages.
 func (d data) Pkg() string {
 	if d.Flyball() {
 		return "flyball.dev/ctrl"
@@ -65,10 +64,10 @@ func (d data) Pkg() string {
 	return "sigs.k8s.io/controller-runtime/pkg"
 }
 
-// Alias returns the name by which the package of the kind's type is imported.
+// Alias returns the import name of the package with the kind's type.
 func (d data) Alias() string { return alias(d.Resource) }
 
-// HubAlias returns the name by which the package of the hub is imported.
+// HubAlias returns the import name of the hub's package.
 func (d data) HubAlias() string { return alias(d.Hub) }
 
 // RBACGroup returns the API group as a value in a marker.
@@ -101,7 +100,7 @@ func (d data) WebhookPath(operation string) string {
 		strings.ReplaceAll(d.QualifiedGroup(), ".", "-"), d.Resource.Version, d.Lower()}, "-")
 }
 
-// Namespaced returns whether objects of the kind are in a namespace, as far as it is known.
+// Namespaced reports whether objects of the kind have a namespace, as far as it is known.
 func (d data) Namespaced() bool { return d.Resource.API == nil || d.Resource.API.Namespaced }
 
 // ControllerPackage returns the name of the package of a controller.
@@ -115,7 +114,7 @@ func rolePrefix(p *projectfile.Project, r *projectfile.Resource) string {
 	return strings.ToLower(r.Kind)
 }
 
-// execute returns what a template makes of data. Go code is formatted.
+// execute executes a template, and formats the result if it is Go code.
 func execute(name string, d data) ([]byte, error) {
 	t, err := template.New(gopath.Base(name)).Delims("[[", "]]").Option("missingkey=error").
 		ParseFS(templates, "templates/"+name)
@@ -136,7 +135,7 @@ func execute(name string, d data) ([]byte, error) {
 	return code, nil
 }
 
-// render adds the file that a template makes to a plan.
+// render adds a file made from a template to a plan.
 func (p *plan) render(path, name string, d data, force bool) error {
 	content, err := execute(name, d)
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *plan) render(path, name string, d data, force bool) error {
 	return p.create(path, content, force)
 }
 
-// renderMissing is render for a file that is kept if it exists.
+// renderMissing is render for a file that is not overwritten.
 func (p *plan) renderMissing(path, name string, d data) error {
 	if p.exists(path) {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// initOptions are those of a project that can be made without the go command.
+// initOptions returns the options of a project that needs no go command.
 func initOptions() InitOptions {
 	return InitOptions{Domain: "example.com", Repo: "example.com/me/shop", Name: "shop", License: "apache2",
 		Runtime: projectfile.RuntimeFlyball, SkipGoVersionCheck: true, SkipFetch: true}
@@ -185,8 +185,7 @@ func TestInitGoTooOld(t *testing.T) {
 	testUnchanged(t, folder, "cannot", init)
 }
 
-// TestInitFetchFails: what was written is removed if go mod tidy fails and the project does not
-// build.
+// TestInitFetchFails checks that Init removes its files if go mod tidy fails and the project does not build.
 func TestInitFetchFails(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder, "go.mod", "module example.com/me/shop\n\ngo 1.26.0\n\nreplace k8s.io/api => ./missing\n")
@@ -236,7 +235,7 @@ func TestInitKeeps(t *testing.T) {
 	}
 }
 
-// TestVersions: the releases that projects require are those of this module.
+// TestVersions checks that projects require the same releases as this module.
 func TestVersions(t *testing.T) {
 	content, err := os.ReadFile("../../../../go.mod")
 	if err != nil {
@@ -333,7 +332,7 @@ func TestInitTwice(t *testing.T) {
 	})
 }
 
-// TestLineEndings: what is inserted has the line endings of the file.
+// TestLineEndings checks that inserted code has the line endings of the file.
 func TestLineEndings(t *testing.T) {
 	folder := newKind(t)
 	all := tree(t, folder)
@@ -454,8 +453,7 @@ func TestSuiteOfKubebuilder(t *testing.T) {
 	}
 }
 
-// TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
-// the files that are written.
+// TestUnusualNamesCompile tests kinds and groups with names that have a meaning in Go or in the generated files.
 func TestUnusualNamesCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles a project")

@@ -16,11 +16,11 @@ import (
 // WebhookOptions are the options of CreateWebhook.
 type WebhookOptions struct {
 	KindOptions
-	// Defaulting, Validation and Conversion say which webhooks are written.
+	// Defaulting, Validation and Conversion select the webhooks to write.
 	Defaulting, Validation, Conversion bool
-	// Spoke are the versions that are converted to and from the version of the kind.
+	// Spoke lists the versions that are converted to and from the version of the kind.
 	Spoke []string
-	// DefaultingPath and ValidationPath replace the paths that the webhooks are served at.
+	// DefaultingPath and ValidationPath replace the default paths of the webhooks.
 	DefaultingPath, ValidationPath string
 }
 
@@ -42,7 +42,7 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	} else {
 		project.Resources = append(project.Resources, r)
 	}
-	// Conversion does not need a change of the code of other webhooks.
+	// Conversion needs no change in the code of other webhooks.
 	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
 	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
 		gvk(r), withLine(folder, webhookFile(project, r), "func Setup"+r.Kind+"WebhookWithManager("))
@@ -90,8 +90,8 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	return changes, err
 }
 
-// randomModule is the module that the tests of conversions get random objects from. The libraries of Kubernetes
-// require it from v0.33 on.
+// randomModule is the module that creates random objects for conversion tests. The Kubernetes libraries require it from
+// v0.33 on.
 const randomModule = "sigs.k8s.io/randfill"
 
 // requires reports whether the go.mod of a folder mentions a module.
@@ -100,7 +100,7 @@ func requires(folder, path string) bool {
 	return err == nil && strings.Contains(string(content), path+" v")
 }
 
-// check checks the options by themselves.
+// check checks the options without the project.
 func (o *WebhookOptions) check() error {
 	switch {
 	case !o.Defaulting && !o.Validation && !o.Conversion:
@@ -210,8 +210,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 	)
 }
 
-// renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
-// plan.
+// renderSuite adds the common code of the webhook tests for the project's own kinds to a plan.
 func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 	if d.API == nil || d.Fake {
 		return nil
@@ -242,8 +241,8 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 	return errors.Join(errs...)
 }
 
-// hasOwnSuite reports whether what the tests of a folder of webhooks have in common is, or will be, that of
-// this package. Kubebuilder's starts with its own test framework, and is left alone.
+// hasOwnSuite reports whether the common test code of a webhook folder is, or will be, Flyball's. Kubebuilder's suite
+// starts with another test framework, and is left alone.
 func hasOwnSuite(p *plan, folder string) (bool, error) {
 	suite := folder + "/webhook_suite_test.go"
 	if !p.exists(suite) {
@@ -253,8 +252,8 @@ func hasOwnSuite(p *plan, folder string) (bool, error) {
 	return err == nil && strings.Contains(string(f.content), "range []func(ctrl.Manager) error{"), err
 }
 
-// extendSuite adds the webhooks of another version to what the tests of a version have in common: for an
-// object in any version, the API server calls the webhooks of all of them (matchPolicy: Equivalent).
+// extendSuite adds the webhooks of another version to the common test code of a version. For an object in any version,
+// the API server calls the webhooks of all versions (matchPolicy: Equivalent).
 func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Resource) error {
 	suite := webhookFolder(project, r) + "/webhook_suite_test.go"
 	if own, err := hasOwnSuite(p, webhookFolder(project, r)); err != nil || !own || !p.exists(suite) {
@@ -269,7 +268,7 @@ func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Re
 	)
 }
 
-// renderConversion adds the conversions of a kind to a plan. The hub may exist.
+// renderConversion adds the conversions of a kind to a plan. The hub may already exist.
 func renderConversion(p *plan, d data, spokes []*projectfile.Resource, force bool) error {
 	file := strings.ToLower(d.Resource.Kind) + "_conversion.go"
 	if err := p.renderMissing(gopath.Join(apiFolder(d.Project, d.Resource), file), "api/hub.go.tmpl", d); err != nil {

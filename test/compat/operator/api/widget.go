@@ -1,4 +1,4 @@
-// Package api has a kind in two versions, of which v1 is the hub of conversion.
+// Package api defines a kind in two versions. v1 is the hub of conversion.
 package api
 
 import (
