@@ -67,6 +67,8 @@ func (h *RequestHeader) authenticator() authenticator.Request {
 
 // New returns an authenticator. For a request without credentials it returns the anonymous user, or no user if
 // anonymous users are disabled. For all other requests it returns a user or an error.
+//
+//upstream:pkg/kubeapiserver/authenticator.Config.New
 func New(c Config) authenticator.Request {
 	var authenticators []authenticator.Request
 	if c.RequestHeader != nil {

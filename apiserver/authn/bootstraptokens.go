@@ -77,6 +77,8 @@ func (b BootstrapTokens) AuthenticateToken(ctx context.Context, token string) (*
 }
 
 // bootstrapGroups returns the groups of a user, or false if one of the additional groups is invalid.
+//
+//upstream:k8s.io/cluster-bootstrap/util/secrets.GetGroups
 func bootstrapGroups(more string) ([]string, bool) {
 	groups := []string{bootstrappers}
 	if more != "" {
@@ -92,6 +94,8 @@ func bootstrapGroups(more string) ([]string, bool) {
 }
 
 // expired reports whether a time is past or invalid. An empty time never expires.
+//
+//upstream:k8s.io/cluster-bootstrap/util/secrets.HasExpired
 func expired(at string) bool {
 	if at == "" {
 		return false

@@ -39,6 +39,8 @@ func newCertificates(ca *x509.CertPool) *certificates {
 }
 
 // AuthenticateRequest implements authenticator.Request.
+//
+//upstream:k8s.io/apiserver/pkg/authentication/request/x509.Authenticator.AuthenticateRequest
 func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
 		return c.verify.AuthenticateRequest(r)

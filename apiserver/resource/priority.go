@@ -6,6 +6,9 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 type Priority struct{ Group, Version int32 }
 
 // priorities are the priorities of the built-in group versions.
+//
+//upstream:pkg/controlplane/apiserver.DefaultGenericAPIServicePriorities
+//upstream:cmd/kube-apiserver/app.apiVersionPriorities
 var priorities = map[schema.GroupVersion]Priority{
 	{Group: "apiregistration.k8s.io", Version: "v1"}:       {20000, 18},
 	{Group: "", Version: "v1"}:                             {18000, 1},
@@ -33,6 +36,8 @@ var priorities = map[schema.GroupVersion]Priority{
 }
 
 // customPriority is the priority of all custom resources.
+//
+//upstream:pkg/controlplane/controller/crdregistration.crdRegistrationController.handleVersionUpdate
 var customPriority = Priority{1000, 100}
 
 // PriorityOf returns the priority of a group version, and whether the group version is built in.

@@ -13,6 +13,8 @@ import (
 
 // cacheable is a shared object with its encodings, each made once. Encoders use the encodings; other readers use the
 // metadata, or copy the object with GetObject.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher.cachingObject
 type cacheable struct {
 	object *object
 

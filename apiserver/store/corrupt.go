@@ -15,9 +15,13 @@ import (
 )
 
 // maxCorrupt is the largest number of corrupt objects that the error of a list names.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.maxCorruptObjErrsToAggregate
 const maxCorrupt = 100
 
 // corrupt returns the error for a record that cannot be decoded.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.corruptObjectError
 func corrupt(r *storage.Record, err error) error {
 	return apistorage.NewCorruptObjError(r.Key, fmt.Errorf("object not decodable revision=%d: %w", r.Revision, err))
 }
@@ -25,6 +29,8 @@ func corrupt(r *storage.Record, err error) error {
 // deletable returns the object to validate a deletion with, or nil if the object is corrupt as expected. If the caller
 // expects a corrupt object and finds a valid one, the object must be deleted as usual, with its finalizers and
 // preconditions.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.getState
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
 		if _, err := s.decode(r.Value()); err == nil {
@@ -42,6 +48,8 @@ func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object
 
 // listCorrupt returns the error of a list with corrupt objects. The error names the objects, so that a user can delete
 // them.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.aggregatedStorageError.NewAPIStatusError
 func (s *Store) listCorrupt(errs []error) error {
 	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v",
 		strings.Trim(s.prefix, "/"), errs[0]))
@@ -64,6 +72,9 @@ func (s *Store) listCorrupt(errs []error) error {
 }
 
 // unreadable returns the error of a watch that cannot decode the previous object of an event.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.watcher.transformIfCorruptObjectError
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.interpretWatchError
 func unreadable(e *storage.Event, err error) error {
 	if e.Type != storage.Deleted {
 		return err

@@ -26,6 +26,8 @@ const (
 )
 
 // GetList implements storage.Interface.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.GetList
 func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
 	path, err := s.key(key, opts.Recursive)
 	if err != nil {
@@ -172,6 +174,8 @@ func (s *Store) awaitVersion(ctx context.Context, version string) error {
 }
 
 // await waits up to freshnessTimeout for a revision of the backend.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher.watchCache.waitUntilFreshLocked
 func (s *Store) await(ctx context.Context, revision uint64) error {
 	if revision == 0 {
 		return nil

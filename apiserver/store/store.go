@@ -85,6 +85,8 @@ type owner struct{ store weak.Pointer[Store] }
 func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
 
 // Create implements storage.Interface.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.Create
 func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	key, err := s.key(key, false)
 	if err != nil {
@@ -108,6 +110,8 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 }
 
 // Get implements storage.Interface.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.Get
 func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions, out runtime.Object) error {
 	key, err := s.key(key, false)
 	if err != nil {
@@ -134,6 +138,8 @@ func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions,
 }
 
 // Delete implements storage.Interface. It ignores the cached object.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.conditionalDelete
 func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *apistorage.Preconditions,
 	validate apistorage.ValidateObjectFunc, _ runtime.Object, opts apistorage.DeleteOptions) error {
 	key, err := s.key(key, false)
@@ -279,6 +285,8 @@ func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, pre
 
 // tryUpdate applies an update to the object of a record, which may be nil. It returns the record that it wrote, or the
 // given record if nothing has changed. With storage.ErrConflict it returns the current record.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.GuaranteedUpdate
 func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (written, current *storage.Record, err error) {
 	input, err := read(record)
@@ -374,12 +382,16 @@ func (s *Store) RequestWatchProgress(context.Context) error { return nil }
 func (s *Store) EnableResourceSizeEstimation(apistorage.KeysFunc) error { return nil }
 
 // GetCurrentResourceVersion implements storage.Interface.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.GetCurrentResourceVersion
 func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	latest, _, err := s.backend.Revisions(ctx)
 	return latest, fromBackend(s.prefix, err)
 }
 
 // CompactRevision implements storage.Interface. It returns zero if nothing was compacted.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.store.CompactRevision
 func (s *Store) CompactRevision() int64 {
 	_, oldest, err := s.backend.Revisions(context.Background())
 	if err != nil || oldest == storage.First {

@@ -82,6 +82,9 @@ type watcher struct {
 }
 
 // open opens the watch, either with the existing objects or after a revision.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.watcher.getStartWatchResourceVersion
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.areInitialEventsRequired
 func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	s, after := w.store, w.position
 	fresh := after == 0
@@ -269,6 +272,8 @@ func (w *watcher) sendEvents() error {
 
 // sendEvent sends the event of a write if the old or the new object is selected: ADDED if only the new object is, and
 // DELETED if only the old object is.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.watchChan.transform
 func (w *watcher) sendEvent(e *storage.Event) error {
 	var now, before *object
 	var is, was bool
@@ -340,6 +345,8 @@ func newBookmarkTimer(ctx context.Context, wanted bool) *bookmarkTimer {
 }
 
 // next sets the timer for the next bookmark.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher.cacheWatcher.nextBookmarkTime
 func (t *bookmarkTimer) next(ctx context.Context) {
 	wait := bookmarkFrequency
 	if deadline, ok := ctx.Deadline(); ok {

@@ -44,6 +44,8 @@ type Services struct {
 //
 // ResolveEndpoint returns an error if the service does not exist, has no such port, has no endpoint except simulated
 // pods, or has an invalid annotation.
+//
+//upstream:k8s.io/apiserver/pkg/util/proxy.ResolveEndpoint
 func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	service, err := s.Get(namespace, name)
 	if err != nil {
@@ -75,6 +77,8 @@ func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 }
 
 // endpoint returns the address of a random ready endpoint of a service.
+//
+//upstream:k8s.io/apiserver/pkg/util/proxy.RandomEndpoint
 func (s Services) endpoint(namespace, name, port string) (string, error) {
 	endpointSlices, err := s.EndpointSlices(namespace, name)
 	if err != nil {
