@@ -12,13 +12,21 @@ import (
 	"flyball.dev/storage"
 )
 
-// Error messages for compacted resource versions. The first sentences are kube-apiserver's, because some clients look
-// for them. Only the error with continueExpired has a token to continue with.
+// The messages of kube-apiserver for compacted resource versions. Only an error with inconsistentContinue has a token to
+// continue with.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.expired
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.continueExpired
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.inconsistentContinue
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
-		"Start the list again, or go on with the continue token of this response. The rest of the list is " +
-		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
+		"You can start a new list without the continue parameter."
+	inconsistentContinue = "The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to " +
+		"retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - " +
+		"objects that were created, modified, or deleted between the time the first chunk was returned and now may " +
+		"show up in the list."
 )
 
 // versionOnCreate is the error for a new object with a resource version. It makes the plain error of k8s.io/apiserver
@@ -52,13 +60,15 @@ func fromBackend(key string, err error) error {
 
 // continueTooOld returns the error for a continue token with a compacted revision. The error has a new token, which
 // continues from start at the latest revision.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.handleCompactedErrorForPaging
 func continueTooOld(start, path string) error {
 	const latest = -1
 	token, err := apistorage.EncodeContinue(start, path, latest)
 	if err != nil {
-		return apierrors.NewResourceExpired(listExpired)
+		return apierrors.NewResourceExpired(continueExpired)
 	}
-	expired := apierrors.NewResourceExpired(continueExpired)
+	expired := apierrors.NewResourceExpired(inconsistentContinue)
 	expired.ErrStatus.ListMeta.Continue = token
 	return expired
 }
@@ -68,6 +78,8 @@ func continueTooOld(start, path string) error {
 const causeReset metav1.CauseType = "ServerReset"
 
 // watchTooOld returns the error of a watch when its next events are compacted because of cause.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher.watchCacheHistory.GetIntervalLocked
 func watchTooOld(revision, oldest uint64, cause error) error {
 	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
 	if errors.Is(cause, storage.ErrReset) {
@@ -77,6 +89,8 @@ func watchTooOld(revision, oldest uint64, cause error) error {
 }
 
 // status returns the Status of an error, for the last event of a watch.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.transformErrorToEvent
 func status(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
