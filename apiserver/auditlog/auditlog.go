@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit"
@@ -17,6 +18,8 @@ import (
 )
 
 // Options configure the audit log. They have the names and the meaning of kube-apiserver's flags.
+//
+//upstream:k8s.io/apiserver/pkg/server/options.AuditLogOptions
 type Options struct {
 	// PolicyFile is the path of an audit.k8s.io/v1 Policy, which selects the events. Without a policy, the log has no
 	// events.
@@ -76,9 +79,10 @@ func New(o Options) (*Log, error) {
 // Close closes the file.
 func (l *Log) Close() error { return l.out.Close() }
 
+//upstream:k8s.io/apiserver/pkg/server/options.AuditLogOptions.Validate
 func (o *Options) validate() error {
 	if !slices.Contains(log.AllowedFormats, o.Format) {
-		return fmt.Errorf("invalid audit log format %s, allowed formats are %q", o.Format, log.AllowedFormats)
+		return fmt.Errorf("invalid audit log format %s, allowed formats are %q", o.Format, strings.Join(log.AllowedFormats, ","))
 	}
 	var errs []error
 	for _, number := range []struct {
