@@ -172,8 +172,8 @@ func createClaim(e env, ns string, spec corev1.PodSpec) {
 	createPod(e, ns, spec)
 }
 
-// TestBlockedControllers keeps controllers from their writes for a minute, in which each may cause 30
-// revisions at most: it waits longer after each failure, and its status does not change with the error.
+// TestBlockedControllers blocks the writes of controllers for a minute. Each may cause at most 30 revisions: it backs
+// off after failures, and its status does not change with the error.
 func TestBlockedControllers(t *testing.T) {
 	refused := func(host string) func(env, *webhooks, blocked) {
 		return func(e env, hooks *webhooks, b blocked) {
@@ -283,9 +283,9 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 
 // endpointsOfUser returns the Endpoints of a Service without a selector.
 func endpointsOfUser(namespace string) client.Object {
-	//lint:ignore SA1019 Endpoints are what is mirrored.
+	//lint:ignore SA1019 The controller mirrors Endpoints.
 	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}}
-	//lint:ignore SA1019 Endpoints are what is mirrored.
+	//lint:ignore SA1019 The controller mirrors Endpoints.
 	endpoints.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.1.2.3"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}
 	return endpoints
 }

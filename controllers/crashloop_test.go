@@ -90,8 +90,8 @@ func (e env) wantCrashLoop(ns string, code int32) {
 	e.Errorf("%s: no event BackOff: %v", ns, e.events("Pod", p.Name))
 }
 
-// TestCrashLoopingDeployment: a Deployment whose new pods crash keeps the old ones, and is available when the
-// crashes end.
+// TestCrashLoopingDeployment checks that a Deployment with crashing new pods keeps the old ones, and becomes available
+// when the crashes end.
 func TestCrashLoopingDeployment(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		outcome := func(value string) func(*appsv1.Deployment) {

@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/client/interceptor"
 )
 
-// events returns the type, reason, component, field path and message of each event about an object,
-// in the order in which each component has recorded them first.
+// events returns the type, reason, component, field path and message of each event about an object, ordered by
+// component and first occurrence.
 func (e env) events(kind, name string) []string {
 	e.Helper()
 	list := &corev1.EventList{}

@@ -32,7 +32,7 @@ func configMap(name string, owners ...client.Object) *corev1.ConfigMap {
 	return owned(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, owners...)
 }
 
-// owned makes the owners of o, each of which blocks its deletion.
+// owned sets the owners of o. Each owner has blockOwnerDeletion.
 func owned[T client.Object](o T, owners ...client.Object) T {
 	var refs []metav1.OwnerReference
 	for _, owner := range owners {
@@ -250,8 +250,8 @@ func TestKindsAreAddedAndRemoved(t *testing.T) {
 	})
 }
 
-// TestRandomOwnersAgainstOracle creates random owner graphs through the API, deletes one object,
-// and compares what is left with a simple fixpoint.
+// TestRandomOwnersAgainstOracle creates random owner graphs through the API, deletes one object, and compares the
+// remaining objects with a simple fixpoint.
 func TestRandomOwnersAgainstOracle(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(e env) {
 		for seed := range uint64(15) {
@@ -283,7 +283,7 @@ func TestRandomOwnersAgainstOracle(t *testing.T) {
 	})
 }
 
-// survivors is the oracle: what must be left after the deletion of root.
+// survivors is the oracle: it returns the objects that must remain after the deletion of root.
 func survivors(owners map[string][]string, root string, how metav1.DeletionPropagation) string {
 	delete(owners, root)
 	if how == orphan {

@@ -153,8 +153,8 @@ func TestUnobservedOwnerDeletion(t *testing.T) {
 	}
 }
 
-// TestAbandonedObjects deletes a definition whose finalizer was removed by a user: its objects stay
-// in the storage, unreachable, and their dependents are kept.
+// TestAbandonedObjects deletes a definition after a user has removed its finalizer. Its objects stay in the storage,
+// unreachable, and their dependents are kept.
 func TestAbandonedObjects(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(e env) {
 		e.define("v1")
@@ -178,8 +178,7 @@ func TestAbandonedObjects(t *testing.T) {
 	})
 }
 
-// TestUnservedDependents deletes owners whose dependents are of a kind that is not served for a
-// while.
+// TestUnservedDependents deletes owners of dependents of a kind that is temporarily not served.
 func TestUnservedDependents(t *testing.T) {
 	for _, tt := range []struct {
 		how  metav1.DeletionPropagation
@@ -217,8 +216,8 @@ func TestUnservedDependents(t *testing.T) {
 	}
 }
 
-// TestDependentsThatCannotBeListed deletes owners while the objects of one kind, among them a
-// dependent that was not observed, cannot be listed because they cannot be converted.
+// TestDependentsThatCannotBeListed deletes owners while the objects of one kind cannot be listed, because their
+// conversion fails. A dependent that was not observed is among them.
 func TestDependentsThatCannotBeListed(t *testing.T) {
 	broken := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://127.0.0.1:1/"},

@@ -160,7 +160,7 @@ func (a *auditTrail) check(uids map[string]string) {
 	}
 }
 
-// exerciseControllers creates, changes and deletes what each controller acts on.
+// exerciseControllers creates, changes and deletes objects that each controller acts on.
 func (e env) exerciseControllers() {
 	e.Helper()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
@@ -222,7 +222,7 @@ func kubeletRequest(e env) *certificatesv1.CertificateSigningRequest {
 		}}
 }
 
-// exemptingPolicy returns a policy by which only one user may create ReplicaSets.
+// exemptingPolicy returns a policy that allows only one user to create ReplicaSets.
 func exemptingPolicy(user string) *admissionv1.ValidatingAdmissionPolicy {
 	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "replicasets"},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -233,7 +233,7 @@ func exemptingPolicy(user string) *admissionv1.ValidatingAdmissionPolicy {
 		}}
 }
 
-// TestFieldManagers: what the controllers write has the managers of the programs of Kubernetes.
+// TestFieldManagers checks that the controllers' writes have the field managers of the Kubernetes programs.
 func TestFieldManagers(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}

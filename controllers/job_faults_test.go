@@ -86,7 +86,7 @@ func (e env) runJobController(f *faults, d time.Duration) {
 	e.must(mgr.Start(ctx))
 }
 
-// podModel is what became of the pods of a Job while they had the finalizer.
+// podModel records the outcomes of a Job's pods while they had the finalizer.
 type podModel struct {
 	succeeded, failed map[types.UID]bool
 	indexes           map[string]bool // that have succeeded
@@ -125,8 +125,8 @@ func (m *podModel) step(e env, random *rand.Rand) {
 	}
 }
 
-// TestJobCountsEachPodOnce runs a controller whose writes fail, and which is restarted again and
-// again, beside pods that end at random: the status counts what the pods did.
+// TestJobCountsEachPodOnce runs a controller with failing writes and frequent restarts, while pods end at random. The
+// status must count each pod once.
 func TestJobCountsEachPodOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// TestManyNamespaces deletes many namespaces at once, some of whose objects have finalizers, while
-// the definition of a kind in them is deleted, another one is created, and objects are created.
+// TestManyNamespaces deletes many namespaces at once; some objects in them have finalizers. Meanwhile a definition of a
+// kind in them is deleted, another is created, and objects are created.
 func TestManyNamespaces(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(e env) {
 		const n = 200

@@ -167,7 +167,7 @@ func TestBindingWaitsForConsumer(t *testing.T) {
 		e.waitIdle()
 		e.wantBound(claim, "here")
 
-		// A bound claim whose volume is taken away is lost.
+		// A bound claim becomes lost if its volume is removed.
 		e.must(e.Get(ctx, client.ObjectKeyFromObject(here), here))
 		e.must(e.Delete(ctx, here))
 		e.must(e.Patch(ctx, here, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))

@@ -42,8 +42,7 @@ func (e env) wantPodNames(names ...string) {
 	}
 }
 
-// TestNamespaceWithOrphanedPod deletes a namespace in which a pod is bound to a node that never
-// was.
+// TestNamespaceWithOrphanedPod deletes a namespace with a pod that is bound to a nonexistent node.
 func TestNamespaceWithOrphanedPod(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}

@@ -52,8 +52,7 @@ func (e env) wantStates(name, want string) {
 	}
 }
 
-// wantEvent checks that there is an event about a pod of a type and a reason, whose message begins with
-// these words.
+// wantEvent checks that a pod has an event of a type and a reason with a message that begins with the given words.
 func (e env) wantEvent(pod, of, message string) {
 	e.Helper()
 	events := e.events("Pod", pod)
@@ -241,7 +240,8 @@ func TestTaintEviction(t *testing.T) {
 	})
 }
 
-// TestResize: a resize of a pod shows in its status, and restarts the containers whose policy says so.
+// TestResize checks that a resize of a pod appears in its status, and restarts containers according to their resize
+// policy.
 func TestResize(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		e.createPod("p", `{containers: [{name: c, image: c, resources: {requests: {cpu: 1}}},

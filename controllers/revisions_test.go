@@ -79,7 +79,7 @@ func (r *revisions) count(kind string, w watch.Interface) {
 	}
 }
 
-// wait waits for a time, or until a controller loops, in which no time passes.
+// wait waits for a time. It returns earlier if a controller loops, because then the fake time does not pass.
 func (r *revisions) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -100,7 +100,7 @@ func (r *revisions) namespaces() []string {
 	return slices.Sorted(maps.Keys(r.of))
 }
 
-// in returns how many revisions there were in a namespace, and of which kinds.
+// in returns the number of revisions in a namespace, and their kinds.
 func (r *revisions) in(namespace string) (n int, kinds string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"flyball.dev/ctrl/client/interceptor"
 )
 
-// TestRetainedVolumeIsNotDeleted changes the reclaim policy of a volume between the moment in which the
-// controller has decided to delete it and its request.
+// TestRetainedVolumeIsNotDeleted changes the reclaim policy of a volume between the controller's decision to delete it
+// and the request.
 func TestRetainedVolumeIsNotDeleted(t *testing.T) {
 	deletes := 0
 	withController(t, "persistentvolume-binder-controller", func(e env) interceptor.Funcs {

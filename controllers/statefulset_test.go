@@ -465,7 +465,7 @@ func TestStatefulSetRevisionNameIsTaken(t *testing.T) {
 	})
 }
 
-// TestStatefulSetEvents records what was done and what has failed, and tries again.
+// TestStatefulSetEvents checks the events about actions and failures, and the retry.
 func TestStatefulSetEvents(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "pods"},

@@ -12,8 +12,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// TestValidatingAdmissionPolicyStatus: warnings about a policy's expressions are those of its present
-// spec.
+// TestValidatingAdmissionPolicyStatus checks that warnings about a policy's expressions follow its current spec.
 func TestValidatingAdmissionPolicyStatus(t *testing.T) {
 	without, err := controllers.Unselected("validatingadmissionpolicy-status-controller")
 	if err != nil {

@@ -298,7 +298,7 @@ func TestUnknownController(t *testing.T) {
 	}
 }
 
-// interrupted is a storage in which the first deletion of a pod fails.
+// interrupted is a storage that fails the first deletion of a pod.
 type interrupted struct {
 	storage.Store
 	done atomic.Bool

@@ -24,9 +24,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// acting has all resources that are served, by what acts on their objects: a controller, by its name;
-// the server itself; whoever reads them, for those that are only data on a cluster too; or nothing,
-// and then a write returns a warning.
+// acting lists all served resources by the actor on their objects: the name of a controller; the server itself;
+// readers, for resources that are only data in any cluster; or nothing, in which case a write returns a warning.
 const acting = `
 controller namespace-controller: namespaces
 controller node-lifecycle-controller: nodes
@@ -71,7 +70,7 @@ nothing: deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io
 nothing: csidrivers.storage.k8s.io csinodes.storage.k8s.io csistoragecapacities.storage.k8s.io volumeattachments.storage.k8s.io
 `
 
-// actors returns what acts on each resource, by the resource.
+// actors returns the actor on each resource.
 func actors(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -63,8 +63,8 @@ type pairedServer struct {
 	made   int // the number of the next pod
 }
 
-// startPaired starts a server with the pods that its verbs are about. The client is a user whose role
-// allows it all.
+// startPaired starts a server with the pods for its verbs. The client is a user with a role that allows all the
+// requests.
 func startPaired(b *testing.B, o controlplane.Options) *pairedServer {
 	o.Listen, o.WithoutControllers = "127.0.0.1:0", true
 	o.Tokens = map[string]*user.DefaultInfo{"secret": {Name: "ann", Groups: []string{"staff"}}}
@@ -83,7 +83,7 @@ func startPaired(b *testing.B, o controlplane.Options) *pairedServer {
 	return s
 }
 
-// usage is what requests have taken.
+// usage is the elapsed time and the CPU time of requests.
 type usage struct{ elapsed, processor time.Duration }
 
 func median(of []float64) float64 {
@@ -100,7 +100,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// round returns what 8 writers take for n requests.
+// round returns the usage of 8 writers for n requests.
 func (s *pairedServer) round(b *testing.B, v verb, n int) usage {
 	first := 0
 	if v.removes || v.name == "create" {

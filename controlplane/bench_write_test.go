@@ -24,8 +24,7 @@ import (
 // eightWriters.
 const written = 512
 
-// verb is a request of a benchmark, whose nth call is for the object number n%written, or n if the
-// verb removes objects.
+// verb is a request of a benchmark. The nth call is for the object number n%written, or n if the verb removes objects.
 type verb struct {
 	name    string
 	removes bool
@@ -189,8 +188,8 @@ func widgetVerbs(widgets, controller dynamic.ResourceInterface) []verb {
 	}
 }
 
-// benchmarkVerbs runs a benchmark for each verb on objects made by create, which is called with
-// numbers that it has not been called with before, or with those of removed objects.
+// benchmarkVerbs runs a benchmark for each verb on objects made by create. It calls create only with new numbers, or
+// with the numbers of removed objects.
 func benchmarkVerbs(b *testing.B, create func(ctx context.Context, n int) error, verbs []verb) {
 	made := 0
 	makeUpTo := func(b *testing.B, n int) {
@@ -219,15 +218,15 @@ func benchmarkVerbs(b *testing.B, create func(ctx context.Context, n int) error,
 	}
 }
 
-// asManager returns a copy of a configuration whose requests have a field manager of their own.
+// asManager returns a copy of a configuration with another field manager.
 func asManager(cfg *rest.Config, manager string) *rest.Config {
 	c := rest.CopyConfig(cfg)
 	c.UserAgent = manager + "/v1"
 	return c
 }
 
-// BenchmarkCreatePodsWithControllers measures 8 writers of pods, each of which is scheduled and
-// started by the controllers of the control plane meanwhile.
+// BenchmarkCreatePodsWithControllers measures 8 writers of pods, while the controllers of the control plane schedule
+// and start the pods.
 func BenchmarkCreatePodsWithControllers(b *testing.B) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -107,7 +107,7 @@ func TestNoContainerRuns(t *testing.T) {
 	}
 }
 
-// TestConnections: what is wrong with a request is reported before that no container runs.
+// TestConnections checks that an invalid request is reported as such, before the error that no container runs.
 func TestConnections(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	client, send := controlplanetest.ClientFor(t, plane.Config()), controlplanetest.Sender(t, plane.Config())

@@ -135,8 +135,7 @@ func TestUnknownController(t *testing.T) {
 	}
 }
 
-// TestControllersAsFieldManager checks that what the controllers write is not taken for a write of
-// this process.
+// TestControllersAsFieldManager checks that the controllers' writes have their own field managers, not this process's.
 func TestControllersAsFieldManager(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{})
 	c, err := client.NewWithWatch(plane.Config(), client.Options{})

@@ -65,7 +65,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 	}
 }
 
-// watched requests a watch whose handler writes "first" and then calls rest.
+// watched requests a watch from a handler that writes "first" and then calls rest.
 func watched(t *testing.T, ctx context.Context, rest func(w http.ResponseWriter, r *http.Request)) (*http.Response, *inProcess) {
 	t.Helper()
 	client, transport := inProcessClient(func(w http.ResponseWriter, r *http.Request) {
@@ -237,7 +237,8 @@ func FuzzPipe(f *testing.F) {
 	})
 }
 
-// TestWrapTransportWithoutListen: there is no host whose requests could stay in the process.
+// TestWrapTransportWithoutListen checks that WrapTransport returns its argument without Listen: no requests can stay in
+// the process.
 func TestWrapTransportWithoutListen(t *testing.T) {
 	plane, err := Start(t.Context(), Options{WithoutControllers: true})
 	if err != nil {

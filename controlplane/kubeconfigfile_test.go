@@ -14,8 +14,8 @@ import (
 	"flyball.dev/ctrl/client/config"
 )
 
-// TestKubeconfigFile: the kubeconfig of a control plane that runs is not replaced, and the kubeconfig of one
-// that has ended says so.
+// TestKubeconfigFile checks that the kubeconfig of a running control plane is not replaced, and that clients report
+// when the control plane of a kubeconfig has ended.
 func TestKubeconfigFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new", "kubeconfig")
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)

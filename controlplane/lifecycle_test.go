@@ -166,7 +166,7 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		if err := <-responded; err != nil {
 			t.Error(err)
 		}
-		// What the server reads by itself meanwhile may come before the end too.
+		// The server's own reads may come before the end, too.
 		if want := []string{"read", "closed"}; !slices.Equal(slices.Compact(order), want) {
 			t.Errorf("the order is %v, want %v", order, want)
 		}

@@ -18,7 +18,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// errorLog collects what is logged at the level of errors.
+// errorLog collects the errors that are logged.
 type errorLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -30,7 +30,7 @@ func (l *errorLog) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// take returns what was logged since the last call.
+// take returns the logged errors since the last call.
 func (l *errorLog) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrReset is returned by a watch whose revision is older than the last [Resetter.Reset]. It wraps ErrCompacted.
+// ErrReset means that a [Resetter] was reset after the requested revision. It wraps ErrCompacted.
 var ErrReset = fmt.Errorf("%w: the store was reset", ErrCompacted)
 
 // Resetter is a [Store] that can return to an earlier state.

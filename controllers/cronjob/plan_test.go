@@ -173,7 +173,7 @@ func TestChangedSchedule(t *testing.T) {
 	}
 }
 
-// TestLastAgainstModel compares the last time of a schedule with that of all times in a row.
+// TestLastAgainstModel compares the last time of a schedule with an enumeration of all times.
 func TestLastAgainstModel(t *testing.T) {
 	start := at(t, "2026-03-26 07:10") // daylight saving time begins on the 29th
 	for _, text := range []string{"* * * * *", "*/7 * * * *", "0,1 0 * * *", "30 2 * * *", "30 6-16/4 * * 1-5", "@weekly",

@@ -54,8 +54,7 @@ func rolling(surge, unavailable intstr.IntOrString) func(*appsv1.Deployment) {
 	}
 }
 
-// setOf returns a ReplicaSet whose name is its image, and whose creation time follows from its
-// revision.
+// setOf returns a ReplicaSet with the image as its name, and with a creation time derived from its revision.
 func setOf(image string, revision int, replicas, available int32, change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
 	d := deploymentOf(replicas, image)
 	rs := &appsv1.ReplicaSet{

@@ -13,7 +13,7 @@ import (
 // widgets is the kind of all test objects.
 var widgets = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 
-// newTestNode returns a node in namespace "ns" whose UID is its name.
+// newTestNode returns a node in namespace "ns". Its UID equals its name.
 func newTestNode(name string, change ...func(*node)) *node {
 	o := &node{uid: types.UID(name), kind: widgets, namespace: "ns", name: name}
 	for _, c := range change {

@@ -113,8 +113,7 @@ func (s *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 	}
 }
 
-// execute executes the next action for an object, and reports whether an object had changed
-// meanwhile.
+// execute executes the next action for an object, and reports whether an object had changed in the meantime.
 func (s *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
 	a := g.nextAction(uid, nil)
 	if len(a.lookup) > 0 {

@@ -191,8 +191,7 @@ func TestConditionsAsKubelet(t *testing.T) {
 	}
 }
 
-// TestEachContainerHasItsOwnTimes: the times of a terminated container are not those of the next
-// one.
+// TestEachContainerHasItsOwnTimes checks that a terminated container does not share its times with the next one.
 func TestEachContainerHasItsOwnTimes(t *testing.T) {
 	p := pod()
 	ended := metav1.NewTime(now.Add(-time.Hour))

@@ -129,8 +129,7 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestStateAgainstModel replays a random history and compares what is used with a sum over the
-// pods.
+// TestStateAgainstModel replays a random history and compares the used resources with a sum over the pods.
 func TestStateAgainstModel(t *testing.T) {
 	random, s := rand.New(rand.NewPCG(1, 2)), newState("")
 	type bound struct {

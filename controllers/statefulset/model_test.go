@@ -20,14 +20,14 @@ type world struct {
 	rand *rand.Rand
 	set  *appsv1.StatefulSet
 	pods map[int]*corev1.Pod
-	// image is that of the template, which names the revision; those that begin with "broken" are
-	// never ready.
+	// image is the image of the template, which identifies the revision. Pods with images that begin with "broken"
+	// never become ready.
 	image string
 	log   []string
 }
 
-// TestModel lets users scale, update and delete at random while pods start, fail and terminate, and
-// then leaves the StatefulSet alone, upon which it must become what was asked for.
+// TestModel lets users scale, update and delete at random while pods start, fail and terminate. Then it leaves the
+// StatefulSet alone, which must reach the desired state.
 func TestModel(t *testing.T) {
 	for seed := range uint64(500) {
 		w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), pods: map[int]*corev1.Pod{}, set: setOf(3)}

@@ -176,7 +176,7 @@ func owners(c *corev1.PersistentVolumeClaim) string {
 	return s
 }
 
-// planFor returns the plan for a StatefulSet with these pods and claims, whose revisions are a and b.
+// planFor returns the plan for a StatefulSet with the given pods and claims, and with the revisions a and b.
 func planFor(set *appsv1.StatefulSet, pods []*corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim) plan {
 	current, update := templateWith("a"), templateWith("b")
 	return nextPlan(&observed{set: set, pods: pods, now: now,
@@ -351,7 +351,7 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// TestNewPod checks what a pod has beside its template.
+// TestNewPod checks the fields of a pod that do not come from the template.
 func TestNewPod(t *testing.T) {
 	set := setOf(3, claiming(retain, retain))
 	set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "logs"}})

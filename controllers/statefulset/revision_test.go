@@ -99,8 +99,7 @@ func TestHistoryLimit(t *testing.T) {
 	}
 }
 
-// TestRevisionData compares the data of a revision with what kubectl compares it with, and restores the
-// template from it.
+// TestRevisionData compares the data of a revision with kubectl's, and restores the template from it.
 func TestRevisionData(t *testing.T) {
 	set := setOf(1)
 	seconds := int64(30)

@@ -18,7 +18,7 @@ import (
 	"flyball.dev/storage/storagetest"
 )
 
-// TestCompressAlways runs the suite, and programs, on a store whose records become idle all the time.
+// TestCompressAlways runs the suite, and programs, on a store with records that constantly become idle.
 func TestCompressAlways(t *testing.T) {
 	storagetest.Run(t, func(testing.TB) storage.Store { return memory.New(memory.Options{CompressAfter: time.Nanosecond}) })
 	for seed := range byte(10) {
@@ -38,7 +38,7 @@ func text(i, round int) []byte {
 		strings.Repeat(fmt.Sprintf("image-%d,", i%7), 200))
 }
 
-// TestCompressModel writes, reads and waits at random, and compares what is read with a map.
+// TestCompressModel writes, reads and waits at random, and compares the read values with a map.
 func TestCompressModel(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCompressModel(t *testing.T) {
 	}
 }
 
-// TestCompressAfter checks when records become idle, and what wakes them.
+// TestCompressAfter checks when records become idle, and which reads wake them.
 func TestCompressAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})

@@ -9,8 +9,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// TestInvariants breaks invariants by hand, each of which the next call that relies on it must
-// report.
+// TestInvariants breaks invariants by hand. The next call that relies on a broken invariant must report it.
 func TestInvariants(t *testing.T) {
 	if !invariants.Enabled {
 		t.Skip("invariants are checked with the race detector or the build tag invariants only")

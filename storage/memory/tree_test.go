@@ -91,8 +91,8 @@ func checkNode(t *testing.T, n *node, root bool) int {
 	return height
 }
 
-// TestTree grows trees to three levels and takes them apart again, in several orders, and checks
-// that snapshots keep what they were made of.
+// TestTree grows trees to three levels and takes them apart again, in several orders, and checks that snapshots do not
+// change.
 func TestTree(t *testing.T) {
 	const n = 10_000
 	for name, at := range map[string]func(i int) int{

@@ -184,7 +184,7 @@ func testEndedContext(t *testing.T, s storage.Store) {
 	}
 }
 
-// PastDeadline is a context whose deadline has passed and whose timer has not run yet.
+// PastDeadline is a context with a past deadline and a timer that has not fired yet.
 type PastDeadline struct{ context.Context }
 
 // Deadline implements [context.Context].

@@ -11,8 +11,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestSharedKinds: the object of each shared kind is of that kind, and what is not in the scheme is
-// not shared.
+// TestSharedKinds checks the Go types of shared kinds, and that kinds outside the scheme are not shared.
 func TestSharedKinds(t *testing.T) {
 	for kind, obj := range shared {
 		kinds, _, err := clientgoscheme.Scheme.ObjectKinds(obj)

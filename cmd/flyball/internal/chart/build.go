@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// What kustomize puts where the namespace and the name of the release belong: it knows all references.
+// Tokens that kustomize inserts for the namespace and the name of the release. kustomize knows all references.
 const (
 	namespaceToken = "flyball-release-namespace"
 	nameToken      = "flyball-release-name"
@@ -24,20 +24,20 @@ const (
 // kustomization is the folder that make deploy applies, relative to the project.
 const kustomization = "config/default"
 
-// extras are folders that config/default may leave out, with the values that switch their objects on.
+// extras are folders that config/default may omit, with the values that enable their objects.
 var extras = []struct{ folder, value string }{
 	{"../prometheus", "prometheus"},
 	{"../network-policy", "networkPolicy"},
 }
 
-// source has the objects that kustomize builds from a project.
+// source holds the objects that kustomize builds from a project.
 type source struct {
 	objects  []*object
 	prefix   string // of the names, without a hyphen at the end
 	optional []*object
 }
 
-// read builds the kustomization of a project, and once more with what it leaves out.
+// read builds the kustomization of a project, and a second time with the omitted folders.
 func read(folder string) (*source, error) {
 	file, content, err := readKustomization(filepath.Join(folder, kustomization))
 	if err != nil {
@@ -113,7 +113,7 @@ func (d document) prefix() string {
 	return prefix
 }
 
-// includes reports whether a folder is among the resources or components.
+// includes reports whether a folder is one of the resources or components.
 func (d document) includes(folder string) bool {
 	for _, key := range []string{"resources", "components", "bases"} {
 		list, _ := d[key].([]any)
@@ -126,7 +126,7 @@ func (d document) includes(folder string) bool {
 	return false
 }
 
-// build builds the kustomization with further resources, and with the tokens for its namespace and prefix.
+// build builds the kustomization with further resources, and with tokens for the namespace and prefix.
 func (d document) build(file string, further []string) ([]*object, error) {
 	changed := document{}
 	for key, value := range d {
@@ -170,7 +170,7 @@ func (d document) build(file string, further []string) ([]*object, error) {
 	return objects, nil
 }
 
-// overlay is a file system in which a file has another content.
+// overlay is a file system with other content for one file.
 type overlay struct {
 	filesys.FileSystem
 	file    string

@@ -1,8 +1,8 @@
-// Package chart makes a Helm chart from the kustomization of a project.
+// Package chart creates a Helm chart from the kustomization of a project.
 //
-// kustomize builds config/default with tokens in place of its namespace and its prefix, so the chart has the namespace
-// and the name of the release wherever kustomize would put its own. The Deployment of the manager refers to the objects
-// that depend on values: its arguments name Secrets and ports.
+// kustomize builds config/default with tokens for the namespace and the prefix, so that the chart uses the namespace
+// and the name of the release wherever kustomize would use its own. The Deployment of the manager determines which
+// objects depend on values, because its arguments name Secrets and ports.
 package chart
 
 import (
@@ -20,16 +20,16 @@ import (
 type Chart struct {
 	// Values is values.yaml.
 	Values []byte
-	// Templates are the files that are made anew each time. Each begins with [Header].
+	// Templates are generated again each time. Each begins with [Header].
 	Templates map[string][]byte
-	// Once are the files that are only written if they are missing.
+	// Once lists the files that are only written if they are missing.
 	Once map[string][]byte
-	// Notes are remarks for the user.
+	// Notes are for the user.
 	Notes []string
 }
 
-// ValuesFile has the values, and GeneratedValuesFile the values as they were generated the last time, by which
-// [MergeValues] knows the edits of a person.
+// ValuesFile has the values. GeneratedValuesFile has the last generated values, so that [MergeValues] recognizes the
+// user's edits.
 const (
 	ValuesFile          = "values.yaml"
 	GeneratedValuesFile = ".values.generated.yaml"
@@ -126,7 +126,7 @@ func (m *maker) findManager() error {
 
 func (m *maker) pod() *yaml.Node { return get(m.deployment.root, "spec", "template", "spec") }
 
-// container returns the container of the manager: that with its name, or the first one.
+// container returns the container of the manager: the one with that name, or the first one.
 func (m *maker) container() *yaml.Node {
 	containers := items(m.pod(), "containers")
 	for _, c := range containers {
@@ -140,7 +140,7 @@ func (m *maker) container() *yaml.Node {
 	return containers[0]
 }
 
-// folders are the folders of templates by kind, with the names of the folders in config.
+// folders maps kinds to folders of templates, named like the folders in config.
 var folders = map[string]string{
 	"CustomResourceDefinition": "crd", "Deployment": "manager", "ServiceAccount": "rbac", "Role": "rbac", "RoleBinding": "rbac",
 	"ClusterRole": "rbac", "ClusterRoleBinding": "rbac", "MutatingWebhookConfiguration": "webhook",
@@ -148,8 +148,8 @@ var folders = map[string]string{
 	"ServiceMonitor": "prometheus", "NetworkPolicy": "network-policy",
 }
 
-// path returns the path of the template of an object, or nothing if it has none: Helm makes the namespace of the
-// release, and objects of the chart's own definitions cannot be installed with these.
+// path returns the path of an object's template, or "" for objects without a template: Helm creates the namespace of
+// the release, and objects of the chart's own definitions cannot be installed together with the definitions.
 func (m *maker) path(o *object) string {
 	if o.kind() == "Namespace" && o.name() == namespaceToken {
 		return ""
@@ -184,18 +184,18 @@ func (m *maker) defines(o *object) bool {
 	})
 }
 
-// replaceTokens puts the expressions of the release where kustomize has put the tokens.
+// replaceTokens replaces the tokens by expressions for the release.
 func (m *maker) replaceTokens(text string) string {
 	return strings.NewReplacer(namespaceToken, "{{ .Release.Namespace }}", nameToken, m.include("fullname")).Replace(text)
 }
 
-// include returns the expression of a helper.
+// include returns an expression that includes a helper.
 func (m *maker) include(helper string) string {
 	return fmt.Sprintf("{{ include %q . }}", m.name+"."+helper)
 }
 
-// longestService returns the length of what follows the name of the release in the longest name of a Service, which may
-// have 63 characters.
+// longestService returns the length of the longest suffix that follows the release name in the name of a Service. Names
+// of Services have at most 63 characters.
 func (m *maker) longestService() (n int) {
 	for _, o := range m.all {
 		if rest, ok := strings.CutPrefix(o.name(), nameToken); ok && o.kind() == "Service" {
@@ -231,7 +231,7 @@ ACCOUNT
 `)
 }
 
-// once returns the files that are the user's as soon as they are written.
+// once returns the files that belong to the user once they are written.
 func (m *maker) once() map[string][]byte {
 	return map[string][]byte{
 		"Chart.yaml": []byte(fmt.Sprintf(`apiVersion: v2

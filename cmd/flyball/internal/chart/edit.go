@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// edit puts markers into an object for all that depends on values and on the release.
+// edit inserts markers into an object for the parts that depend on values or on the release.
 func (m *maker) edit(o *object) {
 	m.label(o)
 	m.editCertificates(o)
@@ -70,8 +70,7 @@ func (m *maker) label(o *object) {
 	}
 }
 
-// editCertificates makes what cert-manager does depend on whether it is there. Without it, a value has the authority of
-// the webhooks.
+// editCertificates makes cert-manager's resources optional. Without cert-manager, a value has the CA of the webhooks.
 func (m *maker) editCertificates(o *object) {
 	const inject = "cert-manager.io/inject-ca-from"
 	annotations := get(o.root, "metadata", "annotations")
@@ -88,12 +87,12 @@ func (m *maker) editCertificates(o *object) {
 	}
 }
 
-// editAccount makes the annotations of the service account values.
+// editAccount makes the annotations of the service account a value.
 func (m *maker) editAccount(o *object) {
 	o.add(mapping(get(o.root, "metadata"), "annotations"), contentOf(".Values.serviceAccount.annotations"))
 }
 
-// contentOf returns lines that render the items of a value, if it has any.
+// contentOf returns lines that render the items of a value, if it has items.
 func contentOf(path string) func(string) string {
 	return func(indent string) string {
 		return indent + "{{- with " + path + " }}\n" + toYAML(".", indent) + "\n" + indent + "{{- end }}"
@@ -105,7 +104,7 @@ func toYAML(expression, indent string) string {
 	return fmt.Sprintf("%s{{- toYaml %s | nindent %d }}", indent, expression, len(indent))
 }
 
-// field is a field of the Deployment that is a value.
+// field is a field of the Deployment that becomes a value.
 type field struct {
 	key, value string
 	// empty is the value if the field is missing.
@@ -157,20 +156,20 @@ func (m *maker) editManager() {
 	})
 }
 
-// replace makes the node of a key, a line, take the place of the key.
+// replace replaces a key and its node by a line.
 func (m *maker) replace(n *yaml.Node, key string) {
 	i := index(n, key)
 	n.Content[i], n.Content[i+1] = n.Content[i+1], null()
 }
 
-// ofRelease reports whether a node has the name or the namespace of the release, which values do not know.
+// ofRelease reports whether a node contains the name or the namespace of the release, which values cannot contain.
 func ofRelease(n *yaml.Node) bool {
 	return n != nil && (strings.Contains(n.Value, nameToken) || strings.Contains(n.Value, namespaceToken) ||
 		slices.ContainsFunc(n.Content, ofRelease))
 }
 
-// field makes a field a value of the manager, unless it depends on the release. If it has no name, the value is there
-// already.
+// field makes a field a value of the manager, unless it depends on the release. If name is empty, the value already
+// exists.
 func (m *maker) field(n *yaml.Node, f field, name string) {
 	if ofRelease(get(n, f.key)) {
 		return
@@ -198,7 +197,7 @@ func orDefault(v, otherwise any) any {
 	return v
 }
 
-// splitImage returns the repository of an image, and its tag or digest, by default latest.
+// splitImage splits an image into its repository and its tag or digest. The default tag is latest.
 func splitImage(image string) (repository, tag string) {
 	if name, digest, ok := strings.Cut(image, "@"); ok {
 		return name, digest
@@ -209,7 +208,7 @@ func splitImage(image string) (repository, tag string) {
 	return image, "latest"
 }
 
-// editArguments makes the arguments a value, except the arguments of features and of the release.
+// editArguments makes the arguments a value, except the arguments that depend on features or the release.
 func (m *maker) editArguments(container *yaml.Node) {
 	o, own := m.deployment, []any{}
 	all, at := []*yaml.Node{}, 0 // at which the value stands: where the first of its arguments is
@@ -248,7 +247,7 @@ func (m *maker) ofArgument(argument string) string {
 	return ""
 }
 
-// ofVolume returns the condition of a volume, or of where it is mounted.
+// ofVolume returns the condition of a volume or of its mount.
 func (m *maker) ofVolume(volume *yaml.Node) string {
 	switch name := value(volume, "name"); {
 	case name == "":
@@ -260,8 +259,8 @@ func (m *maker) ofVolume(volume *yaml.Node) string {
 	return ""
 }
 
-// editEnvironment makes the variables a value, except the variables of the release. Without webhooks, one tells the
-// manager so.
+// editEnvironment makes the environment variables a value, except the variables that depend on the release. Without
+// webhooks, a variable tells the manager so.
 func (m *maker) editEnvironment(container *yaml.Node) {
 	own, stay := []any{}, []*yaml.Node{}
 	for _, variable := range items(container, "env") {
@@ -284,7 +283,7 @@ func (m *maker) editEnvironment(container *yaml.Node) {
 	}
 }
 
-// editList puts conditions around items of a list of the manager, and around the list if all of its items have one.
+// editList adds conditions to items of a list of the manager, and to the list if all of its items have one.
 func (m *maker) editList(n *yaml.Node, key string, condition func(*yaml.Node) string) {
 	var conditions []string
 	list := get(n, key)

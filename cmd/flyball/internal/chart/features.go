@@ -17,7 +17,7 @@ const (
 	onMetricsCerts = "and " + onMetrics + " " + onCertManager
 )
 
-// features are what the manager is made to do by its Deployment.
+// features are the features that the Deployment of the manager enables.
 type features struct {
 	webhook     bool // a webhook is configured
 	metrics     bool // metrics are served
@@ -28,7 +28,7 @@ type features struct {
 	webhookSecret, metricsSecret string
 }
 
-// findFeatures finds what the manager does.
+// findFeatures finds the enabled features.
 func (m *maker) findFeatures() {
 	_, webhookCert := m.argument("--webhook-cert-path")
 	_, metricsCert := m.argument("--metrics-cert-path")
@@ -85,7 +85,7 @@ func (m *maker) numberOf(port string) string {
 	return port
 }
 
-// clientConfigs returns where an object says how its webhooks are called.
+// clientConfigs returns the client configurations of an object's webhooks.
 func clientConfigs(o *object) (all []*yaml.Node) {
 	switch o.kind() {
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
@@ -102,7 +102,7 @@ func clientConfigs(o *object) (all []*yaml.Node) {
 	return all
 }
 
-// isWebhookService reports whether webhooks are called by a Service.
+// isWebhookService reports whether webhooks refer to a Service.
 func (m *maker) isWebhookService(service *object) bool {
 	return slices.ContainsFunc(m.all, func(o *object) bool {
 		return slices.ContainsFunc(clientConfigs(o), func(config *yaml.Node) bool {
@@ -111,7 +111,7 @@ func (m *maker) isWebhookService(service *object) bool {
 	})
 }
 
-// isMetricsService reports whether a Service leads to the metrics.
+// isMetricsService reports whether a Service selects the metrics port.
 func (m *maker) isMetricsService(service *object) bool {
 	return m.metrics && m.selectsManager(get(service.root, "spec", "selector")) && slices.ContainsFunc(items(service.root, "spec", "ports"),
 		func(port *yaml.Node) bool {
@@ -133,7 +133,7 @@ func (m *maker) selectsManager(selector *yaml.Node) bool {
 	return true
 }
 
-// condition returns the condition of the whole template of an object, or nothing.
+// condition returns the condition for the whole template of an object, or "".
 func (m *maker) condition(o *object) string {
 	switch o.kind() {
 	case "CustomResourceDefinition":
@@ -175,8 +175,8 @@ func (m *maker) condition(o *object) string {
 	return ""
 }
 
-// conditionOfRole returns the condition of a role or a binding: roles for metrics, and roles that nobody is bound to,
-// which help those who use the operator's kinds.
+// conditionOfRole returns the condition of a role or a binding: roles for metrics, and helper roles without a binding,
+// which are for the users of the operator's kinds.
 func (m *maker) conditionOfRole(o *object) string {
 	role := o
 	if strings.HasSuffix(o.kind(), "Binding") {
@@ -200,7 +200,7 @@ func (m *maker) conditionOfRole(o *object) string {
 	return ""
 }
 
-// isForMetrics reports whether a role is about nothing but metrics: to read them, or to ask who may.
+// isForMetrics reports whether a role only permits reading metrics or reviewing access to them.
 func isForMetrics(role *object) bool {
 	rules := items(role.root, "rules")
 	for _, rule := range rules {
@@ -218,7 +218,7 @@ func isForMetrics(role *object) bool {
 	return len(rules) > 0
 }
 
-// conditionOfPolicy returns the condition of a NetworkPolicy, which may be about the port of a feature.
+// conditionOfPolicy returns the condition of a NetworkPolicy, which may concern the port of a feature.
 func (m *maker) conditionOfPolicy(o *object) string {
 	const on = ".Values.networkPolicy.enabled"
 	for _, rule := range items(o.root, "spec", "ingress") {

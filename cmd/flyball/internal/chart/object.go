@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is an object as a tree of YAML, in which markers stand for text of templates.
+// object is an object as a YAML tree. Markers in the tree stand for template text.
 type object struct {
 	root  *yaml.Node
 	texts []func(indent string) string // of the markers, by their numbers
@@ -27,7 +27,7 @@ func newObject(content map[string]any) (*object, error) {
 	return o, nil
 }
 
-// nameFirst puts the name first in the items of lists, as people write them.
+// nameFirst moves the name to the front of list items.
 func nameFirst(n *yaml.Node) {
 	for _, child := range n.Content {
 		nameFirst(child)
@@ -63,7 +63,7 @@ func get(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// value returns the scalar at a path, or nothing.
+// value returns the scalar at a path, or "".
 func value(n *yaml.Node, path ...string) string {
 	if n = get(n, path...); n == nil || n.Kind != yaml.ScalarNode {
 		return ""
@@ -97,7 +97,7 @@ func set(n *yaml.Node, key string, value *yaml.Node) {
 	n.Style = 0 // {} is of one line
 }
 
-// mapping returns the mapping at a key, which is added if it is missing.
+// mapping returns the mapping at a key. It adds the mapping if it is missing.
 func mapping(n *yaml.Node, key string) *yaml.Node {
 	if m := get(n, key); m != nil && m.Kind == yaml.MappingNode {
 		return m
@@ -140,7 +140,7 @@ func (o *object) expression(text string) *yaml.Node {
 	return scalar(o.marker("flyballscalar", func(string) string { return text }))
 }
 
-// line returns a node that is replaced by lines: an item of a list, or a key with the value null.
+// line returns a node that is replaced by lines: a list item, or a key with the value null.
 func (o *object) line(text func(indent string) string) *yaml.Node {
 	return scalar(o.marker("flyballline", text))
 }
@@ -154,7 +154,7 @@ func lines(all ...string) func(string) string {
 	return func(indent string) string { return indent + strings.Join(all, "\n"+indent) }
 }
 
-// when puts a condition around a key of a mapping.
+// when wraps a key of a mapping in a condition.
 func (o *object) when(n *yaml.Node, key, condition string) {
 	i := index(n, key)
 	if i < 0 || condition == "" {
@@ -171,7 +171,7 @@ func (o *object) add(n *yaml.Node, text func(string) string) {
 	n.Style = 0
 }
 
-// conditional returns the items of a list, each between the lines of its condition if it has one.
+// conditional returns the items of a list. Items with a condition are wrapped in it.
 func (o *object) conditional(list []*yaml.Node, condition func(*yaml.Node) string) []*yaml.Node {
 	var all []*yaml.Node
 	for _, item := range list {
@@ -216,7 +216,7 @@ func (o *object) text(number, indent string) string {
 	return o.texts[i](indent)
 }
 
-// quoteMarkers quotes the scalars with markers and tokens: a name such as 1 is a string.
+// quoteMarkers quotes scalars with markers and tokens, because a name such as 1 is a string.
 func quoteMarkers(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && (strings.Contains(n.Value, nameToken) || strings.Contains(n.Value, namespaceToken) ||
 		scalarMarker.MatchString(n.Value)) {

@@ -13,7 +13,7 @@ import (
 // values are values of a chart, in their order.
 type values []entry
 
-// entry is a value: of YAML, or of further values.
+// entry is a value: either YAML or nested values.
 type entry struct {
 	key, comment string
 	value        any
@@ -67,9 +67,9 @@ func encode(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// MergeValues updates the content of values.yaml. A value that nobody has edited since it was generated the last time
-// becomes the value that is generated now; a person's changes, additions and removals stay. It returns the names of edited
-// values for which another value is generated now.
+// MergeValues updates the content of values.yaml. A value that the user has not edited since the last generation
+// becomes the newly generated value; the user's changes, additions and removals stay. MergeValues returns the names of
+// edited values with a new generated value.
 func MergeValues(edited, last, generated []byte) (merged []byte, kept []string, err error) {
 	var now, old, next yaml.Node
 	for _, d := range []struct {
@@ -108,7 +108,7 @@ type merger struct {
 	kept    []string
 }
 
-// merge merges a mapping: the current one, the one that was generated the last time, and the one that is generated now.
+// merge merges three versions of a mapping: the current one, the last generated one, and the newly generated one.
 func (m *merger) merge(now, old, next *yaml.Node, path string) {
 	for i := 0; i+1 < len(next.Content); i += 2 {
 		key := next.Content[i].Value

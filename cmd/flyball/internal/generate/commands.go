@@ -13,16 +13,16 @@ import (
 	"flyball.dev/cmd/flyball/internal/projectfile"
 )
 
-// commands are how a project generates: the options of each run of controller-gen.
+// commands are the generator runs of a project: the options of each run of controller-gen.
 type commands struct {
 	runs [][]string
-	// doubt is why other options may be needed, or empty.
+	// doubt is the reason why other options may be needed, or "".
 	doubt string
 }
 
-// projectCommands returns the commands of the project in the current folder: those in its PROJECT file,
-// or those that its Makefile runs for the targets manifests and generate and that stand in go:generate
-// lines. If there are none, there are no runs.
+// projectCommands returns the commands of the project in the current folder: the ones in its PROJECT file, or the ones
+// that its Makefile runs for the targets manifests and generate together with the ones in go:generate lines. If there
+// are none, there are no runs.
 func projectCommands() (commands, error) {
 	project, err := projectfile.Read(".")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func projectCommands() (commands, error) {
 	return c, err
 }
 
-// ofProjectFile returns the commands of lines with options.
+// ofProjectFile returns the commands for lines of options.
 func ofProjectFile(lines []string) (c commands) {
 	for _, line := range lines {
 		for _, words := range shellCommands(line) {
@@ -58,8 +58,8 @@ func ofProjectFile(lines []string) (c commands) {
 	return c
 }
 
-// ofMakefile returns the commands of the targets manifests and generate with all that they need, or, if
-// there are none, of all targets.
+// ofMakefile returns the commands of the targets manifests and generate and their prerequisites. If these targets have
+// none, it returns the commands of all targets.
 func ofMakefile(m *makefile) (c commands) {
 	for _, targets := range [][]string{{"manifests", "generate"}, m.order} {
 		for _, rule := range m.closure(targets...) {
@@ -98,7 +98,7 @@ func (c *commands) addRecipe(m *makefile, rule *makeRule) {
 	}
 }
 
-// optionsOf returns the options of a command that generates.
+// optionsOf returns the options of a command that runs a generator.
 func optionsOf(name string, args []string) (options []string, ok bool) {
 	switch {
 	case name == "flyball" && len(args) > 0 && args[0] == "generate":
@@ -117,11 +117,11 @@ func optionsOf(name string, args []string) (options []string, ok bool) {
 	return options, name == "flyball" || len(options) > 0
 }
 
-// readers are programs that do not change the files they are passed, or only remove them, so that they
-// are generated again.
+// readers are programs that do not change the files in their arguments, or only remove them, so that they are generated
+// again.
 var readers = []string{"cp", "echo", "printf", "mkdir", "rm", "ls", "test", "[", "cat", "diff", "git"}
 
-// doubtChange notes a command that may change what has been generated in some folders.
+// doubtChange records a command that may change generated files in some folders.
 func (c *commands) doubtChange(name string, args, folders []string) {
 	for i, arg := range args {
 		for _, folder := range folders {
@@ -164,7 +164,7 @@ func (c *commands) add(source string, options []string) {
 	}
 }
 
-// merge makes one run of those that have the same paths, since reading packages takes longest.
+// merge merges runs with equal paths, because reading packages takes longest.
 func (c *commands) merge() {
 	var merged [][]string
 	for _, run := range c.runs {
@@ -182,7 +182,7 @@ func (c *commands) merge() {
 	c.runs = merged
 }
 
-// mergeable reports whether two runs do the same as one with the options of both.
+// mergeable reports whether one run with the options of both has the same effect as two runs.
 func mergeable(a, b []string) bool {
 	for _, option := range slices.Concat(a, b) {
 		if name, rest, _ := strings.Cut(strings.TrimPrefix(option, "+"), ":"); name == "output" {
@@ -198,7 +198,7 @@ func mergeable(a, b []string) bool {
 
 func isGenerator(option string) bool { return generators[optionName(option)] != nil }
 
-// goGenerate begins a line of Go source with a command.
+// goGenerate is the prefix of a go:generate line in Go source.
 var goGenerate = []byte("//go:generate ")
 
 // addGoGenerate adds the commands in go:generate lines below a folder.
@@ -233,16 +233,16 @@ func (c *commands) addGoGenerate(root string) error {
 	})
 }
 
-// isModule reports whether a folder is a module of its own, whose packages are not those of the project.
+// isModule reports whether a folder contains a separate module. Its packages do not belong to the project.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil
 }
 
-// pathKeys begin the parts of options that are paths.
+// pathKeys are the prefixes of path-valued parts of options.
 var pathKeys = []string{"config=", "code=", "dir=", "headerFile=", "manifests="}
 
-// relocate returns options for the current folder that mean the same as some in another folder.
+// relocate converts options of another folder to equivalent options of the current folder.
 func relocate(options []string, dir string) []string {
 	if dir == "." {
 		return options
@@ -282,7 +282,7 @@ func relocate(options []string, dir string) []string {
 	return relocated
 }
 
-// outputFolders returns the folders that the manifests of some options are written to.
+// outputFolders returns the output folders for the manifests of some options.
 func outputFolders(options []string) (folders []string) {
 	for _, name := range []string{"crd", "rbac", "webhook"} {
 		if folder := outputFolder(options, name); folder != "" {
@@ -292,8 +292,8 @@ func outputFolders(options []string) (folders []string) {
 	return folders
 }
 
-// outputFolder returns the folder that the manifests of a generator are written to, or an empty string if
-// options do not have the generator, or write nothing.
+// outputFolder returns the output folder for the manifests of a generator. It returns "" if the options lack the
+// generator or write nothing.
 func outputFolder(options []string, generator string) string {
 	if !slices.ContainsFunc(options, func(option string) bool { return optionName(option) == generator }) {
 		return ""

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// Diagnostic is something that is wrong in the source.
+// Diagnostic is an error in the source.
 type Diagnostic struct {
-	// File is relative to the current folder, if it is below it, and empty if the place is unknown.
-	// Line and Column are 0 if they are unknown.
+	// File is a path relative to the current folder if the file is below it, and empty if the place is unknown. Line
+	// and Column are 0 if unknown.
 	File         string
 	Line, Column int
 	// Message is one line.
@@ -27,7 +27,7 @@ type Diagnostic struct {
 	marker, arguments string // what stands before and after the message, of the error of a marker
 }
 
-// String returns the diagnostic as compilers print it.
+// String returns the diagnostic in the format of compilers.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if d.File != "" {
@@ -42,10 +42,10 @@ func (d Diagnostic) String() string {
 	return b.String() + d.Message
 }
 
-// Diagnostics are errors of the source, sorted and without duplicates.
+// Diagnostics are errors in the source, sorted and without duplicates.
 type Diagnostics []Diagnostic
 
-// Error returns the diagnostics, each on a line.
+// Error returns the diagnostics, one per line.
 func (d Diagnostics) Error() string {
 	lines := make([]string, len(d))
 	for i := range d {
@@ -54,14 +54,13 @@ func (d Diagnostics) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sourceErrors returns the errors in the packages, except those of type checking: only the types
-// that generators need are loaded, so there are always some, and a generator that misses a type
-// says so itself.
+// sourceErrors returns the errors in the packages, except type checking errors. Generators load only the types that
+// they need, so there are always some, and a generator reports types that it misses.
 func sourceErrors(p *project) error {
 	return diagnose(p, nil)
 }
 
-// diagnose returns errors of generators and those in the packages as Diagnostics, or nil.
+// diagnose returns errors of generators and errors in the packages as Diagnostics, or nil.
 func diagnose(p *project, errs []error) error {
 	var all Diagnostics
 	for _, err := range errs {
@@ -92,7 +91,7 @@ func diagnose(p *project, errs []error) error {
 	return all.merge()
 }
 
-// appendError appends the errors that an error consists of.
+// appendError appends the components of an error.
 func appendError(all Diagnostics, err error, files *token.FileSet) Diagnostics {
 	var list loader.ErrList
 	var positioned loader.PositionedError
@@ -145,7 +144,7 @@ func oneLine(message string) string {
 	return strings.Join(lines, " ")
 }
 
-// hints say what to do about errors, by what their messages contain.
+// hints maps parts of error messages to remedies.
 var hints = []struct{ contains, hint string }{
 	{"requires go >=", "install that version of Go, or lower the go line of go.mod"},
 	{"go.mod file not found", "run it in the folder of a project; flyball init makes one"},
@@ -161,7 +160,7 @@ var hints = []struct{ contains, hint string }{
 	{"unsupported AST kind *ast.ChanType", `channels cannot be in the types of an API`},
 }
 
-// WithHint appends to a message of the go command or of a generator what to do.
+// WithHint appends a remedy to a message of the go command or of a generator.
 func WithHint(message string) string {
 	for _, h := range hints {
 		if strings.Contains(message, h.contains) {
@@ -171,8 +170,7 @@ func WithHint(message string) string {
 	return message
 }
 
-// explain adds to the error of a marker its name and what arguments it takes, and to other errors
-// what to do.
+// explain adds the name and the arguments of a marker to the marker's error, and a remedy to other errors.
 func (d *Diagnostic) explain(p *project) {
 	text, ok := markerAt(d.File, d.Line, d.Column)
 	definition := (*markers.Definition)(nil)
@@ -189,7 +187,7 @@ func (d *Diagnostic) explain(p *project) {
 	d.arguments = "; its arguments: " + arguments(definition)
 }
 
-// merge joins the errors of each marker: an unknown argument, for one, is several.
+// merge joins the errors about the same marker, because one unknown argument causes several.
 func (d Diagnostics) merge() Diagnostics {
 	var merged Diagnostics
 	for _, next := range d {
@@ -215,13 +213,13 @@ func (d Diagnostics) merge() Diagnostics {
 	return slices.Compact(merged)
 }
 
-// follows reports whether an error of a marker may follow from another one of it: the rest of the marker is
-// not parsed.
+// follows reports whether an error of a marker may be a consequence of another error: the parser skips the rest of the
+// marker.
 func follows(message string) bool {
 	return strings.HasPrefix(message, "extra arguments provided") || strings.HasPrefix(message, "missing argument")
 }
 
-// markerAt returns the marker that starts at a place in a file.
+// markerAt returns the marker at a position in a file.
 func markerAt(file string, line, column int) (text string, ok bool) {
 	content, err := os.ReadFile(file)
 	lines := strings.Split(string(content), "\n")
@@ -238,7 +236,7 @@ func markerOf(comment string) (text string, ok bool) {
 	return text, ok && strings.HasPrefix(text, "+")
 }
 
-// lookup returns the definition of a marker, wherever it may stand.
+// lookup returns the definition of a marker for any target.
 func lookup(registry *markers.Registry, text string) *markers.Definition {
 	for _, target := range []markers.TargetType{markers.DescribesField, markers.DescribesType, markers.DescribesPackage} {
 		if definition := registry.Lookup(text, target); definition != nil {
@@ -268,7 +266,7 @@ func arguments(definition *markers.Definition) string {
 	return strings.Join(list, ", ")
 }
 
-// argumentType describes the type of an argument as it is written.
+// argumentType describes the type of an argument in the syntax of markers.
 func argumentType(argument markers.Argument) string {
 	if argument.Type == markers.SliceType {
 		return argumentType(*argument.ItemType) + ";..."
@@ -276,8 +274,8 @@ func argumentType(argument markers.Argument) string {
 	return strings.TrimPrefix(argument.TypeString(), "*")
 }
 
-// unknownMarkers returns a warning for each marker of Kubebuilder's that no generator has: most
-// likely it is misspelled, and it has no effect.
+// unknownMarkers returns a warning for each Kubebuilder marker that no generator defines. Such a marker is probably
+// misspelled and has no effect.
 func unknownMarkers(p *project) []Diagnostic {
 	known := &markers.Registry{}
 	for _, generator := range generators {
@@ -305,10 +303,10 @@ func unknownMarkers(p *project) []Diagnostic {
 	return warnings
 }
 
-// unknownMarker returns the warning for a marker that is not known.
+// unknownMarker returns the warning for an unknown marker.
 func unknownMarker(known *markers.Registry, text string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(text, "+"), "=")
-	// The last part is the name of an argument, if the marker has several.
+	// The last part is an argument name if the marker has several arguments.
 	withoutArgument := name[:strings.LastIndex(name, ":")]
 	best, distance := "", len(name)/4+1
 	for _, definition := range known.AllDefinitions() {

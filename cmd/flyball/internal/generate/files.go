@@ -12,10 +12,10 @@ import (
 	"flyball.dev/cmd/flyball/internal/filetx"
 )
 
-// State is what became of a file.
+// State is the state of a file after a run.
 type State string
 
-// The states of files. Stale ones are removed by Options.Prune only.
+// The states of files. Only Options.Prune removes stale files.
 const (
 	Created   State = "created"
 	Updated   State = "updated"
@@ -28,16 +28,16 @@ const (
 type File struct {
 	// Path is relative to the current folder, if the file is below it.
 	Path string
-	// State is what became of it.
+	// State is the state of the file after the run.
 	State State
-	// Line is the number of the first line that differs, of a file that is Updated.
+	// Line is the first line that differs, for a file that is Updated.
 	Line int
 
 	path string // absolute, without symbolic links
 	new  []byte
 }
 
-// compare compares a generated file with what is there.
+// compare compares generated content with the existing file.
 func compare(path string, content []byte) (File, error) {
 	file := File{Path: relative(path), State: Created, path: path, new: content}
 	old, err := os.ReadFile(path)
@@ -57,24 +57,24 @@ func compare(path string, content []byte) (File, error) {
 	return file, nil
 }
 
-// versionLine is the line of a definition with the version of the generator.
+// versionLine matches the line of a definition with the version of the generator.
 var versionLine = regexp.MustCompile(`(?m)^    ` + regexp.QuoteMeta(versionAnnotation) + `: .*\n`)
 
-// sameGenerated reports whether a file has some content but for the version of the generator, which
-// alone is no reason to change a file that another release has written.
+// sameGenerated reports whether a file has the given content, ignoring the version of the generator. A different
+// version alone is no reason to change a file.
 func sameGenerated(file, content []byte) bool {
 	file = bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n"))
 	return sameText(versionLine.ReplaceAll(file, nil), versionLine.ReplaceAll(content, nil))
 }
 
-// sameText reports whether a file has some content, or has it with the line endings of Windows, as
-// git may check it out.
+// sameText reports whether a file has the given content, with either Unix or Windows line endings, because git may
+// convert them.
 func sameText(file, content []byte) bool {
 	return bytes.Equal(file, content) ||
 		bytes.Equal(bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n")), content)
 }
 
-// firstDifference returns the number of the first line in which two texts differ.
+// firstDifference returns the number of the first line that differs between two texts.
 func firstDifference(a, b []byte) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -83,7 +83,7 @@ func firstDifference(a, b []byte) int {
 	return 1 + bytes.Count(a[:n], []byte("\n"))
 }
 
-// write makes the files what they are to be: all of them, or in case of an error none.
+// write writes the files: all of them, or none after an error.
 func write(files []File, prune bool) error {
 	var changes []filetx.Change
 	for i, file := range files {

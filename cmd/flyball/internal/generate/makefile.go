@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// unknown stands in expanded text for what only make could tell.
+// unknown replaces text that only make can determine.
 const unknown = "\x00"
 
-// makefile is what a Makefile and the files that it includes say, as far as it can be told without
-// running make: the text of functions such as $(shell ...) is unknown, and so are variables that are
-// set in a conditional.
+// makefile is the content of a Makefile and its included files, as far as it can be determined without running make.
+// The output of functions such as $(shell ...) is unknown, and so are variables that are set in a conditional.
 type makefile struct {
 	dir       string // the absolute folder
 	variables map[string]string
@@ -24,14 +23,14 @@ type makefile struct {
 	order     []string             // of the targets
 }
 
-// makeRule is what a target needs and does.
+// makeRule holds the prerequisites and the recipe of a target.
 type makeRule struct {
 	needs       []string
 	recipe      []string // a line of the shell each
 	conditional bool     // whether a conditional has a part of it
 }
 
-// readMakefile reads the Makefile of a folder. If there is none, it has no targets.
+// readMakefile reads the Makefile of a folder. Without a Makefile there are no targets.
 func readMakefile(dir string) (*makefile, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -46,7 +45,7 @@ func readMakefile(dir string) (*makefile, error) {
 	return m, nil
 }
 
-// maxIncludes is how deep files may include each other, so that a cycle ends.
+// maxIncludes is the maximum depth of includes, so that a cycle ends.
 const maxIncludes = 10
 
 var (
@@ -96,7 +95,7 @@ func (m *makefile) read(name string, depth int) error {
 	return nil
 }
 
-// joinLines joins the lines that end with a backslash with those that follow.
+// joinLines joins continued lines, which end with a backslash.
 func joinLines(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return regexp.MustCompile(`\s*\\\n\s*`).ReplaceAllString(text, " ")
@@ -133,7 +132,8 @@ func (m *makefile) set(name, operator, value string, conditional bool) {
 	m.variables[name] = value
 }
 
-// rule reads the first line of a rule, and returns the rules of its targets, or nil if it is none.
+// rule parses the first line of a rule, and returns the rules of its targets. It returns nil if the line begins no
+// rule.
 func (m *makefile) rule(line string) (rules []*makeRule) {
 	targets, rest, ok := strings.Cut(m.expand(line), ":")
 	if !ok {
@@ -156,11 +156,10 @@ func (m *makefile) rule(line string) (rules []*makeRule) {
 	return rules
 }
 
-// controllerGen matches the variables that projects have for controller-gen.
+// controllerGen matches the usual variables for the path of controller-gen.
 var controllerGen = regexp.MustCompile(`(?i)^controller[-_]?gen$`)
 
-// expand replaces references to variables. Those to functions, and to variables that are not set, become
-// unknown.
+// expand expands variables. References to functions and to unset variables become unknown.
 func (m *makefile) expand(text string) string { return m.expandWithin(text, 0) }
 
 func (m *makefile) expandWithin(text string, depth int) string {
@@ -188,7 +187,7 @@ func (m *makefile) expandWithin(text string, depth int) string {
 	}
 }
 
-// function returns the value of the functions that projects have in options.
+// function evaluates the functions that projects use in options.
 func (m *makefile) function(call string) string {
 	switch call = strings.Join(strings.Fields(call), " "); {
 	case call == "shell pwd", strings.HasPrefix(call, "shell dirname ") && strings.Contains(call, "MAKEFILE_LIST"),
@@ -200,7 +199,7 @@ func (m *makefile) function(call string) string {
 	return unknown
 }
 
-// reference returns the name of a variable, or the call of a function, that begins a text, and the rest.
+// reference splits a text into a leading variable name or function call, and the rest.
 func reference(text string) (name, rest string) {
 	closing, ok := map[byte]byte{'(': ')', '{': '}'}[text[0]]
 	if !ok {
@@ -220,7 +219,7 @@ func reference(text string) (name, rest string) {
 	return text[1:], ""
 }
 
-// closure returns targets and all that they need, in the order in which make would make them.
+// closure returns targets and all their prerequisites, in the order in which make would make them.
 func (m *makefile) closure(targets ...string) (all []*makeRule) {
 	var seen []string
 	var visit func(target string)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/webhook"
 )
 
-// generators are the generators by the names that they have in options.
+// generators maps names in options to generators.
 var generators = map[string]genall.Generator{
 	"applyconfiguration": applyconfiguration.Generator{},
 	"crd":                crd.Generator{},
@@ -26,7 +26,7 @@ var generators = map[string]genall.Generator{
 	"webhook":            webhook.Generator{},
 }
 
-// outputRules are the output rules by the names that they have in options.
+// outputRules maps names in options to output rules.
 var outputRules = map[string]genall.OutputRule{
 	"artifacts": genall.OutputArtifacts{},
 	"dir":       genall.OutputToDirectory(""),
@@ -34,9 +34,8 @@ var outputRules = map[string]genall.OutputRule{
 	"stdout":    genall.OutputToStdout,
 }
 
-// optionsRegistry returns a registry of the options of the command line, which have the syntax of
-// markers without the plus sign: each generator NAME, the output rules output:RULE and
-// output:NAME:RULE, and paths.
+// optionsRegistry returns a registry of the command-line options. They have the syntax of markers without the plus
+// sign: each generator NAME, the output rules output:RULE and output:NAME:RULE, and paths.
 func optionsRegistry() (*markers.Registry, error) {
 	registry := &markers.Registry{}
 	var errs []error
@@ -65,8 +64,8 @@ func optionsRegistry() (*markers.Registry, error) {
 	return registry, errors.Join(append(errs, genall.RegisterOptionsMarkers(registry))...)
 }
 
-// complete returns the runs for some options: one with these if they name a generator, and otherwise
-// those of the project in the current folder, with the paths and outputs of the options.
+// complete returns the runs for some options. If the options name a generator, there is a single run with these
+// options. Otherwise the runs come from the project in the current folder, with the paths and outputs of the options.
 func complete(options []string) (commands, error) {
 	for _, option := range options {
 		if option == "" || option == "+" {
@@ -94,7 +93,7 @@ func complete(options []string) (commands, error) {
 	return c, nil
 }
 
-// override returns the options of a run, with the paths and the outputs of others in place of its own.
+// override returns the options of a run. Paths and outputs in options replace its own.
 func override(run, options []string) []string {
 	names := map[string]bool{}
 	for _, option := range options {
@@ -118,7 +117,7 @@ func optionName(option string) string {
 	return name
 }
 
-// checkOptions returns an error that names the options that there are if one is unknown.
+// checkOptions returns an error for an unknown option. The error lists the known options.
 func checkOptions(registry *markers.Registry, options []string) error {
 	for _, option := range options {
 		marker := "+" + strings.TrimPrefix(option, "+")

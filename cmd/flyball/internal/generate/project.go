@@ -14,9 +14,8 @@ import (
 // boilerplate is where Kubebuilder keeps the header of generated Go files.
 const boilerplate = "hack/boilerplate.go.txt"
 
-// defaultRuns returns the run, with its options, of the Makefile that Kubebuilder makes for a new project,
-// and the generator for apply configurations, which does something only in packages with the marker
-// +kubebuilder:ac:generate=true.
+// defaultRuns returns the run of the Makefile that Kubebuilder creates for a new project, with the generator for apply
+// configurations added. That generator acts only on packages with the marker +kubebuilder:ac:generate=true.
 func defaultRuns() ([][]string, error) {
 	if !isProject(".") {
 		return nil, notProject(".")
@@ -31,9 +30,9 @@ func defaultRuns() ([][]string, error) {
 		"paths=./...", "output:crd:artifacts:config=config/crd/bases"}}, nil
 }
 
-// Manifests returns patterns of the files with definitions and webhook configurations that are generated with
-// some options, as of [Options], in the current folder. If it cannot be told what to generate, they are
-// where Kubebuilder has them.
+// Manifests returns patterns for the definitions and webhook configurations that are generated in the current folder
+// with some options, as in [Options]. If the options of the project are unknown, the patterns are Kubebuilder's default
+// locations.
 func Manifests(options []string) (patterns []string) {
 	c, err := complete(options)
 	if err != nil {
@@ -50,7 +49,7 @@ func Manifests(options []string) (patterns []string) {
 	return patterns
 }
 
-// Configured reports whether it can be told what to generate in the current folder.
+// Configured reports whether the options for generating in the current folder are known.
 func Configured() bool {
 	_, err := complete(nil)
 	return err == nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// shellCommands returns the simple commands in a line of the shell, as words without their quotes. A
-// word with a substitution has unknown in its place.
+// shellCommands returns the simple commands in a shell line, as words without quotes. A word with a substitution
+// contains unknown in its place.
 func shellCommands(line string) (commands [][]string) {
 	var words []string
 	var word strings.Builder
@@ -62,17 +62,17 @@ func shellCommands(line string) (commands [][]string) {
 	return commands
 }
 
-// redirection stands for < and > outside quotes, which is no word of a command.
+// redirection stands for an unquoted < or >, which is not a word of a command.
 const redirection = "\x00>"
 
-// branches are the keywords of the shell before a command that runs only sometimes.
+// branches are the shell keywords before a command that runs conditionally.
 var branches = []string{"then", "do", "else"}
 
 // keywords may stand before a command.
 var keywords = append([]string{"{", "!", "time", "exec", "env"}, branches...)
 
-// program returns the name of the program that a command runs, and its arguments. Programs that the go
-// command runs count as themselves.
+// program returns the name and the arguments of the program that a command runs. For "go run" and "go tool", it is the
+// program that the go command runs.
 func program(words []string) (name string, args []string) {
 	for len(words) > 0 && (slices.Contains(keywords, words[0]) || isVariable(words[0])) {
 		words = words[1:]
@@ -96,8 +96,8 @@ func isVariable(word string) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// goGenerateWords returns the words of a go:generate line, which no shell reads: a word that begins with a
-// quotation mark is a Go string, and variables are expanded.
+// goGenerateWords splits a go:generate line, which no shell reads: a word that begins with a quotation mark is a Go
+// string, and variables are expanded.
 func goGenerateWords(line string) (words []string) {
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " \t") {
 		if quoted, err := strconv.QuotedPrefix(line); err == nil && line[0] == '"' {

@@ -16,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/version"
 )
 
-// The module of the generators, and its version in go.mod, for programs without information on
-// their modules, such as tests.
+// The module of the generators, and its version in go.mod, for programs without module information, such as tests.
 const (
 	toolsModule   = "sigs.k8s.io/controller-tools"
 	toolsRequired = "v0.23.0"
@@ -26,14 +25,12 @@ const (
 // versionAnnotation is the annotation of a CRD with the version of its generator.
 const versionAnnotation = "controller-gen.kubebuilder.io/version"
 
-// staging runs generators and keeps their output in memory, or in a temporary folder, until all of
-// them have succeeded.
+// staging runs generators and keeps their output in memory, or in a temporary folder, until all of them have succeeded.
 type staging struct {
 	project *project
 	outputs map[string]*bytes.Buffer // by absolute path
 	stdout  bytes.Buffer
-	// applied is a temporary folder which has what the generator of apply configurations would
-	// have written to /.
+	// applied is a temporary folder that stands for / in the output of the generator of apply configurations.
 	applied string
 }
 
@@ -67,7 +64,7 @@ func (s *staging) run(generator genall.Generator, rule genall.OutputRule) (err e
 	}()
 	ctx := s.project.GenerationContext
 	ctx.OutputRule = &stagedRule{staging: s, rule: rule}
-	// As controller-gen does: a generator without a filter of what it needs gets no type checker.
+	// Like controller-gen, give no type checker to a generator without a filter for it.
 	if _, ok := generator.(genall.NeedsTypeChecking); !ok {
 		ctx.Checker = nil
 	}
@@ -77,8 +74,8 @@ func (s *staging) run(generator genall.Generator, rule genall.OutputRule) (err e
 	return generator.Generate(&ctx)
 }
 
-// runApply runs the generator of apply configurations, which knows no output rules: it writes to
-// folders relative to that of each package. So the packages are moved to a temporary folder for it.
+// runApply runs the generator of apply configurations in a temporary copy of the packages, because the generator
+// ignores output rules and writes to folders relative to each package's folder.
 func (s *staging) runApply(generator genall.Generator, ctx *genall.GenerationContext) error {
 	if s.applied == "" {
 		dir, err := os.MkdirTemp("", "flyball-generate-*")
@@ -98,7 +95,7 @@ func (s *staging) runApply(generator genall.Generator, ctx *genall.GenerationCon
 	return generator.Generate(ctx)
 }
 
-// files returns what was generated, compared with the files that are there.
+// files returns the generated files, compared with the existing files.
 func (s *staging) files() ([]File, error) {
 	contents := map[string][]byte{}
 	for path, buffer := range s.outputs {
@@ -128,15 +125,15 @@ func (s *staging) files() ([]File, error) {
 	return files, nil
 }
 
-// withVersion replaces the version of this program, which controller-tools writes into CRDs, by its
-// own: what is generated depends on that one only.
+// withVersion replaces the version that controller-tools writes into CRDs, which is this program's, by the version of
+// controller-tools, because only that determines the output.
 func withVersion(content []byte) []byte {
 	written := fmt.Sprintf("\n    %s: %s\n", versionAnnotation, version.Version())
 	wanted := fmt.Sprintf("\n    %s: %s\n", versionAnnotation, toolsVersion())
 	return bytes.ReplaceAll(content, []byte(written), []byte(wanted))
 }
 
-// toolsVersion returns the version of controller-tools in this program.
+// toolsVersion returns the version of controller-tools that this program contains.
 func toolsVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -150,7 +147,7 @@ func toolsVersion() string {
 	return toolsRequired
 }
 
-// nameOf returns the name that a generator has in options.
+// nameOf returns the name of a generator in options.
 func nameOf(generator genall.Generator) string {
 	for name, g := range generators {
 		if fmt.Sprintf("%T", g) == fmt.Sprintf("%T", generator) {
@@ -160,13 +157,13 @@ func nameOf(generator genall.Generator) string {
 	return fmt.Sprintf("%T", generator)
 }
 
-// stagedRule is an output rule that collects what another would write.
+// stagedRule is an output rule that collects the output for another rule.
 type stagedRule struct {
 	staging *staging
 	rule    genall.OutputRule
 }
 
-// Open opens an output for writing. If it is opened twice, the later content remains.
+// Open opens an output for writing. If it is opened twice, the later content wins.
 func (r *stagedRule) Open(pkg *loader.Package, path string) (io.WriteCloser, error) {
 	dir, ok := folderOf(r.rule, pkg)
 	switch {
@@ -187,8 +184,8 @@ func (r *stagedRule) Open(pkg *loader.Package, path string) (io.WriteCloser, err
 	return writer{buffer}, nil
 }
 
-// folderOf returns the folder that a rule writes to: code of a package, or manifests if the package
-// is nil.
+// folderOf returns the folder that a rule writes to: the folder for the code of a package, or for manifests if the
+// package is nil.
 func folderOf(rule genall.OutputRule, pkg *loader.Package) (dir string, ok bool) {
 	switch rule := rule.(type) {
 	case genall.OutputToDirectory:
@@ -206,7 +203,7 @@ func folderOf(rule genall.OutputRule, pkg *loader.Package) (dir string, ok bool)
 	return "", false
 }
 
-// writer is an io.WriteCloser whose Close does nothing.
+// writer is an io.WriteCloser with a Close method that does nothing.
 type writer struct{ io.Writer }
 
 // Close does nothing.

@@ -13,13 +13,12 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/loader"
 )
 
-// deepCopyFile is the name of generated deep copies.
+// deepCopyFile is the file name of generated deep copies.
 const deepCopyFile = "zz_generated.deepcopy.go"
 
-// stale returns the files that were generated once and are not any more, because their kind or the
-// types of their package are gone: CRDs with the annotation of the generator in the folder of CRDs,
-// and deep copies. All packages of the project must have been read, or else these files may belong
-// to the other packages.
+// stale returns files that an earlier run generated and that are no longer generated, because their kind or the types
+// of their package are gone: CRDs with the generator's annotation in the CRD folder, and deep copies. The run must have
+// read all packages of the project; otherwise these files may belong to the other packages.
 func (s *staging) stale(generated []File) ([]File, error) {
 	current := map[string]bool{}
 	for _, file := range generated {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// UnknownOptionsError says that nothing was written, because files that git tracks would change, and it
-// cannot be told with which options they were generated.
+// UnknownOptionsError means that Run has written nothing, because files that git tracks would change and the options
+// that generated them are unknown.
 type UnknownOptionsError struct {
-	// Reason is why it cannot be told.
+	// Reason is the reason why the options are unknown.
 	Reason string
 	// Files are the tracked files that would change.
 	Files []string
@@ -25,7 +25,7 @@ func (e *UnknownOptionsError) Error() string {
 		strings.Join(e.Files, ", "), e.Reason)
 }
 
-// keepTracked returns an error if a file would change that git tracks, or be removed because it is stale.
+// keepTracked returns an error if a tracked file would change, or would be removed as stale.
 func keepTracked(files []File, prune bool, reason string) error {
 	changed := map[string]string{} // paths by absolute path
 	for _, file := range files {
@@ -44,8 +44,8 @@ func keepTracked(files []File, prune bool, reason string) error {
 	return err
 }
 
-// trackedFiles returns the files, of some absolute paths, that git tracks. Without a repository there are none.
-// Where git does not say, as in a repository of another user or where git is not installed, all may be tracked.
+// trackedFiles returns the files among absolute paths that git tracks, or none without a repository. If git fails, for
+// instance because another user owns the repository or git is not installed, it assumes that all files are tracked.
 func trackedFiles(paths []string) (tracked []string) {
 	for _, path := range paths {
 		dir, name := filepath.Split(path)
@@ -63,7 +63,7 @@ func trackedFiles(paths []string) (tracked []string) {
 // untracked is the exit code of "git ls-files --error-unmatch" for a file that git does not track.
 const untracked = 1
 
-// inRepository reports whether a folder, or one above it, has a git repository.
+// inRepository reports whether a folder is in a git repository.
 func inRepository(dir string) bool {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {

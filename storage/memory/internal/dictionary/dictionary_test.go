@@ -45,7 +45,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestEncodeRandom compresses values that are cut from, and mixed with, what is in the dictionary.
+// TestEncodeRandom compresses values that are cut from the dictionary and mixed with random data.
 func TestEncodeRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -72,7 +72,7 @@ func TestEncodeRandom(t *testing.T) {
 	}
 }
 
-// TestEncodeIncompressible expects that what cannot be compressed is left as it is.
+// TestEncodeIncompressible checks that incompressible values stay as they are.
 func TestEncodeIncompressible(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	for _, n := range []int{0, 1, 8, 1000} {
