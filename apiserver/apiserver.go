@@ -109,7 +109,7 @@ func (o *Options) complete() error {
 	case o.DeletionDelay >= RequestTimeout:
 		return fmt.Errorf("the deletion delay of %s must be shorter than a request may take, %s", o.DeletionDelay, RequestTimeout)
 	case !o.ServiceNetwork.Addr().Is4():
-		return fmt.Errorf("the range of cluster IPs %s is not of IPv4", o.ServiceNetwork)
+		return fmt.Errorf("the range of cluster IPs %s is not an IPv4 range", o.ServiceNetwork)
 	case o.ServiceNetwork.Bits() > 29:
 		return fmt.Errorf("the range of cluster IPs %s must have at least 8 addresses", o.ServiceNetwork)
 	}

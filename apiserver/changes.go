@@ -27,7 +27,7 @@ func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() err
 			retry, delay = nil, firstRetry
 			return
 		}
-		klog.ErrorS(err, "Objects of the server could not be reconciled", "objects", what, "retryAfter", delay)
+		klog.ErrorS(err, "Cannot reconcile objects of the server", "objects", what, "retryAfter", delay)
 		retry, delay = time.After(delay), min(2*delay, lastRetry)
 	}
 	attempt()
@@ -88,7 +88,7 @@ func (s *Server) forwardChanges(path string, w storage.Watcher, changed chan<- s
 		}
 		if err != nil {
 			if s.stopping.Err() == nil {
-				klog.ErrorS(err, "The objects of the system are not watched any more", "path", path)
+				klog.ErrorS(err, "The server no longer watches its own objects", "path", path)
 			}
 			return
 		}

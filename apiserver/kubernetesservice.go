@@ -51,7 +51,7 @@ func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.Serv
 func (s *Server) Advertise(address netip.AddrPort) error {
 	k := &kubernetesService{server: s, address: advertised(address)}
 	if err := k.reconcile(); err != nil {
-		klog.ErrorS(err, "The Service of the API server could not be reconciled")
+		klog.ErrorS(err, "Cannot reconcile the Service kubernetes")
 	}
 	changed, err := s.changes(k.keys())
 	if err != nil {
@@ -105,7 +105,7 @@ func (k *kubernetesService) run(changed <-chan struct{}) {
 		k.server.exclusive(func() {
 			err := errors.Join(k.server.createSystemNamespaces(), k.reconcile())
 			if failed = err != nil; failed && k.server.stopping.Err() == nil {
-				klog.ErrorS(err, "The objects of the system could not be reconciled")
+				klog.ErrorS(err, "Cannot reconcile the Service kubernetes and the system namespaces")
 			}
 		})
 	}

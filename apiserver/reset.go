@@ -16,7 +16,7 @@ const resetGrace = 20 * time.Millisecond
 // errReset is the cancellation cause of requests that Reset ends.
 var errReset = errors.New("the server was reset")
 
-var errNotResettable = errors.New("the storage cannot return to an earlier state: only that in memory can")
+var errNotResettable = errors.New("the storage does not support a reset: only the storage in memory does")
 
 // Checkpoint saves the current state for [Server.Reset].
 func (s *Server) Checkpoint() error {

@@ -23,7 +23,7 @@ type load struct{ merged, defaults int }
 func (l *load) check() error {
 	switch {
 	case l.merged > maxMerged:
-		return fmt.Errorf("lists of the types set and map that have more than %d elements may have %d together, and these have %d",
+		return fmt.Errorf("lists of type set or map with more than %d elements may have %d elements in total, and have %d",
 			longList, maxMerged, l.merged)
 	case l.defaults > maxDefaults:
 		return fmt.Errorf("the defaults of the schema would add more than %d bytes", maxDefaults)

@@ -37,7 +37,7 @@ func (t *lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptio
 	}
 	extent := fields.ExtentOf(u.Object)
 	if extent.Paths > maxPaths {
-		return nil, fmt.Errorf("the paths of the object's fields have %d bytes, of at most %d", extent.Paths, maxPaths)
+		return nil, fmt.Errorf("the paths of the object's fields have %d bytes, more than %d", extent.Paths, maxPaths)
 	}
 	if err := t.shape.checkLoad(u.Object, u.GroupVersionKind().Version); err != nil { // an apply is not decoded
 		return nil, err

@@ -121,7 +121,7 @@ func (d depthLimitedDecoder) Decode(data []byte, defaults *schema.GroupVersionKi
 		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
 	}
 	if n := objectsOfJSON(data); d.typed && n > maxObjects {
-		return nil, nil, fmt.Errorf("the object would have %d objects and nulls, of at most %d", n, maxObjects)
+		return nil, nil, fmt.Errorf("the object would have %d objects and nulls, more than %d", n, maxObjects)
 	}
 	return d.Decoder.Decode(data, defaults, into)
 }

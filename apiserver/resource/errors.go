@@ -23,7 +23,7 @@ func Bounded(errs field.ErrorList) field.ErrorList {
 		}
 		if i == maxErrors || i > 0 && size > maxErrorBytes {
 			more := &field.Error{Type: field.ErrorTypeTooMany, Field: errs[0].Field, BadValue: len(errs),
-				Detail: fmt.Sprintf("the object has %d errors, of which these are the first", len(errs))}
+				Detail: fmt.Sprintf("the object has %d errors, and these are the first", len(errs))}
 			return append(errs[:i:i], more)
 		}
 	}

@@ -138,7 +138,7 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	}
 	items := reflect.ValueOf(ptr).Elem()
 	if items.Kind() != reflect.Slice {
-		return reflect.Value{}, fmt.Errorf("the items of %T are no slice", list)
+		return reflect.Value{}, fmt.Errorf("the items of %T are not a slice", list)
 	}
 	return items, nil
 }

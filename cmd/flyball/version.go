@@ -26,7 +26,7 @@ func version() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and those of Go and of Kubernetes' libraries",
+		Short: "Print the versions of flyball, Go and the Kubernetes libraries",
 		Example: `  flyball version
   flyball version -o json`,
 		Args: noArgs("see flyball version --help"),

@@ -78,7 +78,7 @@ func readKustomization(folder string) (string, document, error) {
 		folder, err = filepath.EvalSymlinks(folder)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no %s, of which a chart is made: change to the folder of the project", kustomization)
+		return "", nil, fmt.Errorf("there is no %s to make a chart from: change to the folder of the project", kustomization)
 	}
 	if err != nil {
 		return "", nil, err

@@ -114,7 +114,7 @@ func (m *maker) findManager() error {
 	case len(all) == 1:
 		m.deployment = all[0]
 	default:
-		return fmt.Errorf("%s has %d Deployments: that of the manager needs the label control-plane: controller-manager, which no other has",
+		return fmt.Errorf("%s has %d Deployments: the Deployment of the manager, and no other, needs the label control-plane: controller-manager",
 			kustomization, len(all))
 	}
 	if m.container() == nil {

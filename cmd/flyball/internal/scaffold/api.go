@@ -225,7 +225,7 @@ func checkCollisions(project *projectfile.Project, r *projectfile.Resource) erro
 	}
 	for _, o := range project.Resources {
 		if project.MultiGroup && o.Group != r.Group && safe(o.Group) == safe(r.Group) {
-			return fmt.Errorf("--group %q is invalid: its packages would be imported under the same names as those of %s: choose another",
+			return fmt.Errorf("--group %q is invalid: its packages would have the same import names as the packages of %s: choose another",
 				r.Group, o.Group)
 		}
 		if o.API == nil || o.QualifiedGroup() != r.QualifiedGroup() || o.Kind == r.Kind {

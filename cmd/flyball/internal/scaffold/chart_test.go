@@ -151,7 +151,7 @@ func TestChartBadInput(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(folder, "config")); err != nil {
 		t.Fatal(err)
 	}
-	testUnchanged(t, folder, "there is no config/default, of which a chart is made", func(ctx context.Context) error {
+	testUnchanged(t, folder, "there is no config/default to make a chart from", func(ctx context.Context) error {
 		_, err := Edit(ctx, folder, EditOptions{Plugins: []string{helmPlugin}})
 		return err
 	})

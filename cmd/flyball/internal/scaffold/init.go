@@ -112,7 +112,7 @@ func newProject(folder string, o *InitOptions) (*projectfile.Project, error) {
 	}
 	if err := nameError("project-name", o.Name, validation.IsDNS1123Label(o.Name)); err != nil {
 		if given == "" {
-			return nil, fmt.Errorf("the name of the folder cannot be that of the project, choose another with --project-name: %w", err)
+			return nil, fmt.Errorf("the name of the folder cannot be the name of the project, choose another with --project-name: %w", err)
 		}
 		return nil, err
 	}

@@ -486,7 +486,7 @@ func TestUnusualNamesCompile(t *testing.T) {
 			return err
 		})
 	}
-	testUnchanged(t, folder, "imported under the same names as those of foo.bar", func(ctx context.Context) error {
+	testUnchanged(t, folder, "have the same import names as the packages of foo.bar", func(ctx context.Context) error {
 		o := KindOptions{Group: "foobar", Version: "v2", Kind: "Item"}
 		_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: o, Resource: true})
 		return err
