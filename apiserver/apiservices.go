@@ -60,7 +60,7 @@ func (s *Server) registerAPIServices() error {
 type registrations struct {
 	server  *Server
 	atStart sets.Set[string] // the APIServices that there were when the server started
-	synced  sets.Set[string] // those that were reconciled since
+	synced  sets.Set[string] // the APIServices that were reconciled since
 }
 
 // reconcile registers the served group versions, and removes the APIServices of group versions that are no longer

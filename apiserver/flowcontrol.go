@@ -22,8 +22,8 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// flowControl is an object of API priority and fairness that every server has. The spec of a mandatory one
-// is never left changed.
+// flowControl is an object of API priority and fairness that every server has. The server reverts all changes to the
+// spec of a mandatory object.
 type flowControl struct {
 	resource  schema.GroupVersionResource
 	object    kinds.Object
@@ -73,8 +73,8 @@ func (s *Server) keepFlowControl() error {
 	return nil
 }
 
-// reconcileFlowControl creates and corrects the objects of a kind, and deletes those that only another
-// version of the server has.
+// reconcileFlowControl creates and corrects the objects of a kind, and deletes auto-updated objects that this version
+// of the server does not have.
 //
 //upstream:pkg/registry/flowcontrol/ensurer.EnsureConfiguration
 //upstream:pkg/registry/flowcontrol/ensurer.RemoveUnwantedObjects
@@ -118,9 +118,9 @@ func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, want
 	return stderrors.Join(errs...)
 }
 
-// revise corrects the spec and the annotation that says whether the server may, and reports whether it
-// has changed something. The spec of a suggested object is left alone if the annotation says so, or
-// if it has none and the spec was changed.
+// revise corrects the spec and the annotation that allows the server to update the spec, and reports whether it has
+// changed anything. It leaves the spec of a suggested object alone if the annotation is "false", or if the annotation
+// is missing and the spec was changed.
 //
 //upstream:pkg/registry/flowcontrol/ensurer.strategy.ReviseIfNeeded
 func (f *flowControl) revise(is kinds.Object) bool {
@@ -139,8 +139,8 @@ func (f *flowControl) revise(is kinds.Object) bool {
 	return update && f.reviseSpec(is) || changed
 }
 
-// reviseSpec corrects the spec, and reports whether it has changed something. The shares of the exempt level
-// may be changed.
+// reviseSpec corrects the spec, and reports whether it has changed anything. Users may change the shares of the exempt
+// level.
 func (f *flowControl) reviseSpec(is kinds.Object) bool {
 	switch is := is.(type) {
 	case *flowcontrolv1.FlowSchema:

@@ -13,7 +13,7 @@ import (
 type connections struct {
 	mu      sync.Mutex
 	active  map[net.Conn]struct{}
-	closing map[net.Conn]struct{} // those that were active when activeClosed was called
+	closing map[net.Conn]struct{} // the connections that were active when activeClosed was called
 	changed chan struct{}         // has a value after a connection has ceased to be active
 }
 

@@ -240,7 +240,7 @@ func TestServingCertificateNamesAddresses(t *testing.T) {
 func TestInvalidServerOptions(t *testing.T) {
 	for want, o := range map[string]controlplane.Options{
 		"the client CA has no certificate in PEM":                             {Listen: "127.0.0.1:0", ClientCA: []byte("x")},
-		"the range of cluster IPs fd00::/64 is not an IPv4 range":                   {ServiceNetwork: netip.MustParsePrefix("fd00::/64")},
+		"the range of cluster IPs fd00::/64 is not an IPv4 range":             {ServiceNetwork: netip.MustParsePrefix("fd00::/64")},
 		"the range of cluster IPs 10.0.0.0/30 must have at least 8 addresses": {ServiceNetwork: netip.MustParsePrefix("10.0.0.0/30")},
 	} {
 		if _, err := controlplane.Start(t.Context(), o); err == nil || err.Error() != want {

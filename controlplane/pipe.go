@@ -16,7 +16,7 @@ type pipe struct {
 	buffer  bytes.Buffer
 	grow    bool  // writers no longer block
 	closed  bool  // by the writer: nothing more will be written
-	readErr error // by the reader: nothing more will be read; what Read then returns
+	readErr error // by the reader: nothing more will be read; the error that Read returns then
 }
 
 func newPipe() *pipe {

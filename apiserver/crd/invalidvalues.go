@@ -43,7 +43,7 @@ func (c *compiledSchema) countInvalid(value any, path int, i *invalidValues) {
 	}
 	switch v := value.(type) {
 	case []any:
-		if c.format == "" && c.refusesType(c.types.array) { // upstream accepts a list for a string with a format
+		if c.format == "" && c.refusesType(c.types.array) { // kube-openapi accepts a list for a string with a format
 			i.add(path)
 		} else if c.items != nil {
 			for n, item := range v {

@@ -61,7 +61,7 @@ func (s schemaValidator) ValidateUpdate(value, old any, o ...validation.Validati
 
 // compiledSchema recognizes values that are certainly valid.
 type compiledSchema struct {
-	uncertain bool // has keywords that are left to upstream's validator
+	uncertain bool // has keywords that only kube-openapi's validator supports
 
 	types    valueTypes
 	untyped  bool
@@ -80,7 +80,7 @@ type compiledSchema struct {
 	properties                   map[string]*compiledSchema
 	required                     []string
 	additional                   *compiledSchema
-	closed                       bool // has no properties but those listed
+	closed                       bool // has only the listed properties
 	minProperties, maxProperties *int64
 
 	allOf, anyOf []*compiledSchema

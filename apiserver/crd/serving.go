@@ -40,7 +40,7 @@ type customKind struct {
 	*Kinds
 	definition  *apiextensions.CustomResourceDefinition // its metadata differs from the stored metadata
 	crd         *v1.CustomResourceDefinition            // without schemas
-	names       v1.CustomResourceDefinitionNames        // those accepted
+	names       v1.CustomResourceDefinitionNames        // the accepted names
 	schemas     schemas
 	shape       *shape
 	convertor   runtime.ObjectConvertor // copies its input

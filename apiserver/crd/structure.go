@@ -13,8 +13,8 @@ type structure struct {
 	properties map[string]*structure
 	defaults   []string   // names of the properties that have a default
 	open       bool       // has additional properties
-	values     *structure // of the additional properties, nil for those without a schema
-	items      *structure // of a list, nil for those without a schema
+	values     *structure // of the additional properties; nil without a schema
+	items      *structure // of a list; nil without a schema
 	nullable   bool
 	preserves  bool // unknown fields
 

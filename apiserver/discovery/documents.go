@@ -40,7 +40,7 @@ func newDocuments(s *resource.Snapshot) *documents {
 	var core, others []apidiscoveryv2.APIGroupDiscovery
 	for _, g := range s.Groups {
 		for _, v := range g.Versions {
-			if !v.Stale { // whoever does not answer is asked
+			if !v.Stale { // so that clients ask the extension API server of a stale version
 				d.objects[versionPath(v.GroupVersion)] = resourceList(v)
 			}
 		}

@@ -142,7 +142,7 @@ func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 		return false
 	}
 	if r.ListKind == "" && info.Subresource == "" && (pathName(info) != "" || r.Namespaced && info.Namespace == "") {
-		return false // what can only be created has no paths but that one
+		return false // a resource that supports only create has a single path
 	}
 	if !r.Namespaced {
 		return info.Namespace == "" || info.Resource == "namespaces"

@@ -36,7 +36,7 @@ const (
 // checkPatchCost returns an error for a patch that would take too long to apply to an object. kind is the content type.
 // checkPatchCost ignores patches that cannot be decoded, because applying them fails.
 func checkPatchCost(kind types.PatchType, patch []byte, old runtime.Object) error {
-	const few = 2 << 10 // bytes of a patch that is cheap whatever the object
+	const few = 2 << 10 // a patch of fewer bytes is cheap for any object
 	switch {
 	case kind == types.ApplyYAMLPatchType && len(patch) > maxApplied:
 		var config map[string]any

@@ -85,7 +85,7 @@ func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Ob
 		result, err := w.try(ctx, r, fast)
 		reason, left := errors.AsType[fallback](err)
 		if ctx.Err() != nil {
-			reason, left = "", false // upstream's handler has no time left either
+			reason, left = "", false // the fallback would have no time left either
 		}
 		if countPath(r, reason); left {
 			upstream(rw, r)
@@ -94,7 +94,7 @@ func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Ob
 		scope := w.resource.Scope
 		gv := scope.Kind.GroupVersion()
 		switch {
-		case err != nil && ctx.Err() != nil: // whatever has failed for it
+		case err != nil && ctx.Err() != nil: // the failure may be a consequence of the timeout
 			err = apierrors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", ctx.Err()), 0)
 			fallthrough
 		case err != nil:

@@ -91,7 +91,7 @@ func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part,
 			// Definitions of another server with the same name can be of another version.
 			err = aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(swagger, doc)
 		}
-		if err != nil { // which must not hide what the others serve
+		if err != nil { // the resources of other servers must still be described
 			klog.ErrorS(err, "The OpenAPI document of an extension API server cannot be merged")
 		}
 	}

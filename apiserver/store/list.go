@@ -77,7 +77,7 @@ type matches struct {
 	revision uint64
 	last     string // key of the last record that was examined
 	more     bool   // there are records after it
-	total    int64  // of the last page: its records and those that follow
+	total    int64  // of the last page: its records and the remaining ones
 }
 
 // find reads records until it has as many matching objects as the query's limit, or there are no more records.

@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	pages.Release() // what initializing packages has mapped
+	pages.Release() // the pages that the initialization of packages has mapped
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal has been closed

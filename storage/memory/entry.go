@@ -164,7 +164,7 @@ func (e *entry) setIdle() bool {
 	if c == dropped || e.retired.Load() || !e.cached.CompareAndSwap(c, idle) {
 		return false
 	}
-	if e.retired.Load() { // meanwhile
+	if e.retired.Load() { // retired in the meantime
 		e.cached.CompareAndSwap(idle, nil)
 		return false
 	}

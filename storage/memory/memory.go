@@ -219,7 +219,7 @@ func (s *Store) commit(event *storage.Event) {
 	s.revision = event.Record.Revision
 	if event.Prev != nil {
 		s.checkpoint.note(event.Prev)
-		entryOf(event.Prev).retire() // from now on the history drops what it caches
+		entryOf(event.Prev).retire() // from now on the history drops its cached values
 		s.compression.prune(s.tree.root.len())
 	}
 	s.append(event)

@@ -45,7 +45,7 @@ func Writes() (Paths, error) {
 	return counts, nil
 }
 
-// Since returns what was counted after earlier.
+// Since returns the counts after earlier.
 func (p Paths) Since(earlier Paths) Paths {
 	later := Paths{}
 	for path, count := range p {

@@ -41,7 +41,7 @@ func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixe
 	}
 	err = d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && err != nil {
-		return nil, err // once, and not for each object; the errors that a server answers are those of the objects
+		return nil, err // report it once, not for each object; error responses concern the objects
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil

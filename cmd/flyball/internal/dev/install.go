@@ -37,7 +37,7 @@ type installer struct {
 	account     *account                                 // of the operator, or nil for an administrator
 	lines       []string                                 // about the manifests, the last time
 	address     string                                   // of the operator's webhook server
-	ca          []byte                                   // what its certificate is verified with
+	ca          []byte                                   // verifies its certificate
 	done        map[string]installed                     // by kind, namespace and name
 	convert     map[schema.GroupKind]bool                // the kinds with conversion webhooks
 	scheme      map[metav1.TypeMeta]func() client.Object // the kinds that are installed

@@ -23,7 +23,7 @@ type document struct {
 // kustomization is a folder that kustomize builds.
 type kustomization struct {
 	folder    string
-	scratch   string            // a folder for what is built in its place
+	scratch   string            // a folder for the overlay, which is built in its place
 	files     map[string][]byte // that the last build has read, by absolute path
 	documents []document        // of the last build, or nil if it has failed
 }

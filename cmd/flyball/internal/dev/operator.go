@@ -43,7 +43,7 @@ func startOperator(program string, args, env []string, out *output, stacks *stac
 		defer close(op.done)
 		op.err = cmd.Wait()
 		lines.flush()
-		_ = process.Kill(cmd.Process) // what it has started and left behind
+		_ = process.Kill(cmd.Process) // child processes that it has left behind
 	}()
 	if err := <-started; err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ type lineWriter struct {
 	prefix string
 	colour terminal.Colour
 	whole  bool    // whether the whole line has the colour, and not the prefix alone
-	stacks *stacks // what folds stack traces; nil for nothing
+	stacks *stacks // folds stack traces; nil to fold none
 	rest   []byte  // of a line that has no end yet
 }
 

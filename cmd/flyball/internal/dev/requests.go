@@ -29,7 +29,7 @@ const stale = time.Minute
 // when it writes for the first time, which is the earliest sign of a reconcile from outside. It also prints requests
 // that RBAC forbids.
 type requests struct {
-	lines chan string // what is to be said; requests do not wait for it
+	lines chan string // lines to print; requests do not wait for it
 
 	mu                sync.Mutex
 	since             time.Time

@@ -24,7 +24,7 @@ type Diagnostic struct {
 	// Message is one line.
 	Message string
 
-	marker, arguments string // what stands before and after the message, of the error of a marker
+	marker, arguments string // the text before and after the message, for the error of a marker
 }
 
 // String returns the diagnostic in the format of compilers.
