@@ -177,7 +177,7 @@ func (g guards) confirmNoEscalation(ctx context.Context, resource string, rules 
 	}
 	namespace, _ := request.NamespaceFrom(ctx)
 	if n := permissions(rules); n > maxPermissions {
-		return fmt.Errorf("the rules have %.0f permissions, more than the %d that can be compared with the permissions currently held", n, maxPermissions)
+		return fmt.Errorf("the rules have %.0f permissions; at most %d can be compared with the permissions currently held", n, maxPermissions)
 	}
 	held, err := g.evaluator.rulesFor(u, namespace, resource)
 	lacking := missing(held, rules)
