@@ -50,6 +50,12 @@ func (p *plan) event(kind, reason, format string, args ...any) {
 //upstream:pkg/controller/cronjob.ControllerV2.cleanupFinishedJobs
 func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *plan {
 	p := &plan{status: *cj.Status.DeepCopy()}
+	owned := slices.DeleteFunc(slices.Clone(jobs), func(j *batchv1.Job) bool { return !metav1.IsControlledBy(j, cj) })
+	p.cleanup = append(beyondLimit(owned, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
+		beyondLimit(owned, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
+	for _, job := range p.cleanup {
+		p.status.Active = slices.DeleteFunc(p.status.Active, func(r corev1.ObjectReference) bool { return r.UID == job.UID })
+	}
 	for _, job := range jobs {
 		p.observe(cj, job)
 	}
@@ -60,10 +66,7 @@ func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *
 		}
 		return !exists
 	})
-	owned := slices.DeleteFunc(slices.Clone(jobs), func(j *batchv1.Job) bool { return !metav1.IsControlledBy(j, cj) })
-	p.cleanup = append(beyondLimit(owned, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
-		beyondLimit(owned, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
-	if cj.DeletionTimestamp == nil && (cj.Spec.Suspend == nil || !*cj.Spec.Suspend) {
+	if cj.DeletionTimestamp == nil && p.zoneKnown(cj) && (cj.Spec.Suspend == nil || !*cj.Spec.Suspend) {
 		p.start(cj, jobs, changed, now)
 	}
 	return p
@@ -124,16 +127,25 @@ func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time
 	p.create, p.scheduled = newJob(cj, due, s.zone), due
 }
 
+// zoneKnown reports whether the time zone of a CronJob exists, and adds an event if it does not.
+//
+//upstream:pkg/controller/cronjob.ControllerV2.syncCronJob
+func (p *plan) zoneKnown(cj *batchv1.CronJob) bool {
+	zone := cj.Spec.TimeZone
+	if zone == nil {
+		return true
+	}
+	_, err := time.LoadLocation(*zone)
+	if err != nil {
+		p.event(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *zone, err)
+	}
+	return err == nil
+}
+
 // schedule returns the schedule of a CronJob, or false and adds an event if it is invalid.
 //
 //upstream:pkg/controller/cronjob.formatSchedule
 func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
-	if zone := cj.Spec.TimeZone; zone != nil {
-		if _, err := time.LoadLocation(*zone); err != nil {
-			p.event(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *zone, err)
-			return schedule{}, false
-		}
-	}
 	s, err := parseSchedule(cj)
 	if err != nil {
 		p.event(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
@@ -143,9 +155,10 @@ func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
 }
 
 // due returns the last time of the schedule without a Job, or the zero time if there is none or it is too late to start
-// one. It sets the time until the next Job.
+// one. It sets the time until the next Job. With a deadline, the times of an "@every" schedule count from the deadline.
 //
 //upstream:pkg/controller/cronjob.nextScheduleTime
+//upstream:pkg/controller/cronjob.mostRecentScheduleTime
 func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time.Time {
 	since := cj.CreationTimestamp.Time
 	if p.status.LastScheduleTime != nil {
@@ -154,27 +167,25 @@ func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time
 	if changed.After(since) {
 		since = changed
 	}
-	due, err := s.last(since, now)
+	last, err := s.last(since, now)
 	if err != nil {
 		p.event(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
 		return time.Time{}
 	}
-	p.after = s.untilNext(since, due, now)
+	p.after = s.untilNext(since, last, now)
+	earliest, due := since, last
+	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
+		if t := now.Add(-time.Duration(*deadline) * time.Second); t.After(since) {
+			earliest = t
+			if due, err = s.last(earliest, now); err != nil {
+				return time.Time{}
+			}
+		}
+	}
 	if due.IsZero() {
 		return due
 	}
-	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
-		earliest := now.Add(-time.Duration(*deadline) * time.Second)
-		if due.Before(earliest) {
-			p.event(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s",
-				due.UTC().Format(time.RFC1123Z))
-			return time.Time{}
-		}
-		if earliest.After(since) {
-			since = earliest
-		}
-	}
-	if s.tooManyMissed(since, now) {
+	if s.tooManyMissed(earliest, now) {
 		p.event(corev1.EventTypeWarning, "TooManyMissedTimes",
 			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}

@@ -2,7 +2,6 @@ package cronjob
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func parseSchedule(cj *batchv1.CronJob) (schedule, error) {
 	}
 	parsed, err := cron.ParseStandard(cj.Spec.Schedule)
 	if err != nil {
-		return schedule{}, fmt.Errorf("%q: %w", cj.Spec.Schedule, err)
+		return schedule{}, err
 	}
 	if fields, ok := parsed.(*cron.SpecSchedule); ok {
 		fields.Location = zone

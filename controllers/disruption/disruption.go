@@ -134,7 +134,9 @@ func (r *reconciler) setStatus(ctx context.Context, b *policyv1.PodDisruptionBud
 	disrupted, after := r.disruptedPods(b, pods, now)
 	var healthy int32
 	for _, p := range pods {
-		if _, going := disrupted[p.Name]; !going && p.DeletionTimestamp == nil && podstate.Ready(p) {
+		at, going := disrupted[p.Name]
+		going = going && at.Add(deletionTimeout).After(now)
+		if !going && p.DeletionTimestamp == nil && podstate.Ready(p) {
 			healthy++
 		}
 	}
@@ -184,7 +186,7 @@ func (r *reconciler) disruptedPods(b *policyv1.PodDisruptionBudget, pods []*core
 		if !ok || p.DeletionTimestamp != nil {
 			continue
 		}
-		if left <= 0 {
+		if left < 0 {
 			r.recorder.Eventf(p, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 			continue
 		}
@@ -192,7 +194,7 @@ func (r *reconciler) disruptedPods(b *policyv1.PodDisruptionBudget, pods []*core
 			disrupted = map[string]metav1.Time{}
 		}
 		disrupted[p.Name] = at
-		if after == 0 || left < after {
+		if left = max(left, time.Millisecond); after == 0 || left < after {
 			after = left
 		}
 	}

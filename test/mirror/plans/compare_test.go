@@ -36,6 +36,7 @@ type comparison struct {
 // compare shows both controllers the same worlds.
 func (c comparison) compare(t *testing.T) {
 	listed := newDifferences(t, c.name)
+	moments = 0
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newOurs(t, c.add), newTheirs(t, c.kinds, c.run)
 		worlds, writes, differing := 0, random.Seen{}, counts{}

@@ -26,8 +26,8 @@ import (
 func TestDeployments(t *testing.T) {
 	comparison{
 		name:   "deployment",
-		worlds: 1500,
-		atLeast: map[string]int{"create replicasets.apps": 10, "delete replicasets.apps": 0, "update replicasets.apps": 40,
+		worlds: 1000,
+		atLeast: map[string]int{"create replicasets.apps": 10, "update replicasets.apps": 40,
 			"update status of deployments.apps": 60},
 		kinds: []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.Pod{}},
 		add:   deployment.AddToManager,

@@ -26,7 +26,7 @@ import (
 func TestJobs(t *testing.T) {
 	comparison{
 		name:   "job",
-		worlds: 1500,
+		worlds: 1000,
 		atLeast: map[string]int{"create pods": 10, "delete pods": 15, "update pods": 30,
 			"update status of jobs.batch": 60},
 		kinds: []client.Object{&batchv1.Job{}, &corev1.Pod{}},

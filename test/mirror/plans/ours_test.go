@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,6 +220,17 @@ func (s subResource) Update(_ context.Context, obj client.Object, _ ...client.Su
 
 func (s subResource) Patch(_ context.Context, obj client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
 	return s.client.patch(obj, p, s.name)
+}
+
+// Get reads the scale of an object.
+func (s subResource) Get(_ context.Context, obj, scale client.Object, _ ...client.SubResourceGetOption) error {
+	found, err := s.client.world.get(key{resourceOfKind(obj.GetObjectKind().GroupVersionKind()), client.ObjectKeyFromObject(obj)})
+	if err != nil {
+		return err
+	}
+	replicas := reflect.ValueOf(found).Elem().FieldByName("Spec").FieldByName("Replicas").Interface().(*int32)
+	set(scale, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: found.GetName(), UID: found.GetUID()}, Spec: autoscalingv1.ScaleSpec{Replicas: *replicas}})
+	return nil
 }
 
 // recorder records events.

@@ -23,7 +23,7 @@ import (
 func TestReplicaSets(t *testing.T) {
 	comparison{
 		name:    "replicaset",
-		worlds:  1500,
+		worlds:  1000,
 		atLeast: map[string]int{"create pods": 15, "delete pods": 15, "update pods": 15, "update status of replicasets.apps": 60},
 		kinds:   []client.Object{&appsv1.ReplicaSet{}, &corev1.Pod{}},
 		add:     replicaset.AddToManager,
