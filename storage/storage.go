@@ -42,6 +42,8 @@ var (
 	ErrNoCheckpoint = errors.New("storage: there is no checkpoint")
 	// ErrFenced means that the store was reset since the request began.
 	ErrFenced = errors.New("storage: the store was reset meanwhile")
+	// ErrNoSpace means that the medium below is full. Reads go on, and so do writes when there is space.
+	ErrNoSpace = errors.New("storage: no space left")
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("storage: closed")
 )

@@ -12,6 +12,8 @@ type expiry struct {
 	queue tree // records in the order in which they expire
 	timer *time.Timer
 	at    time.Time // when the timer fires; zero if it is not running
+	// paused is set while the store is loaded: nothing expires then.
+	paused bool
 }
 
 // deadline returns the queue key of a record: its expiration time followed by its own key.
@@ -48,14 +50,19 @@ func (x *expiry) next() *storage.Record {
 // arm sets the timer for the record that expires next.
 func (x *expiry) arm(s *Store) {
 	switch next := x.next(); {
-	case next == nil:
+	case next == nil, x.paused:
 		x.stop()
 	case next.Expires.Equal(x.at):
 	default:
-		x.stop()
-		x.at = next.Expires
-		x.timer = time.AfterFunc(time.Until(x.at), s.expire)
+		x.armAt(s, next.Expires)
 	}
+}
+
+// armAt sets the timer.
+func (x *expiry) armAt(s *Store, at time.Time) {
+	x.stop()
+	x.at = at
+	x.timer = time.AfterFunc(time.Until(at), s.expire)
 }
 
 func (x *expiry) stop() {
@@ -67,10 +74,15 @@ func (x *expiry) stop() {
 
 // expire deletes the records that have expired. The timer calls it.
 func (s *Store) expire() {
+	_ = s.settle(s.removeExpired()) // after an error, the timer runs again
+}
+
+// removeExpired deletes the records that have expired, and returns the batch of these writes.
+func (s *Store) removeExpired() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return
+		return nil
 	}
 	now := time.Now()
 	s.expiry.stop()
@@ -78,4 +90,5 @@ func (s *Store) expire() {
 		s.remove(r)
 	}
 	s.expiry.arm(s)
+	return s.commits.last
 }

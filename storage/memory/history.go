@@ -66,7 +66,7 @@ func cost(e *storage.Event) int {
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
-		h.marks = []uint64{s.revision - 1}
+		h.marks = []uint64{min(s.visible, s.revision-1)}
 		h.timer = time.AfterFunc(h.retention/ticks, s.compactByTime)
 	}
 	h.log = append(h.log, event)
@@ -74,7 +74,7 @@ func (s *Store) append(event *storage.Event) {
 	h.cachedBytes += cost(event)
 	if h.bytes > 2*h.size {
 		n, bytes := 0, h.bytes
-		for ; bytes > h.size && n < len(h.log); n++ {
+		for visible := len(h.log) - len(s.pending()); bytes > h.size && n < visible; n++ {
 			bytes -= cost(h.log[n])
 		}
 		s.compact(h.compacted + uint64(n))
@@ -103,7 +103,7 @@ func (s *Store) compactByTime() {
 		h.timer, h.marks = nil, nil
 		return
 	}
-	h.marks = append(h.marks, s.revision)
+	h.marks = append(h.marks, s.visible)
 	h.timer.Reset(h.retention / ticks)
 }
 

@@ -37,18 +37,22 @@ type Options struct {
 	// value; it does so after twice that time at the latest. Zero means never. The freed memory is garbage, which the
 	// store does not collect itself.
 	CompressAfter time.Duration
+	// Journal, if not nil, makes writes durable before they are visible. The store does not close it.
+	Journal Journal
 }
 
 // Store is a [storage.Store] in memory.
 type Store struct {
 	mu        sync.Mutex
 	closed    bool
-	revision  uint64
+	revision  uint64 // of the latest write
+	visible   uint64 // of the latest write that readers see; the same but for writes that are not durable yet
 	tree      tree
 	snapshots snapshots
 	history   history
 	topics    map[string]*topic // by path
 	expiry    expiry
+	commits   commits
 
 	compression compression
 	// checkpoint is nil before Checkpoint.
@@ -65,6 +69,8 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		revision: storage.First,
+		visible:  storage.First,
+		commits:  commits{journal: o.Journal, writing: make(chan struct{}, 1)},
 		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
 
@@ -79,7 +85,7 @@ func (s *Store) Revisions(context.Context) (latest, oldest uint64, err error) {
 	if s.closed {
 		return 0, 0, storage.ErrClosed
 	}
-	return s.revision, s.history.compacted, nil
+	return s.visible, s.history.compacted, nil
 }
 
 // Get implements [storage.Store].
@@ -89,7 +95,7 @@ func (s *Store) Get(_ context.Context, key string) (*storage.Record, error) {
 	if s.closed {
 		return nil, storage.ErrClosed
 	}
-	if r := s.tree.root.get(key); r != nil {
+	if r := s.get(key); r != nil {
 		s.wake(r)
 		return r, nil
 	}
@@ -102,23 +108,59 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 		return nil, err
 	}
 	entry := newEntry(w.Key, w.Value)
-	record := &entry.Record
-	record.Expires = w.Expires
-	event := &storage.Event{Type: storage.Created, Record: record}
+	entry.Expires = w.Expires
+	return s.write(ctx, func() (*storage.Record, bool, error) { return s.put(entry, &w) })
+}
 
+// Delete implements [storage.Store].
+func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
+	return s.write(ctx, func() (*storage.Record, bool, error) { return s.delete(key, revision) })
+}
+
+// write calls a function that writes, with the lock held, and waits until the write is durable. An error of
+// the function that rests on a write which is not durable itself may be wrong: the function is then called
+// again when that write is settled.
+func (s *Store) write(ctx context.Context, f func() (r *storage.Record, guess bool, err error)) (*storage.Record, error) {
+	for {
+		r, b, guess, err := s.tryWrite(ctx, f)
+		switch {
+		case guess:
+			_ = s.settle(b) // if the other write fails, that is no error of this one
+		case err != nil:
+			return r, err
+		default:
+			if err := s.settle(b); err != nil {
+				return nil, err
+			}
+			return r, nil
+		}
+	}
+}
+
+// tryWrite calls f with the lock held, and returns the batch of the latest write besides its results.
+func (s *Store) tryWrite(ctx context.Context, f func() (*storage.Record, bool, error)) (r *storage.Record, b *batch,
+	guess bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(ctx); err != nil {
-		return nil, err
+		return nil, nil, false, err
 	}
+	r, guess, err = f()
+	return r, s.commits.last, guess, err
+}
+
+// put writes an entry. The lock is held.
+func (s *Store) put(entry *entry, w *storage.Write) (r *storage.Record, guess bool, err error) {
+	record := &entry.Record
+	event := &storage.Event{Type: storage.Created, Record: record}
 	old := s.tree.root.get(w.Key)
 	if !isAt(old, w.If) {
 		s.wake(old)
-		return old, storage.ErrConflict
+		return old, s.isPending(w.Key), storage.ErrConflict
 	}
 	for _, c := range w.Require {
 		if !isAt(s.tree.root.get(c.Key), c.If) {
-			return nil, storage.ErrCondition
+			return nil, s.isPending(c.Key), storage.ErrCondition
 		}
 	}
 	record.Revision = s.revision + 1
@@ -133,25 +175,20 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 	s.tree.put(w.Key, record)
 	s.compression.add(s, entry)
 	s.commit(event)
-	return record, nil
+	return record, false, nil
 }
 
-// Delete implements [storage.Store].
-func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.writable(ctx); err != nil {
-		return nil, err
-	}
+// delete deletes the record under a key. The lock is held.
+func (s *Store) delete(key string, revision uint64) (r *storage.Record, guess bool, err error) {
 	old := s.tree.root.get(key)
 	if old == nil {
-		return nil, storage.ErrNotFound
+		return nil, s.isPending(key), storage.ErrNotFound
 	}
 	if !isAt(old, revision) {
 		s.wake(old)
-		return old, storage.ErrConflict
+		return old, s.isPending(key), storage.ErrConflict
 	}
-	return s.remove(old), nil
+	return s.remove(old), false, nil
 }
 
 // Compact implements [storage.Store].
@@ -161,7 +198,7 @@ func (s *Store) Compact(_ context.Context, revision uint64) error {
 	switch {
 	case s.closed:
 		return storage.ErrClosed
-	case revision > s.revision:
+	case revision > s.visible:
 		return storage.ErrFuture
 	case revision > s.history.compacted:
 		s.compact(revision)
@@ -172,9 +209,15 @@ func (s *Store) Compact(_ context.Context, revision uint64) error {
 // Close implements [storage.Store].
 func (s *Store) Close() error {
 	defer s.compression.wait()
+	s.commits.writing <- struct{}{} // when the journal has returned
+	defer func() { <-s.commits.writing }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if b := s.commits.open; b != nil {
+		b.settle(storage.ErrClosed)
+		s.commits.open = nil
+	}
 	s.compression.stop()
 	s.expiry.stop()
 	s.history.stop()
@@ -210,8 +253,8 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 	return tombstone
 }
 
-// commit makes a write that is already in the tree the latest one: it appends the event to the log and wakes the
-// watchers. The caller holds the lock.
+// commit makes a write that is already in the tree the latest one: it appends the event to the log. Without a journal,
+// the write is visible at once. The caller holds the lock.
 func (s *Store) commit(event *storage.Event) {
 	if invariants.Enabled {
 		s.checkCommit(event)
@@ -222,9 +265,17 @@ func (s *Store) commit(event *storage.Event) {
 		entryOf(event.Prev).retire() // from now on the history drops its cached values
 		s.compression.prune(s.tree.root.len())
 	}
+	journaled := s.commits.journal != nil
+	if !journaled {
+		s.visible = s.revision
+	}
 	s.append(event)
 	s.expiry.replace(s, event)
-	s.publish(event.Record)
+	if journaled {
+		s.commits.add(event)
+	} else {
+		s.publish(event.Record)
+	}
 }
 
 // isAt reports whether a record is at the revision that a write requires; nil stands for no record.

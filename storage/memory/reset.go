@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 
 	"flyball.dev/storage"
 )
@@ -17,12 +18,19 @@ type checkpoint struct {
 
 var _ storage.Resetter = (*Store)(nil)
 
+// errJournaled is the error of Checkpoint if there is a journal, in which Reset would have to be written
+// too.
+var errJournaled = errors.New("storage: a store with a journal cannot return to an earlier state")
+
 // Checkpoint implements [storage.Resetter].
 func (s *Store) Checkpoint() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return storage.ErrClosed
+	case s.commits.journal != nil:
+		return errJournaled
 	}
 	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
 	return nil

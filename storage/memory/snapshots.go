@@ -23,7 +23,7 @@ type snapshots []snapshot
 
 // snapshotAt returns the tree at a revision; zero means the latest.
 func (s *Store) snapshotAt(revision uint64) (snapshot, error) {
-	base, undo, redo, err := s.nearestSnapshot(revision)
+	revision, base, undo, redo, err := s.nearestSnapshot(revision)
 	if err != nil || len(undo)+len(redo) == 0 {
 		return base, err
 	}
@@ -53,20 +53,20 @@ func (s *Store) snapshotAt(revision uint64) (snapshot, error) {
 	return v, nil
 }
 
-// nearestSnapshot returns the snapshot nearest to a revision, and the events between the two: either the events to undo
-// or the events to redo.
-func (s *Store) nearestSnapshot(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
+// nearestSnapshot returns the snapshot that is nearest to a revision, and the events between the
+// two: either those to undo or those to redo. For revision zero it returns the latest revision instead.
+func (s *Store) nearestSnapshot(revision uint64) (at uint64, base snapshot, undo, redo []*storage.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return base, nil, nil, storage.ErrClosed
-	case revision > s.revision:
-		return base, nil, nil, storage.ErrFuture
+		return 0, base, nil, nil, storage.ErrClosed
+	case revision > s.visible:
+		return 0, base, nil, nil, storage.ErrFuture
 	case revision == 0:
-		revision = s.revision
+		revision = s.visible
 	case revision < s.history.compacted:
-		return base, nil, nil, storage.ErrCompacted
+		return 0, base, nil, nil, storage.ErrCompacted
 	}
 	distance := func(v snapshot) uint64 { return max(v.revision, revision) - min(v.revision, revision) }
 	base = snapshot{revision: s.revision}
@@ -83,7 +83,7 @@ func (s *Store) nearestSnapshot(revision uint64) (base snapshot, undo, redo []*s
 	} else {
 		redo = s.history.after(base.revision)[:revision-base.revision]
 	}
-	return base, undo, redo, nil
+	return revision, base, undo, redo, nil
 }
 
 // cacheSnapshot caches a snapshot, or marks it as the most recently used.

@@ -47,7 +47,7 @@ func (s *Store) Watch(ctx context.Context, path string, after uint64) (storage.W
 	case s.fenced(ctx):
 		return nil, storage.ErrReset
 	case after == 0:
-		after = s.revision
+		after = s.visible
 	case after < s.history.compacted:
 		return nil, s.compacted(after)
 	}
@@ -58,7 +58,7 @@ func (s *Store) Watch(ctx context.Context, path string, after uint64) (storage.W
 	}
 	t.watchers++
 	w := &watcher{store: s, path: path, ready: make(chan struct{}, 1), next: after + 1}
-	if after >= s.revision {
+	if after >= s.visible {
 		w.park(t)
 	}
 	return w, nil
@@ -85,11 +85,11 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	case s.closed || w.closed:
 		return 0, true, storage.ErrClosed
 	case w.idle:
-		return s.revision, true, nil
+		return s.visible, true, nil
 	case w.next <= s.history.compacted:
 		return 0, true, s.compacted(w.next - 1)
 	}
-	rest := s.history.after(w.next - 1)
+	rest := s.history.after(w.next - 1)[:s.visible+1-w.next]
 	for _, e := range rest[:min(maxScanned, len(rest))] {
 		if len(w.buf) == maxBatch {
 			break
@@ -102,11 +102,11 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 		}
 		w.next++
 	}
-	if w.next <= s.revision {
+	if w.next <= s.visible {
 		return w.next - 1, len(w.buf) > 0, nil
 	}
 	w.park(s.topics[w.path])
-	return s.revision, true, nil
+	return s.visible, true, nil
 }
 
 // park makes the watcher idle until the next write. The caller holds the store's lock.

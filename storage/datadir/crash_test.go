@@ -1,0 +1,217 @@
+package datadir
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"flyball.dev/storage"
+)
+
+var rounds = flag.Int("rounds", 200, "how many crashes TestCrashes and TestMissingSync simulate")
+
+// small are options with which a few writes fill log files and lead to snapshots.
+var small = Options{LogFile: 4 << 10, SnapshotAfter: 6 << 10}
+
+// ledger is what the writers were told.
+type ledger struct {
+	mu sync.Mutex
+	// acknowledged has the value of each revision that a writer was told, "" for a deletion, and keys its key.
+	acknowledged map[uint64]string
+	keys         map[uint64]string
+	// open has, for each key, the values of writes that have begun after the last acknowledged one and whose fate
+	// is unknown. A deletion is "".
+	open map[string][]string
+	next int
+}
+
+func newLedger() *ledger {
+	return &ledger{acknowledged: map[uint64]string{}, keys: map[uint64]string{}, open: map[string][]string{}}
+}
+
+// write makes a random write of one of the writer's keys.
+func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
+	key := fmt.Sprintf("/writer-%d/key-%d", writer, random.IntN(4))
+	l.mu.Lock()
+	l.next++
+	value := ""
+	if random.IntN(4) > 0 {
+		value = fmt.Sprintf("%d:%s", l.next, bytes.Repeat([]byte{byte(random.IntN(4))}, random.IntN(3*sectorSize)))
+	}
+	l.open[key] = append(l.open[key], value)
+	l.mu.Unlock()
+	var r *storage.Record
+	var err error
+	if value == "" {
+		r, err = s.Delete(ctx, key, storage.Any)
+	} else {
+		r, err = s.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: storage.Any})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.acknowledged[r.Revision], l.keys[r.Revision] = value, key
+		l.open[key] = nil
+	case errors.Is(err, storage.ErrNotFound):
+		open := l.open[key]
+		l.open[key] = open[:len(open)-1]
+		return nil
+	}
+	return err
+}
+
+// check compares a store that was opened after a crash with what the writers were told.
+func (l *ledger) check(s storage.Store) error {
+	page, err := s.Range(ctx, storage.Query{})
+	if err != nil {
+		return err
+	}
+	last := map[string]uint64{} // of each key, the revision of the last acknowledged write
+	for revision, key := range l.keys {
+		last[key] = max(last[key], revision)
+		if revision > page.Revision {
+			return fmt.Errorf("the store is at revision %d, and revision %d was acknowledged", page.Revision, revision)
+		}
+	}
+	found := map[string]bool{}
+	for _, r := range page.Records {
+		found[r.Key] = true
+		value := string(r.Value())
+		if r.Revision == last[r.Key] {
+			if value != l.acknowledged[r.Revision] {
+				return fmt.Errorf("%s has another value at revision %d than was acknowledged", r.Key, r.Revision)
+			}
+			continue
+		}
+		if r.Revision < last[r.Key] {
+			return fmt.Errorf("%s is at revision %d, and %d was acknowledged", r.Key, r.Revision, last[r.Key])
+		}
+		if !contains(l.open[r.Key], value) {
+			return fmt.Errorf("%s has a value at revision %d that nobody has written since revision %d", r.Key, r.Revision, last[r.Key])
+		}
+	}
+	for key, revision := range last {
+		if !found[key] && l.acknowledged[revision] != "" && !contains(l.open[key], "") {
+			return fmt.Errorf("%s is gone, and revision %d was acknowledged", key, revision)
+		}
+	}
+	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+// life runs writers on a disk until it crashes, and returns the disk after the crash and how far it came.
+func life(d *disk, l *ledger, random *rand.Rand) (*disk, error) {
+	s, err := open(d, "disk", small)
+	if err != nil {
+		if errors.Is(err, errCrashed) {
+			return d.crash(), nil
+		}
+		return nil, fmt.Errorf("opening: %w", err)
+	}
+	if err := l.check(s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	var group sync.WaitGroup
+	for writer := range 3 {
+		seed := random.Uint64()
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 1))
+			for l.write(s, random, writer) == nil {
+			}
+		})
+	}
+	group.Wait()
+	s.Close()
+	return d.crash(), nil
+}
+
+// lives crashes a disk several times, and returns the first error.
+func lives(seed uint64, skip func(name string) bool) (skipped int, err error) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	d, l := newDisk(random), newLedger()
+	for range 5 {
+		d.left, d.skip = 1+random.IntN(150), skip
+		before := d
+		d, err = life(d, l, random)
+		skipped += before.skipped
+		if err != nil {
+			return skipped, err
+		}
+		// What was not acknowledged before the crash is there now or never.
+		s, err := open(d.clone(), "disk", small)
+		if err != nil {
+			return skipped, fmt.Errorf("opening after the crash: %w", err)
+		}
+		err = l.check(s)
+		l.settle(s)
+		s.Close()
+		if err != nil {
+			return skipped, err
+		}
+	}
+	return skipped, nil
+}
+
+// settle takes what a store has as acknowledged.
+func (l *ledger) settle(s storage.Store) {
+	page, err := s.Range(ctx, storage.Query{})
+	if err != nil {
+		return
+	}
+	clear(l.open)
+	clear(l.acknowledged)
+	clear(l.keys)
+	for _, r := range page.Records {
+		l.acknowledged[r.Revision], l.keys[r.Revision] = string(r.Value()), r.Key
+	}
+}
+
+// TestCrashes crashes the machine at random moments of the life of a store, during its recovery too.
+func TestCrashes(t *testing.T) {
+	for seed := range uint64(*rounds) {
+		if _, err := lives(seed, nil); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestMissingSync checks that TestCrashes finds each Sync that is left out.
+func TestMissingSync(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		skip func(name string) bool
+	}{
+		{"log", func(name string) bool { return strings.HasPrefix(name, logPrefix) }},
+		{"snapshot", func(name string) bool { return strings.HasPrefix(name, snapshotPrefix) }},
+		{"format", func(name string) bool { return name == formatFile }},
+		{"directory", func(name string) bool { return name == "." }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			total := 0
+			for seed := range uint64(*rounds) {
+				skipped, err := lives(seed, test.skip)
+				total += skipped
+				if err != nil {
+					t.Logf("caught in round %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("not caught in %d rounds, in which Sync was left out %d times", *rounds, total)
+		})
+	}
+}

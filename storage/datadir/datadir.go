@@ -1,0 +1,390 @@
+// Package datadir is a store in memory with a directory that outlives it: a write that was acknowledged
+// is still there after the process was killed, and after the machine has stopped, at any moment.
+//
+// All records are in a [memory.Store]. Its writes go to a log before they are visible; those that arrive
+// while the disk is busy are made durable together (group commit). When the log has grown, the records
+// are written to a snapshot, online, and the log up to there is removed. The directory has these files:
+//
+//	FORMAT              says what the directory is
+//	lock                locked while a store is open
+//	log-REVISION        the writes from a revision on, in a file of a fixed size
+//	snapshot-REVISION   the records at a revision
+//
+// Each file is a sequence of frames with checksums; see frame.go. A log file exists with its whole size
+// before it is written to. So a log that ends in a half-written frame, which a crash leaves, differs from one that is
+// damaged: the first is cut, and [Open] refuses the second with a [DamageError]. [Check] and [Repair] are
+// for that case.
+package datadir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+var (
+	// ErrInUse means that a store is open in the directory.
+	ErrInUse = errors.New("the data directory is in use by another process")
+	// ErrFormat means that a newer version has written the directory.
+	ErrFormat = errors.New("the data directory has a format that this version does not know:")
+	// ErrForeign means that the directory has files that no store has written.
+	ErrForeign = errors.New("the directory is not empty and not a data directory")
+)
+
+// DamageError means that a file does not have what was written to it.
+type DamageError struct {
+	File     string // its name in the directory, or its path
+	Position int64  // where the first frame is that is wrong
+	Err      error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s is damaged at byte %d: %v", e.File, e.Position, e.Err)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// Options configure a store.
+type Options struct {
+	// Memory are the options of the records in memory. Journal is replaced.
+	Memory memory.Options
+	// LogFile is the size of a log file, by default 16 MiB. A larger write gets a file of its own.
+	LogFile int64
+	// SnapshotAfter is how many bytes the log grows before the next snapshot; more if the snapshot before is
+	// larger. By default 64 MiB.
+	SnapshotAfter int64
+	// Logf, if not nil, is called with what happens in the background: a snapshot that failed.
+	Logf func(format string, args ...any)
+}
+
+// Store is a [storage.Store] in a directory.
+type Store struct {
+	*memory.Store
+	options Options
+	files   files
+	lock    *os.File // nil in tests
+	journal *journal
+
+	// background are the snapshots; one is written at a time.
+	background   sync.WaitGroup
+	closing      atomic.Bool
+	snapshotting atomic.Bool
+	// nextSnapshot is how many bytes are logged when the next snapshot begins.
+	nextSnapshot atomic.Int64
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// Open opens the store in a directory, which it creates if necessary with mode 0700. The directory is
+// locked until Close.
+//
+// Possible errors: ErrInUse, ErrFormat, ErrForeign, a *DamageError, those of the file system.
+func Open(dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := openDirectory(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(osFiles{dir}, dir, o)
+	if err != nil {
+		return nil, errors.Join(describe(dir, err), locked.Close())
+	}
+	s.lock = locked
+	return s, nil
+}
+
+// describe adds the directory to an error.
+func describe(dir string, err error) error {
+	if damage, ok := errors.AsType[*DamageError](err); ok {
+		damage.File = filepath.Join(dir, damage.File)
+		return err
+	}
+	return fmt.Errorf("data directory %s: %w", dir, err)
+}
+
+const (
+	formatFile = "FORMAT"
+	lockFile   = "lock"
+	// formatText is the content of the format file.
+	formatText = "Flyball data directory, format 1\n"
+)
+
+// openDirectory creates a directory if necessary, and locks it.
+func openDirectory(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkFormat(osFiles{dir}); err != nil {
+		return nil, describe(dir, err)
+	}
+	locked, err := openLock(filepath.Join(dir, lockFile))
+	if err != nil {
+		return nil, describe(dir, err)
+	}
+	return locked, nil
+}
+
+// checkFormat returns an error unless a directory is empty or has the format of this version. What a crash
+// can leave of the first start counts as empty.
+func checkFormat(fs files) error {
+	names, err := fs.List()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names, formatFile) {
+		for _, name := range names {
+			if name != lockFile && name != formatFile+temporarySuffix && name != "lost+found" {
+				return fmt.Errorf("%w: it has %s", ErrForeign, name)
+			}
+		}
+		return nil
+	}
+	text, err := readAll(fs, formatFile)
+	var version int
+	switch {
+	case err != nil:
+		return err
+	case string(text) == formatText:
+		return nil
+	}
+	if n, err := fmt.Sscanf(string(text), "Flyball data directory, format %d\n", &version); n == 1 && err == nil && version > format {
+		return fmt.Errorf("%w %d", ErrFormat, version)
+	}
+	return &DamageError{File: formatFile, Err: fmt.Errorf("it must be %q", formatText)}
+}
+
+// open opens the store in a directory that is locked.
+func open(fs files, dir string, o Options) (*Store, error) {
+	if o.LogFile <= 0 {
+		o.LogFile = 16 << 20
+	}
+	if o.SnapshotAfter <= 0 {
+		o.SnapshotAfter = 64 << 20
+	}
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	s := &Store{options: o, files: fs, journal: &journal{files: fs, dir: dir, size: align(o.LogFile)}}
+	s.journal.appended = s.logged
+	o.Memory.Journal = s.journal
+	loader := memory.NewLoader(o.Memory)
+	loaded, err := s.recover(loader)
+	if err != nil {
+		return nil, errors.Join(err, loader.Close(), s.journal.close())
+	}
+	s.nextSnapshot.Store(max(o.SnapshotAfter, loaded))
+	s.Store = loader.Store()
+	return s, nil
+}
+
+// recover loads what the directory has, removes what it does not need, and opens the log. It returns the size
+// of the snapshot.
+func (s *Store) recover(loader *memory.Loader) (snapshot int64, err error) {
+	if err := checkFormat(s.files); err != nil {
+		return 0, err
+	}
+	names, err := s.files.List()
+	if err != nil {
+		return 0, err
+	}
+	if !slices.Contains(names, formatFile) {
+		f, err := replace(s.files, formatFile, 0, func(f file) error {
+			_, err := f.WriteAt([]byte(formatText), 0)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if err := f.Close(); err != nil {
+			return 0, err
+		}
+	}
+	c, err := load(s.files, names, loader)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.continueLog(c); err != nil {
+		return 0, err
+	}
+	return c.snapshotSize, errors.Join(s.removeObsolete(c.snapshot, names), s.removeTemporary(names))
+}
+
+// contents are what a directory has.
+type contents struct {
+	snapshot     uint64 // its revision; zero if there is none
+	snapshotSize int64
+	records      int
+	logs         []logFile
+	revision     uint64 // of the latest write
+}
+
+// load reads the latest snapshot and the log, and gives them to a loader.
+func load(fs files, names []string, loader *memory.Loader) (*contents, error) {
+	c := &contents{revision: storage.First}
+	if snapshots := withPrefix(names, snapshotPrefix); len(snapshots) > 0 {
+		revision, size, err := readSnapshot(fs, snapshots[len(snapshots)-1], func(r record) {
+			loader.Record(r.key, r.value, r.created, r.revision, r.expires)
+			c.records++
+		})
+		if err != nil {
+			return c, err
+		}
+		c.snapshot, c.snapshotSize, c.revision = revision, size, revision
+		loader.At(revision)
+	}
+	logs := logNames(names)
+	for i, name := range logs {
+		if i+1 < len(logs) && c.covers(logs[i+1]) {
+			continue
+		}
+		l, err := readLog(fs, name, i+1 == len(logs), c.apply(loader))
+		if l.first > c.revision+1 && err == nil {
+			err = c.gap(l.name, l.first)
+		}
+		if err != nil {
+			return c, err
+		}
+		c.logs = append(c.logs, l)
+	}
+	return c, nil
+}
+
+// covers reports whether the snapshot has all writes before the first one of a log file.
+func (c *contents) covers(log string) bool {
+	first, _ := fileRevision(logPrefix, log)
+	return first <= c.snapshot+1
+}
+
+func (c *contents) gap(name string, revision uint64) error {
+	return &DamageError{File: name, Err: fmt.Errorf("revision %d follows %d: a file is missing", revision, c.revision)}
+}
+
+// apply returns a function that gives the writes after the latest one to a loader.
+func (c *contents) apply(loader *memory.Loader) func(uint64, op) error {
+	return func(revision uint64, o op) error {
+		switch {
+		case revision <= c.snapshot:
+			return nil
+		case revision != c.revision+1:
+			return fmt.Errorf("revision %d follows %d", revision, c.revision)
+		case o.delete:
+			if err := loader.Delete(o.key); err != nil {
+				return err
+			}
+		default:
+			loader.Put(o.key, o.value, o.expires)
+		}
+		c.revision = revision
+		return nil
+	}
+}
+
+// continueLog makes the journal go on with the last log file.
+func (s *Store) continueLog(c *contents) error {
+	j := s.journal
+	j.revision = c.revision
+	if len(c.logs) == 0 {
+		return nil
+	}
+	last := c.logs[len(c.logs)-1]
+	f, err := s.files.Open(last.name)
+	if err != nil {
+		return err
+	}
+	j.file, j.end, j.position, j.written = f, last.size, last.position, last.torn
+	if err := j.prepare(j.revision + 1); err != nil {
+		return err
+	}
+	for _, l := range c.logs {
+		j.logged += l.position
+	}
+	return nil
+}
+
+// removeObsolete removes the files that a snapshot replaces.
+func (s *Store) removeObsolete(snapshot uint64, names []string) error {
+	logs := logNames(names)
+	var errs []error
+	for i, name := range logs {
+		if i+1 < len(logs) && (&contents{snapshot: snapshot}).covers(logs[i+1]) {
+			errs = append(errs, s.files.Remove(name))
+		}
+	}
+	for _, name := range names {
+		if revision, ok := fileRevision(snapshotPrefix, name); ok && revision < snapshot {
+			errs = append(errs, s.files.Remove(name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTemporary removes the files that a crash has left before they were whole.
+func (s *Store) removeTemporary(names []string) error {
+	var errs []error
+	for _, name := range names {
+		if filepath.Ext(name) == temporarySuffix {
+			errs = append(errs, ignoreNotExist(s.files.Remove(name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// logged begins a snapshot if the log has grown enough. The journal calls it.
+func (s *Store) logged(bytes int64) {
+	if bytes < s.nextSnapshot.Load() || s.closing.Load() || !s.snapshotting.CompareAndSwap(false, true) {
+		return
+	}
+	s.background.Go(func() {
+		defer s.snapshotting.Store(false)
+		size, err := s.snapshot()
+		s.nextSnapshot.Store(bytes + max(s.options.SnapshotAfter, size))
+		if err != nil && !s.closing.Load() {
+			s.options.Logf("data directory %s: no snapshot was written, and the log grows: %v", s.journal.dir, err)
+		}
+	})
+}
+
+// snapshot writes a snapshot of the latest revision, removes what it replaces, and returns its size.
+func (s *Store) snapshot() (int64, error) {
+	page, err := s.Range(context.Background(), storage.Query{})
+	if err != nil {
+		return 0, err
+	}
+	size, err := writeSnapshot(s.files, page.Revision, page.Records, s.closing.Load)
+	if err != nil {
+		return 0, err
+	}
+	names, err := s.files.List()
+	if err != nil {
+		return size, err
+	}
+	return size, s.removeObsolete(page.Revision, names)
+}
+
+// Healthy returns nil if the next write is likely to be durable, and else the error of the last one.
+func (s *Store) Healthy() error { return s.journal.check() }
+
+// Close implements [storage.Store]. It waits for the writes that have begun.
+func (s *Store) Close() error {
+	if s.closing.Swap(true) {
+		s.background.Wait()
+		return nil
+	}
+	s.background.Wait()
+	err := errors.Join(s.Store.Close(), s.journal.close())
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}

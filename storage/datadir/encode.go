@@ -1,0 +1,180 @@
+package datadir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"flyball.dev/storage"
+)
+
+// The first byte of a payload says what the rest is. Numbers are varints; a string is its length and its
+// bytes; a time is nanoseconds since 1970, or zero for none.
+const (
+	kindLog      = 'L' // the first frame of a log file: the format, the first revision, the size of the file
+	kindBatch    = 'B' // writes that became durable together: the first revision, the writes
+	kindSnapshot = 'S' // the first frame of a snapshot: the format, the revision, zero
+	kindRecords  = 'R' // records of a snapshot
+	kindEnd      = 'E' // the last frame of a snapshot: the number of records
+)
+
+// The first byte of a write.
+const (
+	opPut    = 1 // key, time of expiry, value
+	opDelete = 2 // key
+)
+
+// format is the version of the format of the files.
+const format = 1
+
+// appendBatch appends the payload of a batch.
+func appendBatch(buf []byte, events []*storage.Event) []byte {
+	buf = append(buf, kindBatch)
+	buf = binary.AppendUvarint(buf, events[0].Record.Revision)
+	for _, e := range events {
+		if e.Type == storage.Deleted {
+			buf = appendString(append(buf, opDelete), e.Record.Key)
+			continue
+		}
+		buf = appendString(append(buf, opPut), e.Record.Key)
+		buf = appendTime(buf, e.Record.Expires)
+		buf = appendString(buf, e.Record.Value())
+	}
+	return buf
+}
+
+// appendRecord appends a record of a snapshot.
+func appendRecord(buf []byte, r *storage.Record) []byte {
+	buf = appendString(buf, r.Key)
+	buf = binary.AppendUvarint(buf, r.Created)
+	buf = binary.AppendUvarint(buf, r.Revision)
+	buf = appendTime(buf, r.Expires)
+	return appendString(buf, r.Value())
+}
+
+// appendHead appends the payload of the first frame of a file, or with a count that of the last one.
+func appendHead(buf []byte, kind byte, numbers ...uint64) []byte {
+	buf = append(buf, kind)
+	for _, n := range numbers {
+		buf = binary.AppendUvarint(buf, n)
+	}
+	return buf
+}
+
+func appendString[T string | []byte](buf []byte, s T) []byte {
+	buf = binary.AppendUvarint(buf, uint64(len(s)))
+	return append(buf, s...)
+}
+
+func appendTime(buf []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(buf, 0)
+	}
+	return binary.AppendVarint(buf, t.UnixNano())
+}
+
+var errPayload = errors.New("the content of a frame is invalid")
+
+// decoder reads a payload. After an error, all results are zero.
+type decoder struct {
+	data []byte
+	err  error
+}
+
+func (d *decoder) fail() {
+	d.data, d.err = nil, errPayload
+}
+
+func (d *decoder) byte() byte {
+	if len(d.data) == 0 {
+		d.fail()
+		return 0
+	}
+	b := d.data[0]
+	d.data = d.data[1:]
+	return b
+}
+
+func (d *decoder) uint() uint64 {
+	n, size := binary.Uvarint(d.data)
+	if size <= 0 {
+		d.fail()
+		return 0
+	}
+	d.data = d.data[size:]
+	return n
+}
+
+// bytes returns a part of the payload.
+func (d *decoder) bytes() []byte {
+	n := d.uint()
+	if n > uint64(len(d.data)) {
+		d.fail()
+		return nil
+	}
+	b := d.data[:n:n]
+	d.data = d.data[n:]
+	return b
+}
+
+func (d *decoder) time() time.Time {
+	n, size := binary.Varint(d.data)
+	if size <= 0 {
+		d.fail()
+		return time.Time{}
+	}
+	d.data = d.data[size:]
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}
+
+// head reads the first frame of a file.
+func (d *decoder) head(kind byte) (revision, size uint64, err error) {
+	if d.byte() != kind {
+		return 0, 0, errPayload
+	}
+	if f := d.uint(); d.err == nil && f != format {
+		return 0, 0, fmt.Errorf("%w %d", ErrFormat, f)
+	}
+	revision, size = d.uint(), d.uint()
+	if len(d.data) > 0 {
+		d.fail()
+	}
+	return revision, size, d.err
+}
+
+// op is a write of a batch.
+type op struct {
+	delete  bool
+	key     string
+	value   []byte
+	expires time.Time
+}
+
+// batch reads a batch and calls f with each write and its revision.
+func (d *decoder) batch(f func(revision uint64, o op) error) error {
+	if d.byte() != kindBatch {
+		return errPayload
+	}
+	for revision := d.uint(); d.err == nil && len(d.data) > 0; revision++ {
+		var o op
+		switch d.byte() {
+		case opPut:
+			o.key, o.expires, o.value = string(d.bytes()), d.time(), append([]byte(nil), d.bytes()...)
+		case opDelete:
+			o.delete, o.key = true, string(d.bytes())
+		default:
+			d.fail()
+		}
+		if d.err != nil {
+			return d.err
+		}
+		if err := f(revision, o); err != nil {
+			return err
+		}
+	}
+	return d.err
+}

@@ -1,0 +1,265 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"flyball.dev/storage"
+)
+
+const (
+	logPrefix      = "log-"
+	snapshotPrefix = "snapshot-"
+)
+
+// fileName returns the name of a file of a revision: the first one of a log file, that of a snapshot.
+func fileName(prefix string, revision uint64) string { return fmt.Sprintf("%s%016x", prefix, revision) }
+
+// fileRevision returns the revision in the name of a file with a prefix, and whether it is such a name.
+func fileRevision(prefix, name string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	revision, err := strconv.ParseUint(digits, 16, 64)
+	return revision, err == nil && fileName(prefix, revision) == name
+}
+
+// journal appends batches to log files. It is the journal of a [memory.Store].
+type journal struct {
+	files files
+	dir   string
+	size  int64 // of a log file
+
+	mu sync.Mutex
+	// file is the log file that is appended to, at position, nil before the first write.
+	file     file
+	end      int64 // of the file
+	position int64
+	revision uint64 // of the latest write that is durable
+	// written are bytes that a failed write may have left after position.
+	written int64
+	// broken is the error after which nobody knows what is durable, and failure that of the last write.
+	broken, failure error
+	// logged counts the bytes of all batches.
+	logged int64
+	buf    []byte
+	// written is called after a batch is durable.
+	appended func(logged int64)
+}
+
+// Write implements [memory.Journal].
+func (j *journal) Write(events []*storage.Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.prepare(events[0].Record.Revision); err != nil {
+		return j.failed(err)
+	}
+	if err := j.append(events); err != nil {
+		return j.failed(err)
+	}
+	j.failure = nil
+	j.appended(j.logged)
+	return nil
+}
+
+// failed remembers and returns the error of a write.
+func (j *journal) failed(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w: %s: %w", storage.ErrNoSpace, j.dir, err)
+	} else {
+		err = fmt.Errorf("data directory %s: %w", j.dir, err)
+	}
+	j.failure = err
+	return err
+}
+
+// prepare makes the file ready for the next write, which has a revision: it removes what a failed write may
+// have left.
+func (j *journal) prepare(revision uint64) error {
+	switch {
+	case j.broken != nil:
+		return j.broken
+	case j.file == nil:
+		return j.rotate(revision, j.size)
+	case j.written > 0:
+		if err := zero(j.file, j.position, j.written); err != nil {
+			return err
+		}
+		if err := j.sync(); err != nil {
+			return err
+		}
+		j.written = 0
+	}
+	return nil
+}
+
+// append writes a batch after position.
+func (j *journal) append(events []*storage.Event) error {
+	write := func(buf []byte) []byte { return appendBatch(buf, events) }
+	j.buf = appendFrame(j.buf[:0], j.position, write)
+	if j.position+int64(len(j.buf)) > j.end {
+		if err := j.rotate(events[0].Record.Revision, max(j.size, align(sectorSize)+align(int64(len(j.buf))))); err != nil {
+			return err
+		}
+		j.buf = appendFrame(j.buf[:0], j.position, write) // its position is part of it
+	}
+	j.written = int64(len(j.buf))
+	if _, err := j.file.WriteAt(j.buf, j.position); err != nil {
+		return err
+	}
+	if err := j.sync(); err != nil {
+		return err
+	}
+	j.position = align(j.position + j.written)
+	j.logged += j.written
+	j.written = 0
+	j.revision = events[len(events)-1].Record.Revision
+	if cap(j.buf) > maxBuffer {
+		j.buf = nil
+	}
+	return nil
+}
+
+// maxBuffer is the size up to which the buffer of a write is kept for the next.
+const maxBuffer = 4 << 20
+
+// sync makes the file durable. If that fails, nobody knows what of it is: the operating system may have
+// forgotten that it has not written some of it, so that the next call would succeed.
+func (j *journal) sync() error {
+	if err := j.file.Sync(); err != nil {
+		j.broken = errors.Join(errUnknown, err)
+		return j.broken
+	}
+	return nil
+}
+
+// rotate begins a log file whose first write has a revision.
+func (j *journal) rotate(revision uint64, size int64) error {
+	var head []byte
+	next, err := replace(j.files, fileName(logPrefix, revision), size, func(f file) error {
+		head = appendFrame(nil, 0, func(buf []byte) []byte { return appendHead(buf, kindLog, format, revision, uint64(size)) })
+		_, err := f.WriteAt(head, 0)
+		return err
+	})
+	if err != nil {
+		if errors.Is(err, errUnknown) { // two files could have the same revision
+			j.broken = err
+		}
+		return err
+	}
+	if j.file != nil {
+		err = j.file.Close() // what it has is durable
+	}
+	j.file, j.end, j.position, j.written = next, size, align(int64(len(head))), 0
+	return err
+}
+
+// check returns the error of the last write, unless a write could succeed now.
+func (j *journal) check() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failure == nil {
+		return nil
+	}
+	if err := j.prepare(j.revision + 1); err != nil {
+		return j.failed(err)
+	}
+	if j.end-j.position < j.size/2 {
+		if err := j.rotate(j.revision+1, j.size); err != nil {
+			return j.failed(err)
+		}
+	}
+	j.failure = nil
+	return nil
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return nil
+	}
+	err := j.file.Close()
+	j.file, j.broken = nil, storage.ErrClosed
+	return err
+}
+
+// zero overwrites a part of a file with zeros.
+func zero(f file, position, n int64) error {
+	_, err := f.WriteAt(make([]byte, n), position)
+	return err
+}
+
+// logFile is a log file as it was read.
+type logFile struct {
+	name  string
+	first uint64 // revision
+	size  int64
+	// position is where the next frame comes, and torn how many bytes after that are not zero.
+	position, torn int64
+}
+
+// readLog reads a log file and calls f with each write. Only the last file may end in a torn frame.
+func readLog(fs files, name string, last bool, f func(revision uint64, o op) error) (l logFile, err error) {
+	l.name = name
+	fail := func(position int64, err error) (logFile, error) {
+		return l, &DamageError{File: name, Position: position, Err: err}
+	}
+	data, err := readAll(fs, name)
+	if err != nil {
+		return l, err
+	}
+	l.size = int64(len(data))
+	payload, position, err := frameAt(data, 0)
+	if err != nil {
+		return fail(0, err)
+	}
+	first, size, err := (&decoder{data: payload}).head(kindLog)
+	named, _ := fileRevision(logPrefix, name)
+	switch l.first = first; {
+	case err != nil:
+		return fail(0, err)
+	case named != first:
+		return fail(0, fmt.Errorf("it begins at revision %d", first))
+	case size != uint64(len(data)):
+		return fail(int64(len(data)), fmt.Errorf("it has %d bytes of %d", len(data), size))
+	}
+	for {
+		payload, next, err := frameAt(data, position)
+		switch {
+		case err == nil:
+		case errors.Is(err, errEnd):
+			l.position = position
+			return l, nil
+		case errors.Is(err, errTorn) && last && !hasFrameAfter(data, position):
+			l.position, l.torn = position, int64(len(data))-position
+			return l, nil
+		default:
+			return fail(position, err)
+		}
+		if err := (&decoder{data: payload}).batch(f); err != nil {
+			return fail(position, err)
+		}
+		position = next
+	}
+}
+
+// logNames returns the names of the log files, in order.
+func logNames(names []string) []string { return withPrefix(names, logPrefix) }
+
+func withPrefix(names []string, prefix string) []string {
+	var found []string
+	for _, name := range names {
+		if _, ok := fileRevision(prefix, name); ok {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found) // the digits are as many in all
+	return found
+}
