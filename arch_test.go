@@ -23,6 +23,7 @@ var may = []struct {
 }{
 	{path: "storage", outside: []string{}},
 	{path: "storage/memory", imports: []string{"storage", "internal/invariants"}, outside: []string{}},
+	{path: "storage/datadir", imports: []string{"storage", "storage/memory"}, outside: []string{}},
 	{path: "storage/storagetest", imports: []string{"storage"}, outside: []string{"github.com/google/go-cmp"}},
 
 	{path: "apiserver", imports: []string{"storage", "apiserver"}},

@@ -312,7 +312,7 @@ func writeNotFound(w http.ResponseWriter, r *http.Request) {
 // routes returns the handler that routes requests by path.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
-	s.health = &health{ready: &s.ready, read: reads(s.options.Storage), checks: s.options.ReadyChecks}
+	s.health = &health{ready: &s.ready, read: reads(s.options.Storage), write: writes(s.options.Storage), checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
 	versions := discovery.New(s.catalog, builtin.Codecs(), http.HandlerFunc(versionNotFound))
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",

@@ -27,9 +27,9 @@ type ReadyCheck struct {
 // kube-apiserver.
 type health struct {
 	ready *atomic.Bool
-	// read reads from the storage.
-	read   func() error
-	checks []ReadyCheck
+	// read reads from the storage, and write reports whether the storage can write.
+	read, write func() error
+	checks      []ReadyCheck
 }
 
 // healthTimeout bounds the read from the storage, as in kube-apiserver.
@@ -45,6 +45,14 @@ func reads(s storage.Store) func() error {
 	}
 }
 
+// writes returns a function that reports whether a storage can write, as far as it knows.
+func writes(s storage.Store) func() error {
+	if c, ok := s.(storage.Checker); ok {
+		return c.Healthy
+	}
+	return func() error { return nil }
+}
+
 var errShuttingDown = errors.New("process is shutting down")
 
 // bootstrapHooks are the post-start hooks of kube-apiserver that clients wait for. This server does their work before
@@ -57,7 +65,7 @@ func (h *health) of(endpoint string) []ReadyCheck {
 	passes := func() error { return nil }
 	checks := []ReadyCheck{{"ping", passes}, {"etcd", h.read}}
 	if endpoint == "readyz" {
-		checks = append(checks, ReadyCheck{"etcd-readiness", h.read})
+		checks = append(checks, ReadyCheck{"etcd-readiness", h.read}, ReadyCheck{"storage", h.write})
 		checks = append(checks, h.checks...)
 	}
 	for _, name := range bootstrapHooks {

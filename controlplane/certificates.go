@@ -20,10 +20,13 @@ import (
 	"flyball.dev/apiserver"
 )
 
-// certificateLifetime is the validity of all certificates.
-const certificateLifetime = 365 * 24 * time.Hour
+// The validity of certificates is the same as in a cluster of kubeadm.
+const (
+	certificateLifetime = 365 * 24 * time.Hour
+	authorityLifetime   = 10 * certificateLifetime
+)
 
-// authority is the certificate authority of one control plane. Its private key never leaves the process.
+// authority is a certificate authority of a control plane. Its private key is in the storage, and in no object.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -40,6 +43,7 @@ func newAuthority() (*authority, error) {
 	}
 	template := certificate("flyball-ca")
 	template.IsCA = true
+	template.NotAfter = template.NotBefore.Add(authorityLifetime)
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -130,17 +134,12 @@ func (a *authority) client(name string, groups ...string) (keyPair, error) {
 	return a.sign(template)
 }
 
-// newAggregation returns the client certificate for requests to extension API servers. A separate authority signs only
-// this certificate, so that no user can impersonate the API server.
-func newAggregation(clients *authority) (apiserver.Aggregation, error) {
-	ca, err := newAuthority()
-	if err != nil {
-		return apiserver.Aggregation{}, err
-	}
+// aggregation returns the client certificate for requests to extension API servers.
+func (c *credentials) aggregation() (apiserver.Aggregation, error) {
 	template := certificate(apiserver.ProxyClient)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	pair, err := ca.sign(template)
-	return apiserver.Aggregation{ClientCA: clients.pem(), CA: ca.pem(), Certificate: pair.cert, Key: pair.key}, err
+	pair, err := c.proxies.sign(template)
+	return apiserver.Aggregation{ClientCA: c.clients.pem(), CA: c.proxies.pem(), Certificate: pair.cert, Key: pair.key}, err
 }
 
 // sign completes a template with a new key and signs it.

@@ -31,6 +31,7 @@ import (
 	"flyball.dev/controllers/pods"
 	kubeconfigfile "flyball.dev/internal/kubeconfig"
 	"flyball.dev/storage"
+	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/memory"
 )
 
@@ -61,7 +62,7 @@ type Options struct {
 	// AdvertiseAddress is the address in the endpoints of the Service kubernetes. The default is the address of Listen;
 	// see [apiserver.Server.Advertise].
 	AdvertiseAddress netip.Addr
-	// ServiceAccounts configures the tokens of service accounts. By default, Start creates a new key.
+	// ServiceAccounts configures the tokens of service accounts. The default signing key is in the storage.
 	ServiceAccounts serviceaccount.Options
 	// ServiceNetwork is the IPv4 range of cluster IPs. The default is 10.96.0.0/12.
 	ServiceNetwork netip.Prefix
@@ -82,9 +83,14 @@ type Options struct {
 	// Requests. Watches and other long-running requests do not count. Members of system:masters, such as the
 	// administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage stores the objects. The default is storage in memory that does not compress idle objects (see
-	// memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it when Start
-	// fails.
+	// DataDir, if not empty, is the directory that keeps the objects, the keys of the control plane and its port. A
+	// control plane continues with the state of the last one with that directory, also after a crash. If Listen has
+	// port 0, the control plane listens on the same port again, unless the port is in use. Package datadir describes
+	// the directory. Objects that are unused for a while are compressed in memory.
+	DataDir string
+	// Storage stores the objects if DataDir is empty. The default is storage in memory that does not compress idle
+	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
+	// when Start fails.
 	Storage storage.Store
 	// Controllers selects and configures the controllers. RootCA defaults to the certificate of this control plane's
 	// authority, and Signer to the authority itself. Start replaces ConfigFor: controllers make their requests in the
@@ -142,11 +148,12 @@ type ControlPlane struct {
 // Start returns an error if ctx ends, the server cannot listen on the address, the storage cannot be read, or the
 // kubeconfig file is in use or cannot be written.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
-	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
-	if c.storage == nil {
-		c.storage = memory.New(memory.Options{})
+	c := &ControlPlane{done: make(chan struct{})}
+	var err error
+	if c.storage, err = o.storage(); err != nil {
+		return nil, err
 	}
-	err := ctx.Err()
+	err = ctx.Err()
 	if err == nil {
 		err = o.checkKubeconfigFile()
 	}
@@ -167,12 +174,19 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// start starts the parts in the order of their dependencies. If it fails, c holds the parts that have started.
+	// DataDir, if not empty, is the directory that keeps the objects, the keys of the control plane and its port. A
+	// control plane continues with the state of the last one with that directory, also after a crash. If Listen has
+	// port 0, the control plane listens on the same port again, unless the port is in use. Package datadir describes
+	// the directory. Objects that are unused for a while are compressed in memory.
+	DataDir string
+	// Storage stores the objects if DataDir is empty. The default is storage in memory that does not compress idle
+	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
+	// when Start fails.
 func (c *ControlPlane) start(o Options) error {
 	var listener net.Listener
 	if o.Listen != "" { // first, so that clients that come during the start need not come again
 		var err error
-		if listener, err = listen(o.Listen); err != nil {
+		if listener, err = c.listen(&o); err != nil {
 			return err
 		}
 		defer func() {
@@ -181,12 +195,16 @@ func (c *ControlPlane) start(o Options) error {
 			}
 		}()
 	}
-	ca, err := newAuthority()
+	keys, err := loadCredentials(context.Background(), c.storage)
 	if err != nil {
-		return fmt.Errorf("certificates: %w", err)
+		return fmt.Errorf("keys: %w", err)
 	}
+	ca := keys.clients
 	c.authority = ca
-	aggregation, err := newAggregation(ca)
+	if o.ServiceAccounts.SigningKey == nil {
+		o.ServiceAccounts.SigningKey = keys.serviceAccounts
+	}
+	aggregation, err := keys.aggregation()
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}

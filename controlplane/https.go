@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"flyball.dev/apiserver"
 	kubeconfigfile "flyball.dev/internal/kubeconfig"
+	"flyball.dev/storage"
 )
 
 const (
@@ -46,6 +48,36 @@ type httpsServer struct {
 	kubeconfig  []byte
 	done        chan struct{} // closed when it no longer accepts connections
 	err         error         // written before done is closed
+}
+
+// listen listens on the address of the options. If that leaves the port open, a control plane with a data
+// directory takes the one that it had before, so that its clients find it again.
+func (c *ControlPlane) listen(o *Options) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(o.Listen)
+	if o.DataDir == "" || err != nil || port != "0" {
+		return listen(o.Listen)
+	}
+	ctx := context.Background()
+	record, err := c.storage.Get(ctx, addressKey)
+	if err == nil {
+		if before, port, err := net.SplitHostPort(string(record.Value())); err == nil && before == host {
+			if listener, err := listen(net.JoinHostPort(host, port)); err == nil {
+				return listener, nil
+			}
+		}
+	} else if !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	listener, err := listen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ = net.SplitHostPort(listener.Addr().String())
+	_, err = c.storage.Put(ctx, storage.Write{Key: addressKey, Value: []byte(net.JoinHostPort(host, port)), If: storage.Any})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
 }
 
 // listen listens on an address.

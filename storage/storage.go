@@ -112,6 +112,15 @@ type Store interface {
 	Close() error
 }
 
+// Checker is a [Store] that knows whether it can write.
+type Checker interface {
+	Store
+
+	// Healthy returns nil if the next write is likely to succeed, and else why not: the error of the last
+	// write, such as ErrNoSpace. It may write to the medium to find out.
+	Healthy() error
+}
+
 // Query selects the records of a range.
 type Query struct {
 	Path string

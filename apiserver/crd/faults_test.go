@@ -52,7 +52,7 @@ func newFaulty(t *testing.T) (*faulty, *server) {
 
 func TestFailedWriteHasNoEffect(t *testing.T) {
 	f, s := newFaulty(t)
-	f.fail("/apiextensions.k8s.io/")
+	f.fail("/registry/apiextensions.k8s.io/")
 	s.refused(500, []string{"disk on fire"}, "POST", definitionsPath, minimal)
 	if _, served := s.catalog.Snapshot().Lookup(widgets); served {
 		t.Error("a definition that could not be stored is served")
@@ -60,7 +60,7 @@ func TestFailedWriteHasNoEffect(t *testing.T) {
 	f.fail("")
 	s.define(minimal)
 
-	f.fail("/apiextensions.k8s.io/")
+	f.fail("/registry/apiextensions.k8s.io/")
 	before, _ := s.catalog.Snapshot().Lookup(widgets)
 	s.refused(500, []string{"disk on fire"}, "PATCH", widgetDefinition,
 		`[{"op":"add","path":"/spec/names/categories","value":["more"]}]`, jsonPatch...)
@@ -76,7 +76,7 @@ func TestCleanupRetries(t *testing.T) {
 		f, s := newFaulty(t)
 		s.define(minimal)
 		s.want(201, "POST", widgetsPath, widget("a"))
-		f.fail("/example.com/widgets/")
+		f.fail("/registry/example.com/widgets/")
 		s.want(200, "DELETE", widgetDefinition, "")
 		synctest.Wait()
 		crd := &unstructured.Unstructured{Object: s.want(200, "GET", widgetDefinition, "").object}

@@ -393,7 +393,7 @@ func TestOldStoredResource(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	old := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"old","namespace":"default","uid":"u","labels":{"a":1},"bogus":true},"spec":{"size":1,"gone":2}}`
-	if _, err := s.backend.Put(t.Context(), storage.Write{Key: "/example.com/widgets/default/old", Value: []byte(old), If: storage.Absent}); err != nil {
+	if _, err := s.backend.Put(t.Context(), storage.Write{Key: "/registry/example.com/widgets/default/old", Value: []byte(old), If: storage.Absent}); err != nil {
 		t.Fatal(err)
 	}
 	a := s.want(200, "GET", widgetsPath+"/old", "")

@@ -172,7 +172,7 @@ func TestDeletionDuringCreations(t *testing.T) {
 		group.Wait()
 		synctest.Wait()
 		s.want(404, "GET", path, "")
-		page, err := s.backend.Range(t.Context(), storage.Query{Path: "/example.com/"})
+		page, err := s.backend.Range(t.Context(), storage.Query{Path: "/registry/example.com/"})
 		if err != nil || len(page.Records) > 0 {
 			t.Errorf("%d records are left, %v", len(page.Records), err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,8 @@ func fromBackend(key string, err error) error {
 		return apierrors.NewResourceExpired(listExpired)
 	case errors.Is(err, storage.ErrClosed):
 		return apierrors.NewServiceUnavailable("the storage is closed")
+	case errors.Is(err, storage.ErrNoSpace):
+		return noSpace(err)
 	case errors.Is(err, storage.ErrFenced):
 		return apierrors.NewServiceUnavailable("the server was reset")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -56,6 +59,15 @@ func fromBackend(key string, err error) error {
 	default:
 		return err
 	}
+}
+
+// reasonNoSpace is the reason of a write that the storage has no space for. Kubernetes has none.
+const reasonNoSpace metav1.StatusReason = "InsufficientStorage"
+
+// noSpace returns the error of a write that the storage has no space for.
+func noSpace(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure,
+		Code: http.StatusInsufficientStorage, Reason: reasonNoSpace, Message: err.Error()}}
 }
 
 // continueTooOld returns the error for a continue token with a compacted revision. The error has a new token, which

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/generic"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -35,8 +36,7 @@ type Options struct {
 type Requirement func(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error)
 
 // RESTOptions makes the generic registry, and storages built on it such as the storage of custom resources, keep
-// objects in a storage. Objects are under /GROUP/RESOURCE, or /core/RESOURCE in the core group. A caller may replace
-// the codec in the StorageConfig of the returned options. RESTOptions starts no goroutines.
+// objects in a storage, under the keys of kube-apiserver. A caller may replace the codec in the StorageConfig of the returned options. RESTOptions starts no goroutines.
 func RESTOptions(o Options) generic.RESTOptionsGetter { return &restOptions{o} }
 
 // restOptions implements generic.RESTOptionsGetter.
@@ -54,21 +54,47 @@ func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Ob
 	}, nil
 }
 
-// prefix returns the prefix of the keys of a resource, without the leading slash.
+// root is the prefix of all keys. It is the default of kube-apiserver's flag --etcd-prefix.
+const root = "/registry"
+
+// builtinGroups are the groups of kube-apiserver itself. Keys of their resources do not contain the group.
+var builtinGroups = sets.New("", "admissionregistration.k8s.io", "apps", "authentication.k8s.io",
+	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io",
+	"discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io",
+	"networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io", "resource.k8s.io",
+	"scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io")
+
+// specialPrefixes has the prefixes of resources that once had other names.
+//
+//upstream:pkg/kubeapiserver.SpecialDefaultResourcePrefixes
+var specialPrefixes = map[schema.GroupResource]string{
+	{Resource: "replicationcontrollers"}:                "controllers",
+	{Resource: "endpoints"}:                             "services/endpoints",
+	{Resource: "nodes"}:                                 "minions",
+	{Resource: "services"}:                              "services/specs",
+	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
+}
+
+// prefix returns the prefix of the keys of a resource. The keys are the same as in kube-apiserver, kube-aggregator
+// and apiextensions-apiserver.
+//
+//upstream:k8s.io/apiserver/pkg/server/storage.DefaultStorageFactory.ResourcePrefix
 func prefix(resource schema.GroupResource) string {
-	group := resource.Group
-	if group == "" {
-		group = "core"
+	if special, ok := specialPrefixes[resource]; ok {
+		return path.Join(root, special)
 	}
-	return group + "/" + resource.Resource
+	if builtinGroups.Has(resource.Group) {
+		return path.Join(root, resource.Resource)
+	}
+	return path.Join(root, resource.Group, resource.Resource)
 }
 
 // Path returns the path of all objects of a resource.
-func Path(resource schema.GroupResource) string { return "/" + prefix(resource) + "/" }
+func Path(resource schema.GroupResource) string { return prefix(resource) + "/" }
 
 // Key returns the key of an object. The namespace of a cluster-scoped object is "".
 func Key(resource schema.GroupResource, namespace, name string) string {
-	return path.Join("/", prefix(resource), namespace, name)
+	return path.Join(prefix(resource), namespace, name)
 }
 
 // open is the generic.StorageDecorator of the options.

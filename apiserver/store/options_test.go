@@ -72,7 +72,7 @@ func TestRegistry(t *testing.T) {
 	if _, err := pods.Create(ctx, pod, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backend.Get(ctx, "/core/pods/default/web"); err != nil {
+	if _, err := backend.Get(ctx, "/registry/pods/default/web"); err != nil {
 		t.Errorf("in the backend: %v", err)
 	}
 	if _, err := pods.Create(ctx, pod.DeepCopy(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -99,5 +99,26 @@ func TestRegistry(t *testing.T) {
 	expectEvents(t, w, "ADDED web@2", "MODIFIED web@3", "DELETED web@4")
 	w.Stop()
 	for range w.ResultChan() {
+	}
+}
+
+// TestKeys checks keys with those that kube-apiserver uses.
+func TestKeys(t *testing.T) {
+	for want, r := range map[string]schema.GroupResource{
+		"/registry/pods/ns/a":                                           {Resource: "pods"},
+		"/registry/minions/ns/a":                                        {Resource: "nodes"},
+		"/registry/services/specs/ns/a":                                 {Resource: "services"},
+		"/registry/services/endpoints/ns/a":                             {Resource: "endpoints"},
+		"/registry/controllers/ns/a":                                    {Resource: "replicationcontrollers"},
+		"/registry/deployments/ns/a":                                    {Group: "apps", Resource: "deployments"},
+		"/registry/ingress/ns/a":                                        {Group: "networking.k8s.io", Resource: "ingresses"},
+		"/registry/roles/ns/a":                                          {Group: "rbac.authorization.k8s.io", Resource: "roles"},
+		"/registry/apiregistration.k8s.io/apiservices/ns/a":             {Group: "apiregistration.k8s.io", Resource: "apiservices"},
+		"/registry/apiextensions.k8s.io/customresourcedefinitions/ns/a": {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+		"/registry/example.com/widgets/ns/a":                            {Group: "example.com", Resource: "widgets"},
+	} {
+		if got := store.Key(r, "ns", "a"); got != want {
+			t.Errorf("the key of %v is %s, want %s", r, got, want)
+		}
 	}
 }

@@ -37,7 +37,7 @@ import (
 type Config struct {
 	// Codec encodes objects for the storage, and decodes them to the type that New returns.
 	Codec runtime.Codec
-	// Prefix is the path of the objects, and begins with a slash, such as /core/pods. Keys are PREFIX/NAMESPACE/NAME or
+	// Prefix is the path of the objects, and begins with a slash, such as /registry/pods. Keys are PREFIX/NAMESPACE/NAME or
 	// PREFIX/NAME.
 	Prefix string
 	// New returns an empty object.

@@ -74,6 +74,8 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 		"those after errors are folded to the frames in this project")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
+	flags.StringVar(&o.DataDir, "data-dir", "",
+		"the directory that keeps all objects for the next time; by default there is none, and they are in memory alone")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the address and port of the API server; port 0 takes a free one")
 	flags.DurationVar(&o.Grace, "grace-period", 10*time.Second, "how long the operator may take to end before it is killed")
 	flags.IntVarP(&verbosity, "v", "v", 0, "log level of the control plane, as of flyball up")

@@ -24,16 +24,22 @@ func up() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a control plane until Ctrl-C",
-		Long: `Run a control plane in this process, in memory, over HTTPS with client certificates.
+		Long: `Run a control plane in this process over HTTPS with client certificates.
 
 It writes a kubeconfig for an administrator, prints one line when it is ready, and
-stops on Ctrl-C or SIGTERM, when all objects are lost. It does not replace the
-kubeconfig of a control plane that runs.
+stops on Ctrl-C or SIGTERM. It does not replace the kubeconfig of a control plane
+that runs.
+
+Without --data-dir, all objects are in memory, and lost when it stops. With --data-dir,
+the directory keeps them: every write is on the disk before it is acknowledged. The next
+start with the directory goes on where the last one has ended, with the same port and
+the same keys. The directory has private keys.
 
 The API server and the controllers log errors and warnings to standard error; -v logs
 more.`,
 		Example: `  flyball up
   flyball up --listen 127.0.0.1:6443 --kubeconfig /tmp/kubeconfig
+  flyball up --data-dir .flyball/data
   kubectl --kubeconfig .flyball/kubeconfig get namespaces`,
 		Args: noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +49,8 @@ more.`,
 	}
 	cmd.Flags().StringVar(&options.KubeconfigFile, "kubeconfig", kubeconfig.DefaultPath,
 		"the file to write the administrator's kubeconfig to")
+	cmd.Flags().StringVar(&options.DataDir, "data-dir", "",
+		"the directory that keeps all objects; by default there is none, and they are in memory alone")
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
@@ -79,7 +87,9 @@ func setUpLogging(verbosity int) {
 func runUp(ctx context.Context, out io.Writer, options controlplane.Options) error {
 	defer saveMemory()()
 	start := time.Now()
-	options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
+	if options.DataDir == "" {
+		options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
+	}
 	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err

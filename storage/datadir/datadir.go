@@ -81,7 +81,7 @@ type Store struct {
 	nextSnapshot atomic.Int64
 }
 
-var _ storage.Store = (*Store)(nil)
+var _ storage.Checker = (*Store)(nil)
 
 // Open opens the store in a directory, which it creates if necessary with mode 0700. The directory is
 // locked until Close.
@@ -224,7 +224,6 @@ func (s *Store) recover(loader *memory.Loader) (snapshot int64, err error) {
 type contents struct {
 	snapshot     uint64 // its revision; zero if there is none
 	snapshotSize int64
-	records      int
 	logs         []logFile
 	revision     uint64 // of the latest write
 }
@@ -235,7 +234,6 @@ func load(fs files, names []string, loader *memory.Loader) (*contents, error) {
 	if snapshots := withPrefix(names, snapshotPrefix); len(snapshots) > 0 {
 		revision, size, err := readSnapshot(fs, snapshots[len(snapshots)-1], func(r record) {
 			loader.Record(r.key, r.value, r.created, r.revision, r.expires)
-			c.records++
 		})
 		if err != nil {
 			return c, err
@@ -372,7 +370,7 @@ func (s *Store) snapshot() (int64, error) {
 	return size, s.removeObsolete(page.Revision, names)
 }
 
-// Healthy returns nil if the next write is likely to be durable, and else the error of the last one.
+// Healthy implements [storage.Checker].
 func (s *Store) Healthy() error { return s.journal.check() }
 
 // Close implements [storage.Store]. It waits for the writes that have begun.

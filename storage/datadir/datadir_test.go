@@ -283,6 +283,77 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestRepair repairs directories that are damaged in each byte of each frame's beginning. What Repair keeps is
+// a part of what there was, and the store goes on at a later revision.
+func TestRepair(t *testing.T) {
+	d, _ := prepared(t)
+	repaired := 0
+	for name, n := range d.names {
+		for i := 0; i < len(n.content); i += 7 {
+			damaged := d.clone()
+			damaged.names[name].content[i] ^= 0x55
+			if _, err := reopened(t, damaged); err == nil || name == formatFile {
+				continue
+			}
+			report, err := repair(damaged, slices.Collect(keysOf(damaged)))
+			if err != nil || len(report.Damage) == 0 {
+				t.Fatalf("byte %d of %s: %+v, %v", i, name, report, err)
+			}
+			s, err := open(damaged, "disk", small)
+			if err != nil {
+				t.Fatalf("byte %d of %s, after the repair: %v", i, name, err)
+			}
+			got := state(t, s)
+			if r := put(t, s, storage.Write{Key: "/new"}); r.Revision < revisionsSkipped {
+				t.Errorf("byte %d of %s: the next revision is %d", i, name, r.Revision)
+			}
+			closeStore(t, s)
+			if strings.HasPrefix(name, logPrefix) && len(got) < 2 {
+				t.Errorf("byte %d of %s: nothing is left", i, name)
+			}
+			again, err := repair(damaged, slices.Collect(keysOf(damaged)))
+			if err != nil || len(again.Damage) > 0 || again.Records != len(got) {
+				t.Errorf("byte %d of %s, a second repair: %+v, %v", i, name, again, err)
+			}
+			repaired++
+		}
+	}
+	if repaired == 0 {
+		t.Error("nothing was repaired")
+	}
+}
+
+// TestCheck checks directories of the operating system.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), "not a data directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	s := openDir(t, dir, Options{})
+	if _, err := Check(dir); !errors.Is(err, ErrInUse) {
+		t.Errorf("a directory in use: %v", err)
+	}
+	put(t, s, storage.Write{Key: "/k"})
+	closeStore(t, s)
+	if report, err := Check(dir); err != nil || report.Records != 1 || report.Revision != 2 || report.Logs != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	name := filepath.Join(dir, fileName(logPrefix, 2))
+	if err := os.Truncate(name, 100); err != nil {
+		t.Fatal(err)
+	}
+	var damage *DamageError
+	if _, err := Check(dir); !errors.As(err, &damage) || damage.File != name {
+		t.Errorf("a short file: %v", err)
+	}
+	if report, err := Repair(dir); err != nil || len(report.Damage) != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := Check(dir); err != nil {
+		t.Errorf("after the repair: %v", err)
+	}
+}
+
 // TestMissingFile removes each file of a directory.
 func TestMissingFile(t *testing.T) {
 	d, want := prepared(t)

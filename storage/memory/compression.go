@@ -219,15 +219,25 @@ func (c *collection) compress() {
 	c.pending = c.pending[:0]
 }
 
-// collectionOf returns the first two elements of a key, such as /core/pods.
+// collectionOf returns what the keys of one resource have in common, such as /registry/pods and
+// /registry/example.com/widgets: two elements, and a third if the second is a group.
 func collectionOf(key string) string {
-	end := 1
-	for range 2 {
-		i := strings.IndexByte(key[min(end, len(key)):], '/')
+	collection := elements(key, 2)
+	if strings.Contains(collection, ".") {
+		return elements(key, 3)
+	}
+	return collection
+}
+
+// elements returns the first n elements of a key.
+func elements(key string, n int) string {
+	end := 0
+	for range n {
+		i := strings.IndexByte(key[min(end+1, len(key)):], '/')
 		if i < 0 {
-			break
+			return key
 		}
 		end += i + 1
 	}
-	return key[:end-1]
+	return key[:end]
 }

@@ -85,10 +85,11 @@ var errFull = errors.New("the disk is full")
 // TestFailingJournal has eight writers on a store with a journal that fails often. What the writers were
 // told, what readers see, and what the journal has must be the same.
 func TestFailingJournal(t *testing.T) {
+	together := 0 // batches with several events
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
-			var batches, failures, together int
+			var batches, failures int
 			j := &journal{before: func(events []*storage.Event) error { // called by one goroutine at a time
 				batches++
 				if len(events) > 1 {
@@ -122,8 +123,8 @@ func TestFailingJournal(t *testing.T) {
 				})
 			}
 			group.Wait()
-			if failures == 0 || batches == failures || together == 0 {
-				t.Fatalf("%d batches, %d failed, %d with several events", batches, failures, together)
+			if failures == 0 || batches == failures {
+				t.Fatalf("%d batches, %d failed", batches, failures)
 			}
 			durable := map[uint64]string{}
 			for _, e := range j.events {
@@ -138,6 +139,9 @@ func TestFailingJournal(t *testing.T) {
 				t.Errorf("the store (+) is not what the journal has (-):\n%s", diff)
 			}
 		})
+	}
+	if together == 0 {
+		t.Error("no writes became durable together")
 	}
 }
 

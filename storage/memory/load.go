@@ -70,6 +70,9 @@ func (l *Loader) Delete(key string) error {
 // Revision returns the revision of the latest write.
 func (l *Loader) Revision() uint64 { return l.store.revision }
 
+// Len returns how many records there are.
+func (l *Loader) Len() int { return l.store.tree.root.len() }
+
 // Store returns the store, which deletes expired records from now on.
 func (l *Loader) Store() *Store {
 	s := l.store

@@ -41,6 +41,8 @@ type Options struct {
 	Kubeconfig string
 	// Listen is the address of the API server.
 	Listen string
+	// DataDir is the directory that keeps the objects of the control plane; empty for none.
+	DataDir string
 	// StackTraces shows the stack traces in the operator's log unfolded.
 	StackTraces bool
 	// Grace is how long the operator may take to end after SIGTERM.

@@ -29,13 +29,16 @@ func (s *session) startPlane() error {
 		return err
 	}
 	s.token = rand.Text()
+	options := controlplane.Options{
+		Listen: s.Listen, KubeconfigFile: s.Kubeconfig, DataDir: s.DataDir,
+		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
+		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
+	}
+	if s.DataDir == "" {
+		options.Storage = memory.New(memory.Options{CompressAfter: 10 * time.Second})
+	}
 	var err error
-	s.plane, err = controlplane.Start(context.Background(), controlplane.Options{
-		Listen: s.Listen, KubeconfigFile: s.Kubeconfig,
-		Storage: memory.New(memory.Options{CompressAfter: 10 * time.Second}),
-		Tokens:  map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
-		Audit:   auditlog.Options{PolicyFile: policy, Writer: s.requests},
-	})
+	s.plane, err = controlplane.Start(context.Background(), options)
 	if err != nil {
 		return err
 	}
