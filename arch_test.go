@@ -53,7 +53,7 @@ var may = []struct {
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/kubeconfig"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/memory", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/datadir", "storage/memory", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
 	{path: "cmd/flyball/internal/filetx", outside: []string{}},
 	{path: "cmd/flyball/internal/process", outside: []string{}},

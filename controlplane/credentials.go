@@ -40,6 +40,7 @@ type storedCredentials struct {
 	ServiceAccounts []byte          `json:"serviceAccountKey"`
 }
 
+// storedAuthority is the stored form of an authority, in PEM.
 type storedAuthority struct {
 	Certificate []byte `json:"certificate"`
 	Key         []byte `json:"key"`

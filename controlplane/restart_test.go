@@ -189,6 +189,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		config.QPS = -1 // no limit
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -213,14 +214,14 @@ func TestKilled(t *testing.T) {
 				break
 			}
 			acknowledged[m.Name] = m.ResourceVersion
-			if i == 50 {
+			if i == 200 {
 				go kill()
 			}
 		}
 		kill()
 		controlplanetest.CloseIdle(t, config)
 	}
-	if len(acknowledged) < 3*51 {
+	if len(acknowledged) < 3*201 {
 		t.Errorf("only %d writes were acknowledged", len(acknowledged))
 	}
 }

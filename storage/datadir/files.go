@@ -72,6 +72,7 @@ func (o osFiles) Remove(name string) error { return os.Remove(filepath.Join(o.di
 
 func (o osFiles) Sync() error { return syncDirectory(o.dir) }
 
+// osFile is an open file of the operating system.
 type osFile struct{ *os.File }
 
 func (f osFile) Size() (int64, error) {
