@@ -150,7 +150,7 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{done: make(chan struct{})}
 	var err error
-	if c.storage, err = o.storage(); err != nil {
+	if c.storage, err = o.openStorage(); err != nil {
 		return nil, err
 	}
 	err = ctx.Err()
@@ -174,14 +174,26 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-	// DataDir, if not empty, is the directory that keeps the objects, the keys of the control plane and its port. A
-	// control plane continues with the state of the last one with that directory, also after a crash. If Listen has
-	// port 0, the control plane listens on the same port again, unless the port is in use. Package datadir describes
-	// the directory. Objects that are unused for a while are compressed in memory.
-	DataDir string
-	// Storage stores the objects if DataDir is empty. The default is storage in memory that does not compress idle
-	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
-	// when Start fails.
+// compressAfter is how long an object must be unused before it may be compressed in memory, with a data directory.
+const compressAfter = 10 * time.Second
+
+// openStorage returns the storage of the options.
+func (o *Options) openStorage() (storage.Store, error) {
+	switch {
+	case o.DataDir != "" && o.Storage != nil:
+		return nil, errors.Join(errors.New("DataDir and Storage are mutually exclusive"), o.Storage.Close())
+	case o.DataDir != "":
+		return datadir.Open(o.DataDir, datadir.Options{
+			Memory: memory.Options{CompressAfter: compressAfter},
+			Logf:   func(format string, args ...any) { klog.Warningf(format, args...) },
+		})
+	case o.Storage != nil:
+		return o.Storage, nil
+	}
+	return memory.New(memory.Options{}), nil
+}
+
+// start starts the parts in the order of their dependencies. On error, c holds the parts that have started.
 func (c *ControlPlane) start(o Options) error {
 	var listener net.Listener
 	if o.Listen != "" { // first, so that clients that come during the start need not come again

@@ -36,7 +36,8 @@ type Options struct {
 type Requirement func(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error)
 
 // RESTOptions makes the generic registry, and storages built on it such as the storage of custom resources, keep
-// objects in a storage, under the keys of kube-apiserver. A caller may replace the codec in the StorageConfig of the returned options. RESTOptions starts no goroutines.
+// objects in a storage, under the keys of kube-apiserver. A caller may replace the codec in the StorageConfig of the
+// returned options. RESTOptions starts no goroutines.
 func RESTOptions(o Options) generic.RESTOptionsGetter { return &restOptions{o} }
 
 // restOptions implements generic.RESTOptionsGetter.
