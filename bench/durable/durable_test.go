@@ -150,4 +150,3 @@ func BenchmarkBolt(b *testing.B) {
 	}
 	benchmark(b, dir, store(b, &boltJournal{db: db}))
 }
-

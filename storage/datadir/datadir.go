@@ -34,7 +34,7 @@ var (
 	// ErrInUse means that a store is open in the directory.
 	ErrInUse = errors.New("the data directory is in use by another process")
 	// ErrFormat means that a newer version has written the directory.
-	ErrFormat = errors.New("the data directory has a format that this version does not know:")
+	ErrFormat = errors.New("this version does not know the format of the data directory")
 	// ErrForeign means that the directory has files that no store has written.
 	ErrForeign = errors.New("the directory is not empty and not a data directory")
 )
@@ -159,7 +159,7 @@ func checkFormat(fs files) error {
 		return nil
 	}
 	if n, err := fmt.Sscanf(string(text), "Flyball data directory, format %d\n", &version); n == 1 && err == nil && version > format {
-		return fmt.Errorf("%w %d", ErrFormat, version)
+		return fmt.Errorf("%w: format %d", ErrFormat, version)
 	}
 	return &DamageError{File: formatFile, Err: fmt.Errorf("it must be %q", formatText)}
 }

@@ -137,7 +137,7 @@ func (d *decoder) head(kind byte) (revision, size uint64, err error) {
 		return 0, 0, errPayload
 	}
 	if f := d.uint(); d.err == nil && f != format {
-		return 0, 0, fmt.Errorf("%w %d", ErrFormat, f)
+		return 0, 0, fmt.Errorf("%w: format %d", ErrFormat, f)
 	}
 	revision, size = d.uint(), d.uint()
 	if len(d.data) > 0 {
