@@ -186,7 +186,7 @@ func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
 	if h.sideEffects == nil {
 		errs = append(errs, field.Required(fldPath.ChildField("sideEffects"), "must specify one of None, NoneOnDryRun"))
 	} else {
-		errs = append(errs, fieldrules.OneOf(*h.sideEffects, fldPath, "sideEffects", allowed...)...)
+		errs = append(errs, fieldrules.Supported(*h.sideEffects, fldPath, "sideEffects", allowed...)...)
 	}
 	if t := *h.timeout; t != nil && (*t < 1 || *t > 30) {
 		errs = append(errs, field.Invalid(fldPath.ChildField("timeoutSeconds"), *t,
@@ -212,6 +212,7 @@ func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList
 		at := list.Index(i)
 		if !seen.Add(v) {
 			errs = append(errs, field.Invalid(at.Field(), v, "duplicate version"))
+			continue
 		}
 		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
 		known = known || v == "v1" || v == "v1beta1"
@@ -315,6 +316,7 @@ func webhookClient(c *admissionv1.WebhookClientConfig, fldPath *fieldrules.Path)
 		if s.Port != nil {
 			port = *s.Port
 		}
-		return upstream.ValidateWebhookService(fldPath.ChildField("service"), s.Namespace, s.Name, s.Path, port)
+		// kube-apiserver confuses the name with the namespace in the errors.
+		return upstream.ValidateWebhookService(fldPath.ChildField("service"), s.Name, s.Namespace, s.Path, port)
 	}
 }

@@ -30,7 +30,7 @@ func APIServices() kinds.Kind {
 		Type: &apiregistrationv1.APIService{}, List: &apiregistrationv1.APIServiceList{},
 		Plural: "apiservices", Categories: []string{"api-extensions"}, Cluster: true, NoUnconditionalUpdate: true,
 		AnyFinalizers: true,
-		Name:          fieldrules.NameIsPathSegment,
+		Name:          fieldrules.WholeNameIsPathSegment,
 		Default: func(s *apiregistrationv1.APIService) {
 			if r := s.Spec.Service; r != nil {
 				fieldrules.DefaultPointer(&r.Port, defaultPort)
@@ -91,6 +91,9 @@ func validateAPIService(a *apiregistrationv1.APIService) field.ErrorList {
 	var errs field.ErrorList
 	if name := s.Version + "." + s.Group; a.Name != "" && a.Name != name && len(fieldrules.NameIsPathSegment(a.Name, false)) == 0 {
 		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), a.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", name)))
+	}
+	if name := s.Version + "." + s.Group; a.GenerateName != "" && a.GenerateName != name && len(fieldrules.NameIsPathSegment(a.GenerateName, false)) == 0 {
+		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("generateName"), a.GenerateName, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", name)))
 	}
 	if s.Group == "" && s.Version != "v1" {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("group"), "only v1 may have an empty group and it better be legacy kube"))

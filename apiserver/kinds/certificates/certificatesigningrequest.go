@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -337,8 +338,12 @@ func keepsConditions(r, old *certificatesv1.CertificateSigningRequest) field.Err
 func addsNoApproval(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 	var errs field.ErrorList
 	for _, t := range approvals {
-		if len(conditionsOf(r, t)) > len(conditionsOf(old, t)) {
+		now, was := conditionsOf(r, t), conditionsOf(old, t)
+		switch {
+		case len(now) > len(was):
 			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not add a condition of type %q", t)))
+		case len(now) == len(was) && !equality.Semantic(now, was):
+			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not modify a condition of type %q", t)))
 		}
 	}
 	return errs

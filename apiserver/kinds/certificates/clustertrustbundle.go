@@ -28,6 +28,12 @@ func ClusterTrustBundles() kinds.Kind {
 		Plural: "clustertrustbundles", Cluster: true, NoUnconditionalUpdate: true,
 		Name:     anyName,
 		Validate: validateTrustBundle,
+		ValidateCreate: func(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
+			if b.GenerateName == "" {
+				return nil
+			}
+			return fieldrules.Invalid(trustBundleName(b.GenerateName, b.Spec.SignerName, true), b.GenerateName, &fieldrules.Metadata, "generateName")
+		},
 		ValidateUpdate: func(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 			return fieldrules.Immutable(b.Spec.SignerName, old.Spec.SignerName, &fieldrules.Spec, "signerName")
 		},
@@ -51,7 +57,7 @@ func ClusterTrustBundles() kinds.Kind {
 func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	var errs field.ErrorList
 	if b.Name != "" {
-		errs = fieldrules.Invalid(trustBundleName(b.Name, b.Spec.SignerName), b.Name, &fieldrules.Metadata, "name")
+		errs = fieldrules.Invalid(trustBundleName(b.Name, b.Spec.SignerName, false), b.Name, &fieldrules.Metadata, "name")
 	}
 	if b.Spec.SignerName != "" {
 		errs = append(errs, fieldrules.SignerName(b.Spec.SignerName, &fieldrules.Spec, "signerName")...)
@@ -60,19 +66,19 @@ func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
 }
 
 //upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundle
-func trustBundleName(name, signer string) []string {
+func trustBundleName(name, signer string, prefix bool) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {
 			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
 		}
-		return fieldrules.NameIsSubdomain(name, false)
+		return fieldrules.NameIsSubdomain(name, prefix)
 	}
-	prefix := strings.ReplaceAll(signer, "/", ":") + ":"
-	rest, ok := strings.CutPrefix(name, prefix)
+	start := strings.ReplaceAll(signer, "/", ":") + ":"
+	rest, ok := strings.CutPrefix(name, start)
 	if !ok {
-		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, start)}
 	}
-	return fieldrules.NameIsSubdomain(rest, false)
+	return fieldrules.NameIsSubdomain(rest, prefix)
 }
 
 // maxTrustBundle is the limit of a trust bundle, in bytes.

@@ -110,11 +110,13 @@ func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList
 	}
 	for _, owner := range [...]struct {
 		field, name string
+		value       any // the name, as the error quotes it
 		uid         types.UID
 	}{
-		{"pod", s.PodName, s.PodUID}, {"serviceAccount", s.ServiceAccountName, s.ServiceAccountUID}, {"node", string(s.NodeName), s.NodeUID},
+		{"pod", s.PodName, s.PodName, s.PodUID}, {"serviceAccount", s.ServiceAccountName, s.ServiceAccountName, s.ServiceAccountUID},
+		{"node", string(s.NodeName), s.NodeName, s.NodeUID},
 	} {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(owner.name, false), owner.name, w, owner.field+"Name")...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(owner.name, false), owner.value, w, owner.field+"Name")...)
 		if owner.uid == "" {
 			errs = append(errs, field.Invalid(w.ChildField(owner.field+"UID"), owner.uid, "must not be empty"))
 		}
@@ -141,7 +143,8 @@ func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList
 func stubRequest(der []byte) field.ErrorList {
 	at := fieldrules.Spec.Child("stubPKCS10Request")
 	if len(der) == 0 {
-		return field.ErrorList{field.Required(at.Field(), "")}
+		return field.ErrorList{field.Invalid(fieldrules.Spec.Field(), field.OmitValueType{},
+			"exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")}
 	}
 	if len(der) > maxStubRequest {
 		return field.ErrorList{field.TooLong(at.Field(), der, maxStubRequest)}

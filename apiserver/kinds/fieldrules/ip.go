@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 )
 
 // PublicIP refuses unspecified, loopback and link-local addresses.
@@ -26,17 +27,18 @@ func PublicIP(ip netip.Addr, text string, fldPath *Path, name string) field.Erro
 	return nil
 }
 
-// LoadBalancerAddress checks an address of a load balancer in a status, at the path of the entry.
-func LoadBalancerAddress(ip, hostname string, fldPath *Path) field.ErrorList {
+// LoadBalancerAddress checks an address of a load balancer in a status, at the path of the entry. IPs that are known from the
+// stored status need not be in the canonical form.
+func LoadBalancerAddress(ip, hostname string, fldPath *Path, known ...string) field.ErrorList {
 	var errs field.ErrorList
 	if ip != "" {
-		errs = append(errs, validation.IsValidIPForLegacyField(fldPath.ChildField("ip"), ip, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(fldPath.ChildField("ip"), ip, true, known)...)
 	}
 	if hostname == "" {
 		return errs
 	}
 	errs = append(errs, Invalid(validation.IsDNS1123Subdomain(hostname), hostname, fldPath, "hostname")...)
-	if _, err := netip.ParseAddr(hostname); err == nil {
+	if netutils.ParseIPSloppy(hostname) != nil {
 		errs = append(errs, field.Invalid(fldPath.ChildField("hostname"), hostname, "must be a DNS name, not an IP address"))
 	}
 	return errs

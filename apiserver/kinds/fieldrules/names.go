@@ -67,6 +67,9 @@ func NameIsPathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
+// WholeNameIsPathSegment is NameIsPathSegment for kinds that check a prefix as they check a name.
+func WholeNameIsPathSegment(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+
 // QualifiedName checks a name such as example.com/name.
 func QualifiedName(s string, fldPath *Path, name string) field.ErrorList {
 	if plainQualified(s) {
@@ -137,14 +140,14 @@ func signerLabels(part string, check func(string) []string, w *Path, name string
 	return nil
 }
 
-// AttacherName is DriverName for a field that kube-apiserver checks by generated code, which has another message.
+// AttacherName is DriverName for a field that kube-apiserver checks by generated code, which has other messages.
 func AttacherName(s string, w *Path, name string) field.ErrorList {
 	if s == "" {
 		return field.ErrorList{field.Required(w.ChildField(name), "")}
 	}
 	var errs field.ErrorList
 	if len(s) > validation.DNS1123LabelMaxLength {
-		errs = append(errs, field.TooLong(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
+		errs = append(errs, field.TooLongCharacters(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
 	}
 	//lint:ignore SA1019 Kubernetes checks driver names by this function
 	return append(errs, Invalid(content.IsDNS1123SubdomainCaseless(s), s, w, name)...)

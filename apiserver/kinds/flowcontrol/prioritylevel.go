@@ -92,20 +92,22 @@ func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.Er
 	if (p.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("type"), s.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))
 	}
+	if s.Limited != nil {
+		if s.Type != flowcontrolv1.PriorityLevelEnablementLimited {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("limited"), ""))
+		}
+		errs = append(errs, limitResponse(&s.Limited.LimitResponse)...)
+	}
+	if s.Exempt != nil && s.Type != flowcontrolv1.PriorityLevelEnablementExempt {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("exempt"), ""))
+	}
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
-		if s.Limited != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("limited"), ""))
-			errs = append(errs, limitResponse(&s.Limited.LimitResponse)...)
-		}
 		if e := s.Exempt; e != nil {
 			at := fieldrules.Spec.Child("exempt")
 			errs = append(errs, shares(e.NominalConcurrencyShares, e.LendablePercent, &at)...)
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
-		if s.Exempt != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("exempt"), ""))
-		}
 		if s.Limited == nil {
 			errs = append(errs, field.Required(fieldrules.Spec.ChildField("limited"), ""))
 		} else {
@@ -156,7 +158,6 @@ func limited(l *flowcontrolv1.LimitedPriorityLevelConfiguration) field.ErrorList
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
 		errs = append(errs, field.Invalid(at.ChildField("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer"))
 	}
-	errs = append(errs, limitResponse(&l.LimitResponse)...)
 	in := at.Child("limitResponse")
 	switch r := &l.LimitResponse; r.Type {
 	case flowcontrolv1.LimitResponseTypeReject:

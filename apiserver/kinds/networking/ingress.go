@@ -3,14 +3,15 @@ package networking
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -38,13 +39,17 @@ func Ingresses() kinds.Kind {
 			return []string{fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", classAnnotation)}
 		},
 		Status: true,
-		ValidateStatus: func(in, _ *networkingv1.Ingress) field.ErrorList {
+		ValidateStatus: func(in, old *networkingv1.Ingress) field.ErrorList {
 			var errs field.ErrorList
+			var known []string
+			for _, address := range old.Status.LoadBalancer.Ingress {
+				known = append(known, address.IP)
+			}
 			balancer := fieldrules.Status.Child("loadBalancer")
 			list := balancer.Child("ingress")
 			for i, address := range in.Status.LoadBalancer.Ingress {
 				at := list.Index(i)
-				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, &at)...)
+				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, &at, known...)...)
 			}
 			return errs
 		},
@@ -129,11 +134,10 @@ func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorLis
 func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
-		if _, err := netip.ParseAddr(r.Host); err == nil {
+		if netutils.ParseIPSloppy(r.Host) != nil {
 			errs = append(errs, field.Invalid(fldPath.ChildField("host"), r.Host, "must be a DNS name, not an IP address"))
-		} else {
-			errs = append(errs, hostPattern(r.Host, fldPath, "host")...)
 		}
+		errs = append(errs, hostPattern(r.Host, fldPath, "host")...)
 	}
 	if r.HTTP == nil {
 		return errs
@@ -167,7 +171,6 @@ func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) fiel
 	case networkingv1.PathTypeExact, networkingv1.PathTypePrefix:
 		if !strings.HasPrefix(p.Path, "/") {
 			errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, "must be an absolute path"))
-			break
 		}
 		for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
 			if strings.Contains(p.Path, bad) {
@@ -193,14 +196,13 @@ func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) fiel
 // ingressBackend checks that a backend is either a service or a resource.
 //
 //upstream:pkg/apis/networking/validation.validateIngressBackend
-//upstream:pkg/apis/networking/validation.validateIngressTypedLocalObjectReference
 func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) field.ErrorList {
 	switch {
 	case b.Service != nil && b.Resource != nil:
 		return field.ErrorList{field.Invalid(fldPath.Field(), "", "cannot set both resource and service backends")}
 	case b.Resource != nil:
 		at := fldPath.Child("resource")
-		return append(fieldrules.Required(b.Resource.Kind, &at, "kind"), fieldrules.Required(b.Resource.Name, &at, "name")...)
+		return resourceBackend(b.Resource, &at)
 	case b.Service == nil:
 		return field.ErrorList{field.Invalid(fldPath.Field(), "", "resource or service backend is required")}
 	}
@@ -222,6 +224,21 @@ func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) fi
 		errs = append(errs, fieldrules.Port(p.Number, &ports, "number")...)
 	default:
 		errs = append(errs, field.Required(fldPath.Field(), "port name or number is required"))
+	}
+	return errs
+}
+
+// resourceBackend checks the reference of a backend to a resource.
+//
+//upstream:pkg/apis/networking/validation.validateIngressTypedLocalObjectReference
+func resourceBackend(r *corev1.TypedLocalObjectReference, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if r.APIGroup != nil {
+		errs = fieldrules.Invalid(validation.IsDNS1123Subdomain(*r.APIGroup), *r.APIGroup, fldPath, "apiGroup")
+	}
+	for _, part := range [...]struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
+		errs = append(errs, fieldrules.Required(part.value, fldPath, part.name)...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, fldPath, part.name)...)
 	}
 	return errs
 }

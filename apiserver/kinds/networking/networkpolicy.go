@@ -1,14 +1,15 @@
 package networking
 
 import (
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -24,11 +25,14 @@ func NetworkPolicies() kinds.Kind {
 	return kinds.Of[*networkingv1.NetworkPolicy]{
 		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},
 		Plural: "networkpolicies", ShortNames: []string{"netpol"}, Generation: true,
-		Unenforced: "there is no network",
-		Name:       fieldrules.NameIsSubdomain,
-		Default:    defaultNetworkPolicy,
-		Validate:   validateNetworkPolicy,
-		Warnings:   func(n, _ *networkingv1.NetworkPolicy) []string { return networkPolicyWarnings(n) },
+		Unenforced:     "there is no network",
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        defaultNetworkPolicy,
+		ValidateCreate: func(n *networkingv1.NetworkPolicy) field.ErrorList { return validateNetworkPolicy(n, nil) },
+		ValidateUpdate: func(n, old *networkingv1.NetworkPolicy) field.ErrorList {
+			return validateNetworkPolicy(n, networkPolicyCIDRs(old))
+		},
+		Warnings: func(n, _ *networkingv1.NetworkPolicy) []string { return networkPolicyWarnings(n) },
 		Columns: []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string",
 			networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
 		Row: func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
@@ -83,19 +87,42 @@ func defaultNetworkPolicy(n *networkingv1.NetworkPolicy) {
 	}
 }
 
+// networkPolicyCIDRs returns the CIDRs of a policy. An update may keep them though they are not in the canonical form.
+//
+//upstream:pkg/apis/networking/validation.ValidateNetworkPolicyUpdate
+func networkPolicyCIDRs(n *networkingv1.NetworkPolicy) []string {
+	var cidrs []string
+	peers := func(list []networkingv1.NetworkPolicyPeer) {
+		for _, peer := range list {
+			if peer.IPBlock != nil {
+				cidrs = append(append(cidrs, peer.IPBlock.CIDR), peer.IPBlock.Except...)
+			}
+		}
+	}
+	for i := range n.Spec.Ingress {
+		peers(n.Spec.Ingress[i].From)
+	}
+	for i := range n.Spec.Egress {
+		peers(n.Spec.Egress[i].To)
+	}
+	return cidrs
+}
+
+// validateNetworkPolicy checks a policy. CIDRs that are known from the stored policy need not be in the canonical form.
+//
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicySpec
-func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
+func validateNetworkPolicy(n *networkingv1.NetworkPolicy, known []string) field.ErrorList {
 	s := &n.Spec
 	errs := fieldrules.LabelSelector(&s.PodSelector, &fieldrules.Spec, "podSelector")
 	list := fieldrules.Spec.Child("ingress")
 	for i := range s.Ingress {
 		at := list.Index(i)
-		errs = append(errs, policySide(s.Ingress[i].Ports, s.Ingress[i].From, &at, "from")...)
+		errs = append(errs, policySide(s.Ingress[i].Ports, s.Ingress[i].From, &at, "from", known)...)
 	}
 	list = fieldrules.Spec.Child("egress")
 	for i := range s.Egress {
 		at := list.Index(i)
-		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to")...)
+		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to", known)...)
 	}
 	if len(s.PolicyTypes) > 2 {
 		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes,
@@ -117,7 +144,7 @@ var policyProtocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, 
 //
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPort
 func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
-	fldPath *fieldrules.Path, name string) field.ErrorList {
+	fldPath *fieldrules.Path, name string, known []string) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("ports")
 	for i := range ports {
@@ -133,7 +160,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 			case p.Port == nil:
 				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
 					"may not be specified when `port` is not specified"))
-			case p.Port.StrVal != "":
+			case p.Port.Type == intstr.String:
 				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
 					"may not be specified when `port` is non-numeric"))
 			default:
@@ -147,7 +174,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 	list = fldPath.Child(name)
 	for i := range peers {
 		at := list.Index(i)
-		errs = append(errs, policyPeer(&peers[i], &at)...)
+		errs = append(errs, policyPeer(&peers[i], &at, known)...)
 	}
 	return errs
 }
@@ -156,7 +183,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 //
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPeer
 //upstream:pkg/apis/networking/validation.ValidateIPBlock
-func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path) field.ErrorList {
+func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path, known []string) field.ErrorList {
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
 		return field.ErrorList{field.Required(fldPath.Field(), "must specify a peer")}
 	}
@@ -172,14 +199,19 @@ func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path) fie
 	if p.IPBlock.CIDR == "" {
 		return append(errs, field.Required(at.ChildField("cidr"), ""))
 	}
-	if bad := validation.IsValidCIDRForLegacyField(at.ChildField("cidr"), p.IPBlock.CIDR, false, nil); len(bad) > 0 {
-		return append(errs, bad...)
+	errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("cidr"), p.IPBlock.CIDR, true, known)...)
+	_, outer, err := netutils.ParseCIDRSloppy(p.IPBlock.CIDR)
+	if err != nil {
+		return errs
 	}
-	outer, err := netip.ParsePrefix(p.IPBlock.CIDR)
+	bits, _ := outer.Mask.Size()
 	for i, except := range p.IPBlock.Except {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("except").Index(i), except, false, nil)...)
-		inner, innerErr := netip.ParsePrefix(except)
-		if err == nil && innerErr == nil && (!outer.Contains(inner.Addr()) || outer.Bits() >= inner.Bits()) {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("except").Index(i), except, true, known)...)
+		_, inner, err := netutils.ParseCIDRSloppy(except)
+		if err != nil {
+			continue
+		}
+		if innerBits, _ := inner.Mask.Size(); !outer.Contains(inner.IP) || bits >= innerBits {
 			errs = append(errs, field.Invalid(at.ChildField("except").Index(i), except, "must be a strict subset of `cidr`"))
 		}
 	}

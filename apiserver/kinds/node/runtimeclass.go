@@ -4,6 +4,7 @@ package node
 import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,7 +30,7 @@ func RuntimeClasses() kinds.Kind {
 		AnyFinalizers: true,
 		Name:          fieldrules.NameIsSubdomain,
 		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
-			errs := fieldrules.DNSLabel(r.Handler, &fieldrules.Root, "handler")
+			var errs field.ErrorList
 			if r.Overhead != nil {
 				overhead := fieldrules.Root.Child("overhead")
 				at := overhead.Child("limits") // the path that kube-apiserver reports
@@ -43,8 +44,15 @@ func RuntimeClasses() kinds.Kind {
 			}
 			return errs
 		},
+		ValidateCreate: func(r *nodev1.RuntimeClass) field.ErrorList {
+			if r.Handler == "" {
+				return fieldrules.Required(r.Handler, &fieldrules.Root, "handler")
+			}
+			return fieldrules.Invalid(content.IsDNS1123Label(r.Handler), r.Handler, &fieldrules.Root, "handler")
+		},
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
-			return fieldrules.ImmutableUnquoted(r.Handler, old.Handler, &fieldrules.Root, "handler")
+			errs := fieldrules.DNSLabel(r.Handler, &fieldrules.Root, "handler")
+			return append(errs, fieldrules.ImmutableUnquoted(r.Handler, old.Handler, &fieldrules.Root, "handler")...)
 		},
 		Warnings: func(r, _ *nodev1.RuntimeClass) []string { return runtimeClassWarnings(r) },
 		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",

@@ -4,6 +4,7 @@ package policy
 import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -32,8 +33,9 @@ func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
 		Status:        true,
 		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 			s := &b.Status
-			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
-				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+			errs := metav1validation.ValidateConditions(s.Conditions, fieldrules.Status.ChildField("conditions"))
+			return append(errs, workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
+				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})...)
 		},
 		More: func(s kinds.Stored[*policyv1.PodDisruptionBudget]) map[string]rest.Storage {
 			budgets.Stored = s

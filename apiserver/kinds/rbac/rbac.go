@@ -22,7 +22,7 @@ import (
 func Roles() kinds.Kind {
 	return kinds.Of[*rbacv1.Role]{
 		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
-		Plural: "roles", Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
+		Plural: "roles", Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Validate: func(r *rbacv1.Role) field.ErrorList { return policyRules(r.Rules, true) },
 		Columns:  columns.CreatedAt,
 		Row:      func(r *rbacv1.Role) []any { return columns.CreatedRow(r) },
@@ -36,7 +36,7 @@ func Roles() kinds.Kind {
 func ClusterRoles() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRole]{
 		Type: &rbacv1.ClusterRole{}, List: &rbacv1.ClusterRoleList{},
-		Plural: "clusterroles", Cluster: true, Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
+		Plural: "clusterroles", Cluster: true, Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Validate: validateClusterRole,
 		Columns:  columns.CreatedAt,
 		Row:      func(r *rbacv1.ClusterRole) []any { return columns.CreatedRow(r) },
@@ -112,7 +112,7 @@ var bindingColumns = []metav1.TableColumnDefinition{
 func RoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
-		Plural: "rolebindings", Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
+		Plural: "rolebindings", Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Default: func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.RoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "Role", "ClusterRole"), subjects(b.Subjects, true)...)
@@ -130,7 +130,7 @@ func RoleBindings() kinds.Kind {
 func ClusterRoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
-		Plural: "clusterrolebindings", Cluster: true, Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
+		Plural: "clusterrolebindings", Cluster: true, Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Default: func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -35,7 +36,14 @@ func ResourceClaims(access Access) kinds.Kind {
 		Plural: "resourceclaims", ReturnsDeleted: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
-		Default:    func(c *resourcev1.ResourceClaim) { defaultClaim(&c.Spec) },
+		Default: func(c *resourcev1.ResourceClaim) {
+			defaultClaim(&c.Spec)
+			if a := c.Status.Allocation; a != nil {
+				for i := range a.Devices.Results {
+					defaultTolerations(a.Devices.Results[i].Tolerations)
+				}
+			}
+		},
 		Authorize: func(ctx context.Context, c *resourcev1.ResourceClaim) field.ErrorList {
 			return access.requests(ctx, c.Spec.Devices.Requests, c.Namespace)
 		},
@@ -103,7 +111,7 @@ func ResourceClaimTemplates(access Access) kinds.Kind {
 		Authorize: func(ctx context.Context, t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 			return access.requests(ctx, t.Spec.Spec.Devices.Requests, t.Namespace)
 		},
-		ValidateCreate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+		Validate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 			at := fieldrules.Spec.Child("metadata")
 			errs := fieldrules.TemplateMetadata(t.Spec.ObjectMeta, &at)
 			in := fieldrules.Spec.Child("spec")
@@ -158,11 +166,14 @@ func deviceClaim(c *resourcev1.DeviceClaim, w *fieldrules.Path) field.ErrorList 
 		func(r *resourcev1.DeviceRequest) string { return r.Name })
 	errs = append(errs, list(c.Constraints, resourcev1.DeviceConstraintsMaxSize, &constraints, func(k *resourcev1.DeviceConstraint, w *fieldrules.Path) field.ErrorList {
 		errs := references(k.Requests, names, w)
-		switch {
-		case k.MatchAttribute != nil:
-			return append(errs, qualifiedAttribute(*k.MatchAttribute, w, "matchAttribute")...)
-		case k.DistinctAttribute != nil:
-			return append(errs, qualifiedAttribute(*k.DistinctAttribute, w, "distinctAttribute")...)
+		if k.MatchAttribute != nil {
+			errs = append(errs, qualifiedAttribute(*k.MatchAttribute, w, "matchAttribute")...)
+		}
+		if k.DistinctAttribute != nil {
+			errs = append(errs, qualifiedAttribute(*k.DistinctAttribute, w, "distinctAttribute")...)
+		}
+		if k.MatchAttribute != nil || k.DistinctAttribute != nil {
+			return errs
 		}
 		return append(errs, field.Required(w.Field(), `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
 	})...)
@@ -221,7 +232,8 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 	case e == nil && len(r.FirstAvailable) == 0:
 		return append(errs, field.Required(w.Field(), one))
 	case e != nil && len(r.FirstAvailable) > 0:
-		return append(errs, field.Invalid(w.Field(), nil, one+", but multiple fields are set"))
+		errs = append(errs, field.Invalid(w.Field(), nil, one+", but multiple fields are set"))
+		return append(errs, declaredRules(r, w)...)
 	case e != nil:
 		at := w.Child("exactly")
 		return append(errs, deviceQuery(e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, &at)...)
@@ -234,16 +246,40 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
+// declaredRules checks what kube-apiserver checks by generated code, in requests with both exactly and firstAvailable too.
+//
+//upstream:pkg/apis/resource/v1.Validate_DeviceSubRequest
+//upstream:pkg/apis/resource/v1.Validate_ExactDeviceRequest
+func declaredRules(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
+	exactly, list := w.Child("exactly"), w.Child("firstAvailable")
+	errs := allocationMode(r.Exactly.AllocationMode, &exactly)
+	for i := range r.FirstAvailable {
+		s, at := &r.FirstAvailable[i], list.Index(i)
+		errs = append(errs, className(s.DeviceClassName, &at)...)
+		errs = append(errs, allocationMode(s.AllocationMode, &at)...)
+	}
+	return errs
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceClass
+func className(name string, w *fieldrules.Path) field.ErrorList {
+	if name == "" {
+		return fieldrules.Required(name, w, "deviceClassName")
+	}
+	return fieldrules.DNSName(name, w, "deviceClassName")
+}
+
+func allocationMode(mode resourcev1.DeviceAllocationMode, w *fieldrules.Path) field.ErrorList {
+	return fieldrules.Supported(mode, w, "allocationMode", resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+}
+
 // deviceQuery checks the fields that requests and subrequests share.
 //
 //upstream:pkg/apis/resource/validation.validateExactDeviceRequest
 //upstream:pkg/apis/resource/validation.validateDeviceAllocationMode
 func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
 	tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(class, w, "deviceClassName")
-	if class != "" {
-		errs = append(errs, fieldrules.DNSName(class, w, "deviceClassName")...)
-	}
+	errs := className(class, w)
 	errs = append(errs, deviceSelectors(selectors, w)...)
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -251,7 +287,7 @@ func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resou
 	case mode == resourcev1.DeviceAllocationModeExactCount && count <= 0:
 		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must be greater than zero"))
 	}
-	errs = append(errs, fieldrules.Supported(mode, w, "allocationMode", resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)...)
+	errs = append(errs, allocationMode(mode, w)...)
 	at := w.Child("tolerations")
 	for i := range tolerations {
 		item := at.Index(i)
@@ -323,11 +359,19 @@ func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	switch {
 	case s.Allocation == nil:
 	case old.Status.Allocation != nil:
-		errs = append(errs, fieldrules.Immutable(s.Allocation, old.Status.Allocation, &fieldrules.Status, "allocation")...)
+		errs = append(errs, onceSet(s.Allocation, old.Status.Allocation)...)
 	default:
 		errs = append(errs, allocation(s.Allocation, requestNames(&c.Spec.Devices))...)
 	}
 	return errs
+}
+
+// onceSet checks that an update keeps the allocation.
+func onceSet(now, was *resourcev1.AllocationResult) field.ErrorList {
+	if equality.Semantic(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("allocation"), nil, "field cannot be modified once set")}
 }
 
 // deviceID identifies a device, or the share of one.
@@ -339,6 +383,11 @@ func (id deviceID) String() string {
 		name += "/" + id.share
 	}
 	return name
+}
+
+// internal returns the value that kube-apiserver quotes in errors.
+func (id deviceID) internal() any {
+	return struct{ Driver, Pool, Device, ShareID string }{id.driver, id.pool, id.device, id.share}
 }
 
 func idOf(driver, pool, device string, share *string) deviceID {
@@ -356,7 +405,8 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 	results, configs := at.Child("results"), at.Child("config")
 	errs := list(a.Devices.Results, resourcev1.AllocationResultsMaxSize, &results, func(r *resourcev1.DeviceRequestAllocationResult, w *fieldrules.Path) field.ErrorList {
 		errs := reference(r.Request, names, w, "request")
-		errs = append(errs, deviceName(r.Driver, r.Pool, r.Device, (*string)(r.ShareID), w)...)
+		errs = append(errs, fieldrules.AttacherName(r.Driver, w, "driver")...)
+		errs = append(errs, deviceName(r.Pool, r.Device, (*string)(r.ShareID), w)...)
 		return append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, w)...)
 	})
 	errs = append(errs, list(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceAllocationConfiguration, w *fieldrules.Path) field.ErrorList {
@@ -374,9 +424,10 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 //upstream:pkg/apis/resource/validation.validateDeviceStatus
 //upstream:pkg/apis/resource/validation.validateNetworkDeviceData
 func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool, w *fieldrules.Path) field.ErrorList {
-	errs := deviceName(d.Driver, d.Pool, d.Device, d.ShareID, w)
+	errs := fieldrules.DriverName(d.Driver, w, "driver")
+	errs = append(errs, deviceName(d.Pool, d.Device, d.ShareID, w)...)
 	if id := idOf(d.Driver, d.Pool, d.Device, d.ShareID); !allocated[id] {
-		errs = append(errs, field.Invalid(w.Field(), id.String(), "must be an allocated device in the claim"))
+		errs = append(errs, field.Invalid(w.Field(), id.internal(), "must be an allocated device in the claim"))
 	}
 	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
 		errs = append(errs, field.TooMany(w.ChildField("conditions"), n, resourcev1.AllocatedDeviceStatusMaxConditions))

@@ -4,8 +4,12 @@ import (
 	"context"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -24,17 +28,20 @@ func DeviceClasses() kinds.Kind {
 		Type: &resourcev1.DeviceClass{}, List: &resourcev1.DeviceClassList{},
 		Plural: "deviceclasses", ReturnsDeleted: true, Cluster: true, Generation: true,
 		Unenforced: unenforced,
-		Name:       fieldrules.NameIsSubdomain,
+		Name: func(name string, prefix bool) []string {
+			if prefix {
+				return nil
+			}
+			return content.IsDNS1123Subdomain(name)
+		},
 		Validate: func(c *resourcev1.DeviceClass) field.ErrorList {
 			errs := deviceSelectors(c.Spec.Selectors, &fieldrules.Spec)
 			at := fieldrules.Spec.Child("config")
 			errs = append(errs, list(c.Spec.Config, resourcev1.DeviceConfigMaxSize, &at, func(k *resourcev1.DeviceClassConfiguration, w *fieldrules.Path) field.ErrorList {
 				return configuration(k.Opaque, w)
 			})...)
-			if n := c.Spec.ExtendedResourceName; n != nil && !fieldrules.IsExtendedResource(*n) {
-				errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("extendedResourceName"), *n, "must be a valid extended resource name"))
-			}
-			return errs
+			return append(errs, validate.ExtendedResourceName(context.Background(), operation.Operation{},
+				fieldrules.Spec.ChildField("extendedResourceName"), c.Spec.ExtendedResourceName, nil)...)
 		},
 	}
 }
@@ -75,7 +82,7 @@ func DeviceTaintRules() kinds.Kind {
 					errs = append(errs, poolName(*s.Pool, &at, "pool")...)
 				}
 				if s.Device != nil {
-					errs = append(errs, fieldrules.DNSLabel(*s.Device, &at, "device")...)
+					errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*s.Device), *s.Device, &at, "device")...)
 				}
 			}
 			at := fieldrules.Spec.Child("taint")

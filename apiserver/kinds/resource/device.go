@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -63,13 +66,15 @@ func distinct[T any, K comparable](items []T, limit int, w *fieldrules.Path, che
 	return errs
 }
 
-// deviceName checks the driver, the pool, the name and the share of a device.
-func deviceName(driver, pool, device string, share *string, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DriverName(driver, w, "driver")
-	errs = append(errs, poolName(pool, w, "pool")...)
+// deviceName checks the pool, the name and the share of a device.
+func deviceName(pool, device string, share *string, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(pool, w, "pool")
+	if pool != "" {
+		errs = append(errs, validate.ResourcePoolName(context.Background(), operation.Operation{}, w.ChildField("pool"), &pool, nil)...)
+	}
 	errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(device), device, w, "device")...)
 	if share != nil {
-		errs = append(errs, shareID(*share, w)...)
+		errs = append(errs, validate.UUID(context.Background(), operation.Operation{}, w.ChildField("shareID"), share, nil)...)
 	}
 	return errs
 }
@@ -91,22 +96,6 @@ func poolName(name string, w *fieldrules.Path, in string) field.ErrorList {
 	return errs
 }
 
-// uuidLength is the length of a UUID in its normal form.
-const uuidLength = len("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
-
-//upstream:pkg/apis/resource/validation.validateUID
-func shareID(id string, w *fieldrules.Path) field.ErrorList {
-	normal := len(id) == uuidLength
-	for i, c := range []byte(id) {
-		dash := i == 8 || i == 13 || i == 18 || i == 23
-		normal = normal && (dash && c == '-' || !dash && strings.IndexByte("0123456789abcdef", c) >= 0)
-	}
-	if normal {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(w.ChildField("shareID"), id, "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters")}
-}
-
 // configuration checks the opaque configuration of devices.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceConfiguration
@@ -116,7 +105,7 @@ func configuration(o *resourcev1.OpaqueDeviceConfiguration, w *fieldrules.Path) 
 	if o == nil {
 		return field.ErrorList{field.Required(at.Field(), "")}
 	}
-	return append(fieldrules.DriverName(o.Driver, &at, "driver"), jsonObject(o.Parameters.Raw, resourcev1.OpaqueParametersMaxLength, &at, "parameters")...)
+	return append(fieldrules.AttacherName(o.Driver, &at, "driver"), jsonObject(o.Parameters.Raw, resourcev1.OpaqueParametersMaxLength, &at, "parameters")...)
 }
 
 // jsonObject checks that a value is an object, and its size in bytes.
@@ -190,12 +179,7 @@ func deviceSelectors(selectors []resourcev1.DeviceSelector, w *fieldrules.Path) 
 //
 //upstream:pkg/apis/resource/validation.validateFullyQualifiedName
 func qualifiedAttribute(name resourcev1.FullyQualifiedName, w *fieldrules.Path, in string) field.ErrorList {
-	at := w.Child(in)
-	errs := attributeName(string(name), &at)
-	if !strings.Contains(string(name), "/") {
-		errs = append(errs, field.Invalid(at.Field(), name, "a fully qualified name must be a domain and a name separated by a slash"))
-	}
-	return errs
+	return validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, w.ChildField(in), &name, nil)
 }
 
 // attributeName checks the name of an attribute or a capacity, with or without a domain.

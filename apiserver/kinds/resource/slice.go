@@ -9,6 +9,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -128,7 +129,7 @@ func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 		at := w.Child("nodeSelector")
 		errs = append(errs, podspec.NodeSelector(s.NodeSelector, &at)...)
 		if terms := s.NodeSelector.NodeSelectorTerms; len(terms) != 1 {
-			errs = append(errs, field.Invalid(at.ChildField("nodeSelectorTerms"), terms, "must have exactly one node selector term"))
+			errs = append(errs, field.Invalid(at.ChildField("nodeSelectorTerms"), fieldrules.Internal(terms), "must have exactly one node selector term"))
 		}
 	}
 	for _, flag := range [...]struct {
@@ -173,13 +174,13 @@ func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.Erro
 	attributes := w.Child("attributes")
 	for _, name := range fieldrules.SortedKeys(d.Attributes) {
 		at := attributes.Key(string(name))
-		errs = append(errs, attributeName(string(name), &at)...)
+		errs = append(errs, attributeName(string(name), &attributes)...)
 		errs = append(errs, attribute(d.Attributes[name], &at)...)
 	}
 	capacities := w.Child("capacity")
 	for _, name := range fieldrules.SortedKeys(d.Capacity) {
 		at := capacities.Key(string(name))
-		errs = append(errs, attributeName(string(name), &at)...)
+		errs = append(errs, attributeName(string(name), &capacities)...)
 		c := d.Capacity[name]
 		switch shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations; {
 		case c.RequestPolicy == nil:
@@ -246,7 +247,10 @@ func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field
 //upstream:pkg/apis/resource/validation.validateCounterSet
 //upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
 func counters(name, in string, m map[string]resourcev1.Counter, limit int, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DNSLabel(name, w, in)
+	errs := fieldrules.Required(name, w, in)
+	if name != "" {
+		errs = fieldrules.Invalid(content.IsDNS1123Label(name), name, w, in)
+	}
 	at := w.Child("counters")
 	switch n := len(m); {
 	case n == 0:
@@ -255,8 +259,7 @@ func counters(name, in string, m map[string]resourcev1.Counter, limit int, w *fi
 		return append(errs, field.TooMany(at.Field(), n, limit))
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		item := at.Key(k)
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(k), k, &item, "")...)
+		errs = append(errs, fieldrules.Invalid(content.IsDNS1123Label(k), k, &at, "")...)
 	}
 	return errs
 }
@@ -283,21 +286,21 @@ func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList
 			errs = append(errs, field.TooLong(w.Field(), "", resourcev1.DeviceAttributeMaxValueLength))
 		}
 	}
-	n := 0
+	var present []string
 	for _, one := range [...]struct {
 		set, empty bool
 		name       string
 		value      any
 	}{
-		{a.BoolValue != nil, false, "bool", nil}, {a.IntValue != nil, false, "int", nil},
+		{a.IntValue != nil, false, "int", nil}, {a.BoolValue != nil, false, "bool", nil},
 		{a.StringValue != nil, false, "string", nil}, {a.VersionValue != nil, false, "version", nil},
-		{a.BoolValues != nil, len(a.BoolValues) == 0, "bools", a.BoolValues}, {a.IntValues != nil, len(a.IntValues) == 0, "ints", a.IntValues},
+		{a.IntValues != nil, len(a.IntValues) == 0, "ints", a.IntValues}, {a.BoolValues != nil, len(a.BoolValues) == 0, "bools", a.BoolValues},
 		{a.StringValues != nil, len(a.StringValues) == 0, "strings", a.StringValues}, {a.VersionValues != nil, len(a.VersionValues) == 0, "versions", a.VersionValues},
 	} {
 		if !one.set {
 			continue
 		}
-		if n++; one.empty && one.value != nil {
+		if present = append(present, one.name); one.empty && one.value != nil {
 			errs = append(errs, field.Invalid(w.ChildField(one.name), one.value, "must not be empty if specified"))
 		}
 	}
@@ -318,12 +321,13 @@ func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList
 		at := versions.Index(i)
 		text(s, true, &at)
 	}
-	switch n {
+	const names = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
+	switch len(present) {
 	case 0:
-		errs = append(errs, field.Invalid(w.Field(), "", "exactly one value must be specified"))
+		errs = append(errs, field.Invalid(w.Field(), "", "must specify "+names))
 	case 1:
 	default:
-		errs = append(errs, field.Invalid(w.Field(), a, "exactly one value must be specified"))
+		errs = append(errs, field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", "must specify exactly "+names))
 	}
 	return errs
 }

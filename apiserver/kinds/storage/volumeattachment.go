@@ -25,14 +25,17 @@ func VolumeAttachments() kinds.Kind {
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
 		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:     fieldrules.NameIsSubdomain,
-		Validate: validateAttachment,
+		ValidateCreate: func(a *storagev1.VolumeAttachment) field.ErrorList {
+			return append(fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher"), validateAttachment(a)...)
+		},
 		Default: func(a *storagev1.VolumeAttachment) {
 			if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
 				core.DefaultVolumeSource(inline)
 			}
 		},
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
-			return fieldrules.ImmutableUnquoted(a.Spec, old.Spec, &fieldrules.Root, "spec")
+			errs := append(fieldrules.DriverName(a.Spec.Attacher, &fieldrules.Spec, "attacher"), validateAttachment(a)...)
+			return append(errs, fieldrules.ImmutableUnquoted(a.Spec, old.Spec, &fieldrules.Root, "spec")...)
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*storagev1.VolumeAttachment],
@@ -61,8 +64,7 @@ const (
 //upstream:pkg/apis/storage/validation.validateVolumeAttachmentStatus
 //upstream:pkg/apis/storage/validation.validateAttachmentMetadata
 func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
-	errs := fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher")
-	errs = append(errs, attachmentSource(&a.Spec.Source)...)
+	errs := attachmentSource(&a.Spec.Source)
 	errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(a.Spec.NodeName, false), a.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
 	size := 0
 	for k, v := range a.Status.AttachmentMetadata {
@@ -104,7 +106,7 @@ func volumeError(e *storagev1.VolumeError, name string) field.ErrorList {
 	var errs field.ErrorList
 	at := fieldrules.Status.Child(name)
 	if len(e.Message) > maxVolumeError {
-		errs = append(errs, field.TooLong(at.ChildField("message"), "", maxAttachmentMetadata)) // the limit that kube-apiserver reports
+		errs = append(errs, field.TooLong(at.ChildField("message"), "", maxVolumeError))
 	}
 	if e.ErrorCode != nil && *e.ErrorCode < 0 {
 		errs = append(errs, field.Invalid(at.ChildField("errorCode"), *e.ErrorCode, validation.InclusiveRangeError(0, math.MaxInt32)))

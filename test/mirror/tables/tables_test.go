@@ -137,7 +137,11 @@ func TestTables(t *testing.T) {
 	for name, r := range stored(t) {
 		t.Run(name, func(t *testing.T) {
 			cells := map[string]map[string]bool{}
-			random.Compare(t, 300, func(s *random.Source) {
+			n := 300
+			if r.Kind.Kind == "Pod" {
+				n = 2000 // its states are the most
+			}
+			random.Compare(t, n, func(s *random.Source) {
 				mine, other := generate(s, r)
 				if mine == nil {
 					return
@@ -169,9 +173,19 @@ func TestTables(t *testing.T) {
 			if len(cells) == 0 {
 				t.Error("no objects")
 			}
+			if r.Kind.Kind == "Pod" {
+				for _, status := range podStates {
+					if !cells["Status"][status] {
+						t.Errorf("no pod is %s", status)
+					}
+				}
+			}
 		})
 	}
 }
+
+// podStates are states of pods that TestTables must have seen.
+var podStates = []string{"Completed", "Error", "NotReady", "Running", "Terminating", "Unknown", "SchedulingGated", "Init:Error"}
 
 func tableOf(c rest.TableConvertor, obj runtime.Object) (table *metav1.Table, err error) {
 	defer func() {
@@ -215,7 +229,7 @@ func text(cell any) string {
 	return strings.TrimSpace(fmt.Sprint(cell))
 }
 
-// words are the values of strings.
+// words are the values of strings: besides others, the reasons, phases and types that the printers of Kubernetes compare with.
 var words = map[string][]string{
 	"v1.FlowSchemaConditionType":    {"Dangling"},
 	"v1.ServiceType":                {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"},
@@ -225,6 +239,7 @@ var words = map[string][]string{
 	"ExternalIPs":                   {"10.0.0.1", "10.0.0.2"},
 	"Labels":                        {"node-role.kubernetes.io/a", "kubernetes.io/role", "a"},
 	"Type":                          {"Issued", "Denied", "Failed", "Running", "Succeeded", "Ready"},
+	"Reason":                        {"", "Completed", "Completed", "Error", "PodInitializing", "SchedulingGated", "NodeLost", "a"},
 	"APIVersion":                    {"v1", "apps/v1"},
 	"v1.PodPhase":                   {"Pending", "Running", "Succeeded", "Failed"},
 	"v1.ConditionStatus":            {"True", "False", "Unknown"},

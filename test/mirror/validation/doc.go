@@ -2,7 +2,8 @@
 // Kubernetes's, in one process. Each write of a generated object goes through both, and the objects, the errors
 // and the warnings that come out must be equal. differences.txt lists where they are not, with the reasons.
 //
-// The number of writes of a kind is the flag -objects, and -kind selects kinds by a regular expression:
+// The number of writes of a kind is the flag -objects, and -kind selects kinds by a regular expression. A long run prints its
+// progress; an interrupt ends it with the report of what it has found:
 //
-//	go test ./validation -run TestStrategies -objects 1000000 -kind '^pods$' -timeout 0
+//	go test -C test/mirror ./validation -run TestStrategies -v -objects 1000000 -kind '^pods$' -timeout 0
 package validation

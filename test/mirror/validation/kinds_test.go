@@ -1,12 +1,15 @@
 package validation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -113,7 +116,9 @@ func ourResources() ([]*resource.Resource, error) {
 		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:          allowed{},
 		MaxRequestBodyBytes: 3 << 20,
-	}, builtin.All(builtin.Options{Authorizer: allowed{}}))
+	}, builtin.All(builtin.Options{Authorizer: allowed{}, Namespace: func(_ context.Context, name string) (*corev1.Namespace, error) {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	}}))
 }
 
 // TestSubresources: each subresource of upstream with a strategy has one of ours, and the other way round.
