@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
@@ -236,13 +239,15 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 		return append(errs, declaredRules(r, w)...)
 	case e != nil:
 		at := w.Child("exactly")
-		return append(errs, deviceQuery(e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, &at)...)
+		errs = append(errs, className(e.DeviceClassName, validation.IsDNS1123Subdomain, &at)...)
+		return append(errs, deviceQuery(e.Selectors, e.AllocationMode, e.Count, e.Tolerations, &at)...)
 	}
 	at := w.Child("firstAvailable")
 	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &at,
 		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
 			errs := fieldrules.Invalid(validation.IsDNS1123Label(s.Name), s.Name, w, "name")
-			return append(errs, deviceQuery(s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, w)...)
+			errs = append(errs, className(s.DeviceClassName, content.IsDNS1123Subdomain, w)...)
+			return append(errs, deviceQuery(s.Selectors, s.AllocationMode, s.Count, s.Tolerations, w)...)
 		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
@@ -252,21 +257,30 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 //upstream:pkg/apis/resource/v1.Validate_ExactDeviceRequest
 func declaredRules(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
 	exactly, list := w.Child("exactly"), w.Child("firstAvailable")
-	errs := allocationMode(r.Exactly.AllocationMode, &exactly)
-	for i := range r.FirstAvailable {
-		s, at := &r.FirstAvailable[i], list.Index(i)
-		errs = append(errs, className(s.DeviceClassName, &at)...)
-		errs = append(errs, allocationMode(s.AllocationMode, &at)...)
+	errs := append(allocationMode(r.Exactly.AllocationMode, &exactly), deviceTolerations(r.Exactly.Tolerations, &exactly)...)
+	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &list,
+		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
+			errs := append(className(s.DeviceClassName, content.IsDNS1123Subdomain, w), allocationMode(s.AllocationMode, w)...)
+			return append(errs, deviceTolerations(s.Tolerations, w)...)
+		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
+}
+
+func deviceTolerations(tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	at := w.Child("tolerations")
+	for i := range tolerations {
+		item := at.Index(i)
+		errs = append(errs, deviceToleration(&tolerations[i], &item)...)
 	}
 	return errs
 }
 
 //upstream:pkg/apis/resource/validation.validateDeviceClass
-func className(name string, w *fieldrules.Path) field.ErrorList {
+func className(name string, check func(string) []string, w *fieldrules.Path) field.ErrorList {
 	if name == "" {
 		return fieldrules.Required(name, w, "deviceClassName")
 	}
-	return fieldrules.DNSName(name, w, "deviceClassName")
+	return fieldrules.Invalid(check(name), name, w, "deviceClassName")
 }
 
 func allocationMode(mode resourcev1.DeviceAllocationMode, w *fieldrules.Path) field.ErrorList {
@@ -277,9 +291,9 @@ func allocationMode(mode resourcev1.DeviceAllocationMode, w *fieldrules.Path) fi
 //
 //upstream:pkg/apis/resource/validation.validateExactDeviceRequest
 //upstream:pkg/apis/resource/validation.validateDeviceAllocationMode
-func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
+func deviceQuery(selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
 	tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
-	errs := className(class, w)
+	var errs field.ErrorList
 	errs = append(errs, deviceSelectors(selectors, w)...)
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -288,12 +302,7 @@ func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resou
 		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must be greater than zero"))
 	}
 	errs = append(errs, allocationMode(mode, w)...)
-	at := w.Child("tolerations")
-	for i := range tolerations {
-		item := at.Index(i)
-		errs = append(errs, deviceToleration(&tolerations[i], &item)...)
-	}
-	return errs
+	return append(errs, deviceTolerations(tolerations, w)...)
 }
 
 //upstream:pkg/apis/resource/validation.validDeviceTaintEffects
@@ -406,7 +415,12 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 	errs := list(a.Devices.Results, resourcev1.AllocationResultsMaxSize, &results, func(r *resourcev1.DeviceRequestAllocationResult, w *fieldrules.Path) field.ErrorList {
 		errs := reference(r.Request, names, w, "request")
 		errs = append(errs, fieldrules.AttacherName(r.Driver, w, "driver")...)
-		errs = append(errs, deviceName(r.Pool, r.Device, (*string)(r.ShareID), w)...)
+		errs = append(errs, fieldrules.Required(r.Pool, w, "pool")...)
+		if r.Pool != "" {
+			errs = append(errs, validate.ResourcePoolName(context.Background(), operation.Operation{}, w.ChildField("pool"), &r.Pool, nil)...)
+		}
+		errs = append(errs, deviceTolerations(r.Tolerations, w)...)
+		errs = append(errs, deviceName(r.Device, (*string)(r.ShareID), w)...)
 		return append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, w)...)
 	})
 	errs = append(errs, list(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceAllocationConfiguration, w *fieldrules.Path) field.ErrorList {
@@ -424,8 +438,8 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 //upstream:pkg/apis/resource/validation.validateDeviceStatus
 //upstream:pkg/apis/resource/validation.validateNetworkDeviceData
 func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DriverName(d.Driver, w, "driver")
-	errs = append(errs, deviceName(d.Pool, d.Device, d.ShareID, w)...)
+	errs := append(fieldrules.DriverName(d.Driver, w, "driver"), poolName(d.Pool, w, "pool")...)
+	errs = append(errs, deviceName(d.Device, d.ShareID, w)...)
 	if id := idOf(d.Driver, d.Pool, d.Device, d.ShareID); !allocated[id] {
 		errs = append(errs, field.Invalid(w.Field(), id.internal(), "must be an allocated device in the claim"))
 	}

@@ -66,13 +66,9 @@ func distinct[T any, K comparable](items []T, limit int, w *fieldrules.Path, che
 	return errs
 }
 
-// deviceName checks the pool, the name and the share of a device.
-func deviceName(pool, device string, share *string, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(pool, w, "pool")
-	if pool != "" {
-		errs = append(errs, validate.ResourcePoolName(context.Background(), operation.Operation{}, w.ChildField("pool"), &pool, nil)...)
-	}
-	errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(device), device, w, "device")...)
+// deviceName checks the name and the share of a device.
+func deviceName(device string, share *string, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Invalid(validation.IsDNS1123Label(device), device, w, "device")
 	if share != nil {
 		errs = append(errs, validate.UUID(context.Background(), operation.Operation{}, w.ChildField("shareID"), share, nil)...)
 	}

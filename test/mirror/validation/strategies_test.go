@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,9 +38,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	capabilities.Setup(true, 0) // as clusters with privileged pods have it
-	klog.LogToStderr(false)     // upstream logs errors that it finds twice
-	klog.SetOutput(io.Discard)
+	capabilities.Setup(true, 0)    // as clusters with privileged pods have it
+	klog.SetLogger(logr.Discard()) // upstream logs errors that it finds twice
 	os.Exit(m.Run())
 }
 
