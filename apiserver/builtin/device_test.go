@@ -44,7 +44,7 @@ func TestResourceClaimStatus(t *testing.T) {
 		"reserved":   {claim, `status: {reservedFor: [{resource: pods, name: p, uid: u}]}`, []string{"status.reservedFor: Forbidden: may not be specified when `allocated` is not set"}},
 		"changed":    {patched(t, claim, allocated), `status: {allocation: {devices: {results: [{request: gpu, driver: gpu.example.com, pool: node, device: gpu-1}]}}}`, []string{"status.allocation: Invalid value: …"}},
 		"other device": {patched(t, claim, allocated), `status: {devices: [{driver: gpu.example.com, pool: node, device: gpu-1, conditions: []}]}`,
-			[]string{`status.devices[0]: Invalid value: "gpu.example.com/node/gpu-1": must be an allocated device in the claim`}},
+			[]string{`status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"node","Device":"gpu-1","ShareID":""}: must be an allocated device in the claim`}},
 		"deleted": {patched(t, patched(t, claim, allocated), `metadata: {deletionTimestamp: "2020-01-01T00:00:00Z"}`), `status: {reservedFor: [{resource: pods, name: p, uid: u}]}`,
 			[]string{"status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"}},
 	} {
@@ -60,7 +60,7 @@ func TestDeviceValidation(t *testing.T) {
 		"nodes":     {`spec: {nodeName: null}`, []string{"spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"}},
 		"two":       {`spec: {allNodes: true}`, []string{"spec: Invalid value: \"{`nodeName`, `allNodes`}\": exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set"}},
 		"pool":      {`spec: {pool: {name: a//b, resourceSliceCount: 0, generation: -1}}`, []string{"spec.pool.generation: Invalid value: -1: must be greater than or equal to zero", `spec.pool.name: Invalid value: "": …`, "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"}},
-		"attribute": {`spec: {devices: [{name: a, attributes: {x: {}, "y-z": {int: 1, bool: true}}}]}`, []string{`spec.devices[0].attributes[x]: Invalid value: "": exactly one value must be specified`, `spec.devices[0].attributes[y-z]: Invalid value: "y-z": …`, `spec.devices[0].attributes[y-z]: Invalid value: {…`}},
+		"attribute": {`spec: {devices: [{name: a, attributes: {x: {}, "y-z": {int: 1, bool: true}}}]}`, []string{`spec.devices[0].attributes: Invalid value: "y-z": …`, `spec.devices[0].attributes[x]: Invalid value: "": …`, `spec.devices[0].attributes[y-z]: Invalid value: "{int, bool}": …`}},
 		"version":   {`spec: {devices: [{name: a, attributes: {x: {version: "1"}}}]}`, []string{`spec.devices[0].attributes[x].version: Invalid value: "1": must be a string compatible with semver.org spec 2.0.0`}},
 		"policy":    {`spec: {devices: [{name: a, capacity: {memory: {value: 1Gi, requestPolicy: {default: 1Gi}}}}]}`, []string{"spec.devices[0].capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true"}},
 		"range":     {`spec: {devices: [{name: a, allowMultipleAllocations: true, capacity: {memory: {value: 10, requestPolicy: {default: 3, validRange: {min: 2, max: 20, step: 2}}}}}]}`, []string{"spec.devices[0].capacity[memory].requestPolicy.validRange.max: Invalid value: \"20\": max is larger than capacity value: 10", `spec.devices[0].capacity[memory].requestPolicy.validRange.step: Invalid value: "3": value is not a multiple of a given step (2) from (2)`}},
@@ -74,7 +74,7 @@ func TestDeviceValidation(t *testing.T) {
 	})
 	invalidWhen(t, `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: c}, spec: {selectors: [{cel: {expression: "true"}}]}}`, map[string]change{
 		"selector": {`spec: {selectors: [{}]}`, []string{"spec.selectors[0].cel: Required value"}},
-		"resource": {`spec: {extendedResourceName: cpu}`, []string{`spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name`}},
+		"resource": {`spec: {extendedResourceName: cpu}`, []string{`spec.extendedResourceName: Invalid value: "cpu": a name must be a domain-prefixed path, such as 'example.com/my-prop'`}},
 	})
 	invalidWhen(t, `{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r}, spec: {taint: {key: k, effect: NoSchedule}}}`, map[string]change{
 		"taint":    {`spec: {taint: {key: "", effect: ""}}`, []string{"spec.taint.effect: Required value", `spec.taint.key: Invalid value: "": name part must be non-empty`, `spec.taint.key: Invalid value: "": name part must consist of …`}},

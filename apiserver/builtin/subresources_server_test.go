@@ -114,7 +114,7 @@ func TestMetadataThroughSubresources(t *testing.T) {
 				obj.SetName(fmt.Sprintf("x-%d", i))
 			}
 			fields := everything
-			if s.resource == "customresourcedefinitions" { // whose names cannot be generated
+			if s.resource == "customresourcedefinitions" || s.resource == "apiservices" { // the names cannot be generated
 				fields = without(everything, []string{"generateName"})
 			}
 			setMetadata(obj, fields, "one")

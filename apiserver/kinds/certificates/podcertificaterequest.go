@@ -199,9 +199,6 @@ func outcomeOf(r *certificatesv1.PodCertificateRequest) string {
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
 func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
-	if len(apivalidation.ValidateObjectMetaAccessorUpdate(r, old, fieldrules.Metadata.Field())) > 0 {
-		return nil // kube-apiserver stops there
-	}
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("conditions")
 	known := 0
