@@ -24,7 +24,7 @@ func VolumeAttachments() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttachment]{
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
 		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
-		Name:     fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		ValidateCreate: func(a *storagev1.VolumeAttachment) field.ErrorList {
 			return append(fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher"), validateAttachment(a)...)
 		},
