@@ -74,6 +74,13 @@ func generateJob(s *random.Source) ([]client.Object, client.Object, func(string,
 			failed = append(failed, pod.UID)
 		}
 	}
+	if policy := j.Spec.PodFailurePolicy; policy != nil && len(failed) > 2 { // of several pods that fail the Job, Kubernetes names any
+		for i := range policy.Rules {
+			if policy.Rules[i].Action == batchv1.PodFailurePolicyActionFailJob {
+				policy.Rules[i].Action = batchv1.PodFailurePolicyActionCount
+			}
+		}
+	}
 	newJobStatus(s, j, succeeded, failed)
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota"))
 	if s.Chance(30) {
