@@ -411,7 +411,7 @@ func TestFullDisk(t *testing.T) {
 		if got, err := reopened(t, d.clone()); err != nil || !slices.Equal(got, before) {
 			t.Errorf("space %d: opened again, the store has %q, %v, want %q", space, got, err, before)
 		}
-		d.space = -1
+		d.setSpace(-1)
 		if err := s.Healthy(); err != nil {
 			t.Errorf("space %d: with space, Healthy returns %v", space, err)
 		}

@@ -46,7 +46,14 @@ type inode struct {
 var errCrashed = errors.New("the machine has crashed")
 
 func newDisk(random *rand.Rand) *disk {
-	return &disk{random: random, names: map[string]*inode{}, durable: map[string]*inode{}, left: -1, space: -1}
+	return &disk{random: rand.New(rand.NewPCG(random.Uint64(), 9)), names: map[string]*inode{}, durable: map[string]*inode{}, left: -1, space: -1}
+}
+
+// setSpace sets how many sectors may still be written for the first time; negative for all.
+func (d *disk) setSpace(sectors int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.space = sectors
 }
 
 // call counts a call that writes. The lock is held.

@@ -40,14 +40,16 @@ func (s *Store) checkHistory() {
 		"cached values are dropped up to revision %d of %d", h.dropped, s.revision)
 }
 
-// checkCurrent checks that an event is the latest one of its key in a tree.
+// checkCurrent checks that an event is the latest one of its key in a tree. The record may be another than the one of the
+// event: undoing a later write puts a copy into the tree.
 func checkCurrent(root *node, e *storage.Event) {
-	want := e.Record
-	if e.Type == storage.Deleted {
-		want = nil
-	}
 	got := root.get(e.Record.Key)
-	invariants.Check(got == want, "%s is %v after the event of revision %d", e.Record.Key, got, e.Record.Revision)
+	if e.Type == storage.Deleted {
+		invariants.Check(got == nil, "%s is %v after its deletion at revision %d", e.Record.Key, got, e.Record.Revision)
+		return
+	}
+	invariants.Check(got != nil && got.Revision == e.Record.Revision && got.Created == e.Record.Created,
+		"%s is %v after the event of revision %d", e.Record.Key, got, e.Record.Revision)
 }
 
 // checkPath checks the nodes on the path to a key: the number of items of each, the order of the keys, and the sizes.

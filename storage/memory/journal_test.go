@@ -118,7 +118,13 @@ func TestFailingJournal(t *testing.T) {
 							acknowledged[r.Revision] = r.Key
 							mu.Unlock()
 						}
-						s.Range(t.Context(), storage.Query{Path: key})
+						latest, oldest, _ := s.Revisions(t.Context())
+						for _, revision := range []uint64{0, latest, max(oldest+3, latest) - 3} {
+							_, err := s.Range(t.Context(), storage.Query{Path: key, Revision: revision})
+							if err != nil && !errors.Is(err, storage.ErrCompacted) {
+								t.Errorf("Range at revision %d: %v", revision, err)
+							}
+						}
 					}
 				})
 			}
