@@ -30,7 +30,7 @@ var may = []struct {
 	{path: "apiserver/schema"},
 	{path: "apiserver/managedfields", imports: []string{"apiserver/schema", "apiserver/equality"}},
 	{path: "apiserver/resource", imports: []string{"apiserver/managedfields"}},
-	{path: "apiserver/store", imports: []string{"storage"}},
+	{path: "apiserver/store", imports: []string{"storage", "apiserver/resource"}},
 	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/webhook", "storage"}},
 	{path: "apiserver/auditlog"},
 	{path: "apiserver/authn"},
@@ -51,7 +51,7 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "storage"}},
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
-	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/kubeconfig"}},
+	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/inprocess", "internal/kubeconfig"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
 	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/datadir", "storage/memory", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
@@ -80,7 +80,7 @@ var may = []struct {
 const ctrlImports = `
 .: builder client/config controller/controllerutil log manager manager/signals reconcile scheme
 builder: client client/apiutil controller handler internal/reflectutil manager predicate reconcile source webhook webhook/admission webhook/conversion
-cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics internal/inprocess
+cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/optional internal/overlay internal/representation log metrics ../internal/inprocess
 cache/cacheapi:
 cache/informertest: cache client controller/controllertest
 cache/internal/compact: cache/internal/compact/arena cache/internal/compact/intern
@@ -100,7 +100,7 @@ client/fake/internal/converters:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
-controller: client config controller/priorityqueue internal/cause internal/development internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
+controller: client config controller/priorityqueue internal/cause internal/development internal/names internal/optional internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
@@ -117,9 +117,9 @@ internal/cause: internal/reflectutil
 internal/development: cache/cacheapi client config internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
-internal/inprocess:
 internal/names:
 internal/objectdiff:
+internal/optional: cache/cacheapi
 internal/overlay: cache/cacheapi
 internal/queue: internal/cause metrics
 internal/recorder: recorder
@@ -131,7 +131,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/bubble internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
+manager: cache client cluster config healthz internal/bubble internal/development internal/httpserver internal/names internal/optional leaderelection log metrics/server webhook webhook/conversion ../internal/inprocess
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server
@@ -140,7 +140,7 @@ predicate: client event internal/reflectutil log
 reconcile: client internal/cause
 recorder:
 scheme:
-source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
+source: cache client event handler internal/cause internal/objectdiff internal/optional internal/queue internal/reflectutil log predicate reconcile
 webhook: certwatcher client healthz internal/aliasvar internal/bubble internal/httpserver log webhook/admission webhook/internal/metrics ../internal/selfsigned
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics

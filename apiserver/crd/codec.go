@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/store"
 )
 
 // storageCodec is the storage codec for one version of a custom kind. It encodes objects as JSON or CBOR in the storage
@@ -86,6 +87,11 @@ func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 	}
 	return u, &gvk, nil
 }
+
+var (
+	_ store.Converter = (*storageCodec)(nil)
+	_ store.Copier    = (*storageCodec)(nil)
+)
 
 // Converts reports whether a webhook converts stored objects of a kind to the served version.
 func (c *storageCodec) Converts(stored schema.GroupVersionKind) bool {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/store"
 )
 
@@ -34,7 +35,9 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
-// Registry returns the registry that updates the resources.
+var _ resource.RegistryUpdater = (*customResources)(nil)
+
+// Registry implements [resource.RegistryUpdater].
 func (r *customResources) Registry() *registry.Store { return r.Store }
 
 // Update updates a resource. While the definition is terminating, it refuses updates that may create a resource, such

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/apiserver/resource"
 )
 
 // shape holds the structural schemas of a custom kind by version. It prunes unstructured objects, coerces their
@@ -211,6 +213,6 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 
 // reportsUnknown reports whether a decoder is strict.
 func reportsUnknown(d runtime.Decoder) bool {
-	s, ok := d.(interface{ IsStrict() bool })
+	s, ok := d.(resource.StrictDecoder)
 	return ok && s.IsStrict()
 }

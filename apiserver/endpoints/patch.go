@@ -18,6 +18,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
 )
 
 // patch changes an existing object by a merge patch, a strategic merge patch, or an apply.
@@ -202,6 +203,8 @@ type parsed struct {
 	object runtime.Object
 	kind   schema.GroupVersionKind
 }
+
+var _ resource.StrictDecoder = parsed{}
 
 // Decode implements [runtime.Decoder].
 func (p parsed) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {

@@ -27,20 +27,10 @@ import (
 // which only the registry does.
 var errTerminating = errors.New("the object is being deleted")
 
-// registered is a storage that updates objects in the same way as its registry.
-type registered interface{ Registry() *registry.Store }
-
-// updater is a storage.Interface that can update an object without copying the result. For an unstructured object it
-// does not copy the current object either: the new object may share parts with it.
-type updater interface {
-	Update(ctx context.Context, key string, preconditions *storage.Preconditions,
-		update storage.UpdateFunc) (runtime.Object, error)
-}
-
 // stored is the registry of a resource with its storage.
 type stored struct {
 	*registry.Store
-	updater updater
+	updater resource.StorageUpdater
 }
 
 // storeOf returns the registry and the storage of a resource if objects can be updated without the registry: they do
@@ -48,13 +38,13 @@ type stored struct {
 func storeOf(s rest.Updater) (stored, bool) {
 	store, ok := s.(*registry.Store)
 	if !ok {
-		r, ok := s.(registered)
+		r, ok := s.(resource.RegistryUpdater)
 		if !ok {
 			return stored{}, false
 		}
 		store = r.Registry()
 	}
-	u, ok := store.Storage.Storage.(updater)
+	u, ok := store.Storage.Storage.(resource.StorageUpdater)
 	return stored{store, u}, ok && store.TTLFunc == nil && store.Decorator == nil
 }
 

@@ -29,6 +29,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	compbasemetrics "k8s.io/component-base/metrics"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"flyball.dev/apiserver/resource"
 )
 
 // watches is the fast path of the watches of a resource, for objects as JSON or protobuf. Each event is encoded and
@@ -41,14 +43,6 @@ type watches struct {
 	upstream http.HandlerFunc
 
 	formats sync.Map // media type → *watchFormat
-}
-
-// eventServer is a watch that can send its events without a channel. The handler of k8s.io/apiserver serves all other
-// watches, which filter or convert events.
-type eventServer interface {
-	// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
-	// events are available for now. An error of send or flush ends the watch.
-	ServeEvents(send func(watch.Event) error, flush func() error)
 }
 
 // watchHandler returns the handler of a resource's watches. upstream is the fallback.
@@ -84,7 +78,8 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer watcher.Stop()
-	server, ok := watcher.(eventServer)
+	// The handler of k8s.io/apiserver serves all watches that filter or convert events.
+	server, ok := watcher.(resource.EventServer)
 	if !ok {
 		watcher.Stop()
 		fallBack(errEvents, h.upstream)(w, r)

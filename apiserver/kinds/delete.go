@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"flyball.dev/apiserver/resource"
 )
 
 // deleting is a store that calls the kind's BeforeDelete.
@@ -22,7 +24,9 @@ type deleting[T Object] struct {
 	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
-// Registry returns the registry that updates the objects.
+var _, _ resource.RegistryUpdater = deleting[Object]{}, terminating[Object]{}
+
+// Registry implements [resource.RegistryUpdater].
 func (d deleting[T]) Registry() *registry.Store { return d.Store }
 
 func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
@@ -50,7 +54,7 @@ type terminating[T Object] struct {
 	terminate func(obj T) bool
 }
 
-// Registry returns the registry that updates the objects.
+// Registry implements [resource.RegistryUpdater].
 func (t terminating[T]) Registry() *registry.Store { return t.Store }
 
 var errRemove = errors.New("the object can be removed at once")

@@ -5,10 +5,7 @@
 package resource
 
 import (
-	"context"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
@@ -69,14 +66,6 @@ type Resource struct {
 	// OpenAPI has the documents of a custom resource. It is nil for built-in resources, because their Go types describe
 	// them.
 	OpenAPI OpenAPI
-}
-
-// BeforeUpdater is a [rest.RESTUpdateStrategy] with a faster [rest.BeforeUpdate] for common updates.
-type BeforeUpdater interface {
-	// BeforeUpdate reports whether it has done the work of [rest.BeforeUpdate]. It does so only for updates that are
-	// certainly valid; otherwise the caller must call [rest.BeforeUpdate]. BeforeUpdate changes obj and does not change
-	// old. The two may share parts.
-	BeforeUpdate(ctx context.Context, obj, old runtime.Object) bool
 }
 
 // OpenAPI provides the documents of one resource in one version. Each call builds a document, which belongs to the

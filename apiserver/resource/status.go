@@ -45,7 +45,9 @@ func (s *Status) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	return s.store.Update(ctx, name, info, onCreate, onUpdate, false, options)
 }
 
-// Registry returns the registry that updates the objects.
+var _ RegistryUpdater = (*Status)(nil)
+
+// Registry implements [RegistryUpdater].
 func (s *Status) Registry() *registry.Store { return s.store }
 
 // GetResetFields implements [rest.ResetFieldsStrategy].

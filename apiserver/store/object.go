@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/storage"
 )
@@ -17,7 +16,7 @@ import (
 // object is the decoded object of a record, with its resource version. It is shared and immutable.
 type object struct {
 	runtime.Object
-	// converted is set if a [converter] made the object from an object of another version.
+	// converted is set if a [Converter] made the object from an object of another version.
 	converted bool
 
 	mu sync.Mutex
@@ -37,7 +36,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	return s.cache(r, decoded), nil
 }
 
-// latest returns the decoded object of a record, like object, but converts it again if a [converter] made it.
+// latest returns the decoded object of a record, like object, but converts it again if a [Converter] made it.
 func (s *Store) latest(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
 		return s.object(r)
@@ -69,33 +68,20 @@ func (s *Store) cache(r *storage.Record, decoded *object) *object {
 	return r.SetCached(s.owner, decoded).(*object)
 }
 
-// converter is a codec that may call conversion webhooks. Converting an object a second time may have another result.
-type converter interface {
-	// Converts reports whether a webhook converts objects of a kind.
-	Converts(stored schema.GroupVersionKind) bool
-}
-
 // decode returns a new object, without its resource version.
 func (s *Store) decode(data []byte) (*object, error) {
 	obj, stored, err := s.codec.Decode(data, nil, s.newObject())
 	if err != nil {
 		return nil, err
 	}
-	c, ok := s.codec.(converter)
+	c, ok := s.codec.(Converter)
 	return &object{Object: obj, converted: ok && c.Converts(*stored)}, nil
-}
-
-// copier is a codec that can copy objects faster than it decodes them.
-type copier interface {
-	// CopyStored returns the same object as decoding the encoding of obj, or false if the caller must decode the
-	// encoding. The result may share parts with last, the object that it replaces; last may be nil.
-	CopyStored(obj, last runtime.Object) (runtime.Object, bool)
 }
 
 // stored returns the same object as decode for data, the encoding of obj. The result may share parts with last, the
 // object that obj replaces; last may be nil.
 func (s *Store) stored(obj, last runtime.Object, data []byte) (*object, error) {
-	if c, ok := s.codec.(copier); ok {
+	if c, ok := s.codec.(Copier); ok {
 		if decoded, ok := c.CopyStored(obj, last); ok {
 			return &object{Object: decoded}, nil
 		}

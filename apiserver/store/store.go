@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
 )
 
@@ -65,7 +66,10 @@ type Store struct {
 	require   func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
 }
 
-var _ apistorage.Interface = (*Store)(nil)
+var (
+	_ apistorage.Interface    = (*Store)(nil)
+	_ resource.StorageUpdater = (*Store)(nil)
+)
 
 // New returns a store of one resource. Stores may share a backend. Stores with the same prefix share the objects; each
 // decodes them with its own codec.

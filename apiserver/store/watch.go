@@ -11,6 +11,7 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
 )
 
@@ -152,6 +153,8 @@ func (w *watcher) enqueue(e watch.Event) error {
 		return w.ctx.Err()
 	}
 }
+
+var _ resource.EventServer = (*watcher)(nil)
 
 // ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
 // events are available for now. An error of send or flush ends the watch. ServeEvents replaces ResultChan: it does

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -366,11 +367,6 @@ func TestContinueAfterCompaction(t *testing.T) {
 	}
 }
 
-// eventServer is a watch that can be received without a channel.
-type eventServer interface {
-	ServeEvents(send func(watch.Event) error, flush func() error)
-}
-
 // TestServeEvents receives events without a channel. They are flushed together if they are there
 // together, and an error ends the watch.
 func TestServeEvents(t *testing.T) {
@@ -385,7 +381,7 @@ func TestServeEvents(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			w.(eventServer).ServeEvents(func(e watch.Event) error {
+			w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
 				got = append(got, describeEvent(t, e))
 				if len(got) == len(want) {
 					return failure
@@ -418,7 +414,7 @@ func TestWatchThatIsNotRead(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		for _, w := range []watch.Interface{stopped, canceled} {
-			w.(eventServer).ServeEvents(func(e watch.Event) error {
+			w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
 				t.Errorf("got %s", describeEvent(t, e))
 				return nil
 			}, func() error { return nil })
@@ -471,7 +467,7 @@ func TestWatchOfOneAmongMany(t *testing.T) {
 		GetAttrs: apistorage.DefaultNamespaceScopedAttr, AllowWatchBookmarks: true,
 	}})
 	var got []string
-	w.(eventServer).ServeEvents(func(e watch.Event) error {
+	w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
 		got = append(got, string(e.Type))
 		return nil
 	}, func() error {

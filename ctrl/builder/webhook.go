@@ -280,9 +280,14 @@ func (blder *WebhookBuilder[T]) isServed(path string) bool {
 	return pattern == path
 }
 
+// declarer is a webhook server that installs the webhooks that are declared to it.
+type declarer interface{ Declare(webhook.Hook) error }
+
+var _ declarer = (*webhook.DefaultServer)(nil)
+
 // declare adds a webhook to those that the server installs, if it can do that.
 func (blder *WebhookBuilder[T]) declare(h webhook.Hook) error {
-	if server, ok := blder.mgr.GetWebhookServer().(interface{ Declare(webhook.Hook) error }); ok {
+	if server, ok := blder.mgr.GetWebhookServer().(declarer); ok {
 		return server.Declare(h)
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 	"flyball.dev/ctrl/cache/internal/reflector"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/internal/inprocess"
 	"flyball.dev/ctrl/internal/representation"
 	"flyball.dev/ctrl/log"
+	"flyball.dev/internal/inprocess"
 )
 
 // partition is the share of an informer that one list and watch covers: one namespace, or all

@@ -8,11 +8,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/internal/optional"
 )
 
 // An informer is one of client-go too, for code that asserts that: listers and event handlers written
 // for client-go's informers work on it. The cache runs it, so few programs call its Run.
 var _ toolscache.SharedIndexInformer = &informer{}
+
+var (
+	_ optional.SyncWaiter = (*informer)(nil)
+	_ optional.KindHolder = (*informer)(nil)
+
+	_ optional.Deliverer        = (*informerCache)(nil)
+	_ optional.InformerObserver = (*informerCache)(nil)
+)
 
 // errStarted is returned by what has to be set before an informer starts.
 var errStarted = errors.New("informer has already started")

@@ -51,6 +51,7 @@ import (
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/names"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -192,7 +193,7 @@ type controller[request comparable] struct {
 	pending  []source.TypedSource[request] // sources to start with the controller
 	sources  *eventSources[request]        // nil until they are started
 	begun    chan struct{}                 // closed when sources is set
-	flushers []flusher                     // of the sources that were started
+	flushers []optional.Flusher            // of the sources that were started
 }
 
 func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }

@@ -5,8 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/manager"
+)
+
+var (
+	_ optional.IdleWaiter[manager.WaitingRequest] = (*controller[string])(nil)
+	_ optional.Warmer                             = (*controller[string])(nil)
 )
 
 // WaitIdle waits until the controller is started, no request is ready or in process, and no source

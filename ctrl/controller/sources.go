@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/source"
 )
@@ -73,14 +74,11 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 	return s.queue, s.err
 }
 
-// flusher is a source that can wait until it has delivered its events.
-type flusher interface{ Flush(context.Context) error }
-
 // keepFlushers keeps the started sources that WaitIdle needs. The others are not kept, as a cache that
 // has ended may be in them. The caller holds mu.
 func (c *controller[request]) keepFlushers(sources ...source.TypedSource[request]) {
 	for _, src := range sources {
-		if f, ok := src.(flusher); ok {
+		if f, ok := src.(optional.Flusher); ok {
 			c.flushers = append(c.flushers, f)
 		}
 	}

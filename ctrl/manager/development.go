@@ -3,15 +3,14 @@ package manager
 import (
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/internal/development"
-	"flyball.dev/ctrl/internal/inprocess"
+	"flyball.dev/ctrl/internal/optional"
+	"flyball.dev/internal/inprocess"
 )
 
 // newMonitor returns the monitor of Options.Development, or nil if it is off. It makes the default
@@ -56,9 +55,7 @@ func (m *manager) observe(cl cluster.Cluster) error {
 	}
 	m.monitor.Attach(cl.GetAPIReader(), cl.GetRESTMapper())
 	// A cache of another package is not observed.
-	if c, ok := cl.GetCache().(interface {
-		OnInformer(func(schema.GroupVersionKind, cache.Informer))
-	}); ok {
+	if c, ok := cl.GetCache().(optional.InformerObserver); ok {
 		c.OnInformer(m.monitor.Observe)
 	}
 	return m.lifecycle.add(m.monitor)

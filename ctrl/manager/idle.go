@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/internal/optional"
 )
 
 // WaitingRequest is a request that a controller is going to reconcile later, because of the
@@ -55,17 +56,7 @@ func WaitIdle(ctx context.Context, mgr Manager) ([]WaitingRequest, error) {
 }
 
 // awaited is a controller that WaitIdle waits for.
-type awaited interface {
-	// WaitIdle waits until the controller has no request that is ready or in process. Of what it
-	// returns, adds rises with each request that becomes ready.
-	WaitIdle(ctx context.Context) (adds uint64, waiting []WaitingRequest, err error)
-}
-
-// deliverer is a cache that WaitIdle waits for.
-type deliverer interface {
-	// WaitDelivered waits until the events of all writes before the call were delivered.
-	WaitDelivered(ctx context.Context) error
-}
+type awaited = optional.IdleWaiter[WaitingRequest]
 
 // WaitIdle is the method behind the function [WaitIdle].
 func (m *manager) WaitIdle(ctx context.Context) ([]WaitingRequest, error) {
@@ -100,13 +91,13 @@ func (m *manager) WaitIdle(ctx context.Context) ([]WaitingRequest, error) {
 }
 
 // awaitedNow returns the controllers and the caches.
-func (m *manager) awaitedNow() (controllers []awaited, caches []deliverer, err error) {
+func (m *manager) awaitedNow() (controllers []awaited, caches []optional.Deliverer, err error) {
 	m.mu.Lock()
 	controllers = slices.Clone(m.awaited)
 	all := append([]cache.Cache{m.GetCache()}, m.clusterCaches...)
 	m.mu.Unlock()
 	for _, c := range all {
-		d, ok := c.(deliverer)
+		d, ok := c.(optional.Deliverer)
 		if !ok {
 			return nil, nil, fmt.Errorf("the cache %T has no method WaitDelivered", c)
 		}

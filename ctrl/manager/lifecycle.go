@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"flyball.dev/ctrl/internal/development"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/webhook"
 )
 
@@ -61,7 +62,7 @@ func newLifecycle(options Options, lock resourcelock.Interface, monitor *develop
 
 // add adds r to its phase.
 func (l *lifecycle) add(r Runnable) error {
-	if w, ok := r.(warmupRunnable); ok {
+	if w, ok := r.(optional.Warmer); ok {
 		if err := l.warmup.add(member{run: w.Warmup}); err != nil {
 			return err
 		}

@@ -124,12 +124,6 @@ type hasReadiness interface {
 	WaitForReady(ctx context.Context) bool
 }
 
-// warmupRunnable is a runnable with a part that runs before this replica leads. Warmup must return
-// when its context ends.
-type warmupRunnable interface {
-	Warmup(context.Context) error
-}
-
 // manager implements Manager.
 type manager struct {
 	cluster.Cluster

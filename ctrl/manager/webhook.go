@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/internal/inprocess"
 	"flyball.dev/ctrl/webhook"
 	"flyball.dev/ctrl/webhook/conversion"
+	"flyball.dev/internal/inprocess"
 )
 
 // GetWebhookServer returns the webhook server. The first call adds it to the runnables, and panics
@@ -28,6 +28,8 @@ type managedServer interface {
 	hasReadiness
 	Attach(newClient func() (client.Client, error), inProcess bool)
 }
+
+var _ managedServer = (*webhook.DefaultServer)(nil)
 
 // attach connects a webhook server to this manager.
 func (m *manager) attach(server webhook.Server) {

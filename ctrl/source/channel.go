@@ -13,6 +13,7 @@ import (
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
@@ -163,6 +164,8 @@ func (c *channel[object, request]) handle(
 		}
 	}
 }
+
+var _ optional.Flusher = (*channel[any, string])(nil)
 
 // Flush waits until the handlers have returned from all events that were received from the channel,
 // or are in its buffer. It returns nil if the source has ended. WaitIdle of a controller calls it.

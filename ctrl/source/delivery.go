@@ -12,6 +12,7 @@ import (
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
@@ -45,9 +46,7 @@ func newDelivery[object any, request comparable](
 	d := &delivery[object, request]{
 		ctx: ctx, queue: queue, handler: handler, predicate: predicate.And(predicates...),
 	}
-	if i, ok := informer.(interface {
-		GroupVersionKind() schema.GroupVersionKind
-	}); ok {
+	if i, ok := informer.(optional.KindHolder); ok {
 		d.gvk = i.GroupVersionKind()
 	}
 	return d

@@ -17,6 +17,7 @@ import (
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
@@ -114,7 +115,7 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 // informer has ended, before that. It does not wait for the other informers of the cache, one of
 // which may never sync, unless the informer has no WaitForSync method.
 func (k *kind[object, request]) waitForInformer(ctx context.Context, informer cache.Informer) bool {
-	if i, ok := informer.(interface{ WaitForSync(context.Context) bool }); ok {
+	if i, ok := informer.(optional.SyncWaiter); ok {
 		return i.WaitForSync(ctx)
 	}
 	return k.cache.WaitForCacheSync(ctx)
