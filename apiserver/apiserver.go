@@ -191,7 +191,6 @@ func New(o Options) (*Server, error) {
 		Authorizer:            s.access,
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
-		Stopping:              s.stopping.Done(),
 	}); err == nil {
 		err = s.bootstrap()
 	}

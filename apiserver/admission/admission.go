@@ -1,7 +1,8 @@
 // Package admission implements the admission plugins, which mutate and validate authorized requests.
 //
 // The plugins have the names and the order of kube-apiserver's plugins. They read stored objects with package stored
-// instead of client-go informers, so that no plugin decides by stale objects.
+// instead of client-go informers, so that no plugin decides by stale objects. The plugins here are Flyball's own; package
+// upstream adapts the plugins of Kubernetes' libraries.
 package admission
 
 import (
@@ -13,11 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/metrics"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/klog/v2"
 
-	"flyball.dev/apiserver/admission/stored"
+	"flyball.dev/apiserver/admission/upstream"
 )
 
 // Options select the plugins. The zero value selects the default plugins of kube-apiserver.
@@ -31,17 +30,7 @@ type Options struct {
 }
 
 // Environment connects the plugins to the server.
-type Environment struct {
-	stored.Objects
-	// Authorizer answers the authorizer checks of CEL expressions.
-	Authorizer authorizer.UnconditionalAuthorizer
-	// ServiceResolver resolves the services of webhooks.
-	ServiceResolver webhook.ServiceResolver
-	// WebhookAuthentication configures the clients of webhooks.
-	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
-	// Stopping is closed when the server stops.
-	Stopping <-chan struct{}
-}
+type Environment = upstream.Environment
 
 // plugins lists all plugins of kube-apiserver in their order. A plugin without a constructor is not implemented.
 //
@@ -70,7 +59,7 @@ var plugins = []struct {
 	{name: TaintNodesByCondition, new: newTaintNodes},
 	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
 	{name: "ImagePolicyWebhook", off: true},
-	{name: "PodSecurity", configured: newPodSecurity},
+	{name: "PodSecurity", configured: upstream.NewPodSecurity},
 	{name: "PodNodeSelector", new: newPodNodeSelector, off: true},
 	{name: "Priority", new: newPriority},
 	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds},
@@ -92,11 +81,11 @@ var plugins = []struct {
 	{name: "PodTopologyLabels", new: newPodTopologyLabels},
 	{name: "NodeDeclaredFeatureValidator"},
 	{name: "PodResizeValidator", new: newPodResizeValidator},
-	{name: "MutatingAdmissionPolicy", new: newMutatingPolicies, measured: true},
-	{name: "MutatingAdmissionWebhook", new: newMutatingWebhooks, measured: true},
-	{name: "ValidatingAdmissionPolicy", new: newValidatingPolicies, measured: true},
-	{name: "ValidatingAdmissionWebhook", new: newValidatingWebhooks, measured: true},
-	{name: "ResourceQuota", new: newResourceQuota, measured: true},
+	{name: "MutatingAdmissionPolicy", new: upstream.NewMutatingPolicies, measured: true},
+	{name: "MutatingAdmissionWebhook", new: upstream.NewMutatingWebhooks, measured: true},
+	{name: "ValidatingAdmissionPolicy", new: upstream.NewValidatingPolicies, measured: true},
+	{name: "ValidatingAdmissionWebhook", new: upstream.NewValidatingWebhooks, measured: true},
+	{name: "ResourceQuota", new: upstream.NewResourceQuota, measured: true},
 	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
 

@@ -48,7 +48,7 @@ func requestsPlugin(subresource string, operation admission.Operation,
 //upstream:plugin/pkg/admission/certificates/approval.Plugin
 func newCertificateApproval(e Environment) admission.Interface {
 	return requestsPlugin("approval", admission.Update, func(ctx context.Context, a admission.Attributes, _, old *certificatesv1.CertificateSigningRequest) error {
-		if e.mayUseSigner(ctx, a.GetUserInfo(), "approve", old.Spec.SignerName) {
+		if mayUseSigner(ctx, e.Authorizer, a.GetUserInfo(), "approve", old.Spec.SignerName) {
 			return nil
 		}
 		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q", old.Spec.SignerName))
@@ -64,7 +64,7 @@ func newCertificateSigning(e Environment) admission.Interface {
 		if bytes.Equal(r.Status.Certificate, old.Status.Certificate) && equality.Semantic.DeepEqual(r.Status.Conditions, old.Status.Conditions) {
 			return nil
 		}
-		if e.mayUseSigner(ctx, a.GetUserInfo(), "sign", old.Spec.SignerName) {
+		if mayUseSigner(ctx, e.Authorizer, a.GetUserInfo(), "sign", old.Spec.SignerName) {
 			return nil
 		}
 		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
@@ -103,7 +103,7 @@ func newCertificateSubjectRestriction(Environment) admission.Interface {
 func newClusterTrustBundleAttest(e Environment) admission.Interface {
 	return signing[*certificatesv1.ClusterTrustBundle]{admission.NewHandler(admission.Create, admission.Update),
 		"clustertrustbundles", "", func(ctx context.Context, a admission.Attributes, bundle, _ *certificatesv1.ClusterTrustBundle) error {
-			if name := bundle.Spec.SignerName; name != "" && !e.mayUseSigner(ctx, a.GetUserInfo(), "attest", name) {
+			if name := bundle.Spec.SignerName; name != "" && !mayUseSigner(ctx, e.Authorizer, a.GetUserInfo(), "attest", name) {
 				return admission.NewForbidden(a, fmt.Errorf("user not permitted to attest for signerName %q", name))
 			}
 			return nil
@@ -113,10 +113,10 @@ func newClusterTrustBundleAttest(e Environment) admission.Interface {
 // mayUseSigner reports whether a user has a verb on a signer, or on all signers of its domain.
 //
 //upstream:pkg/certauthorization.IsAuthorizedForSignerName
-func (e Environment) mayUseSigner(ctx context.Context, u user.Info, verb, signer string) bool {
+func mayUseSigner(ctx context.Context, a authorizer.UnconditionalAuthorizer, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
-		decision, _, err := e.Authorizer.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: verb, Name: name,
+		decision, _, err := a.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: verb, Name: name,
 			APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "signers", ResourceRequest: true})
 		if err == nil && decision == authorizer.DecisionAllow {
 			return true

@@ -1,4 +1,4 @@
-package admission
+package upstream
 
 import (
 	"context"
@@ -37,8 +37,8 @@ type podSecurity struct {
 
 var _ admission.ValidationInterface = (*podSecurity)(nil)
 
-// newPodSecurity returns the plugin PodSecurity, with upstream's evaluator over the store.
-func newPodSecurity(e Environment, data []byte) (admission.Interface, error) {
+// NewPodSecurity returns the plugin PodSecurity, with upstream's evaluator over the store.
+func NewPodSecurity(e Environment, data []byte) (admission.Interface, error) {
 	all := stored.NewNamespaces(e)
 	pods := stored.NewReader[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods"))
 	p := &podSecurity{

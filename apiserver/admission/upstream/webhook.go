@@ -1,4 +1,4 @@
-package admission
+package upstream
 
 import (
 	"context"
@@ -59,7 +59,8 @@ type mutatingWebhooks struct {
 	webhooks[*admissionv1.MutatingWebhookConfiguration, *mutating.Plugin]
 }
 
-func newMutatingWebhooks(e Environment) admission.Interface {
+// NewMutatingWebhooks returns the plugin MutatingAdmissionWebhook.
+func NewMutatingWebhooks(e Environment) admission.Interface {
 	configurations := stored.NewInformer[*admissionv1.MutatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
 	m := &mutatingWebhooks{}
 	m.Handler, m.configurations = webhookHandler(), configurations
@@ -89,7 +90,8 @@ type validatingWebhooks struct {
 	webhooks[*admissionv1.ValidatingWebhookConfiguration, *validating.Plugin]
 }
 
-func newValidatingWebhooks(e Environment) admission.Interface {
+// NewValidatingWebhooks returns the plugin ValidatingAdmissionWebhook.
+func NewValidatingWebhooks(e Environment) admission.Interface {
 	configurations := stored.NewInformer[*admissionv1.ValidatingWebhookConfiguration](e, admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 	v := &validatingWebhooks{}
 	v.Handler, v.configurations = webhookHandler(), configurations

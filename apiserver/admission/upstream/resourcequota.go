@@ -1,4 +1,4 @@
-package admission
+package upstream
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
-	upstream "k8s.io/apiserver/pkg/quota/v1"
+	quotav1 "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -38,7 +38,8 @@ type resourceQuota struct {
 
 var _ admission.ValidationInterface = (*resourceQuota)(nil)
 
-func newResourceQuota(e Environment) admission.Interface {
+// NewResourceQuota returns the plugin ResourceQuota.
+func NewResourceQuota(e Environment) admission.Interface {
 	return &resourceQuota{
 		Handler:     admission.NewHandler(admission.Create, admission.Update),
 		environment: e,
@@ -87,7 +88,7 @@ func (q *resourceQuota) in(ctx context.Context, namespace string) ([]corev1.Reso
 // meanwhile is checked again; those that have been charged are not.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/resourcequota.CheckRequest
-func (q *resourceQuota) charge(ctx context.Context, a admission.Attributes, evaluator upstream.Evaluator) error {
+func (q *resourceQuota) charge(ctx context.Context, a admission.Attributes, evaluator quotav1.Evaluator) error {
 	charged := map[string]bool{}
 	var conflict error
 	for range maxCharges {
@@ -107,7 +108,7 @@ func (q *resourceQuota) charge(ctx context.Context, a admission.Attributes, eval
 		}
 		conflict = nil
 		for i := range updated {
-			if upstream.Equals(open[i].Status.Used, updated[i].Status.Used) {
+			if quotav1.Equals(open[i].Status.Used, updated[i].Status.Used) {
 				continue
 			}
 			switch err := q.setUsed(ctx, &updated[i]); {

@@ -1,4 +1,4 @@
-package admission
+package upstream
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
@@ -33,7 +35,7 @@ var policyKinds = []schema.GroupResource{
 // up to a second late; with this one, a change takes effect with the next request.
 //
 //upstream:k8s.io/apiserver/pkg/admission/plugin/policy/generic.policySource
-type policies[P, B class, E any] struct {
+type policies[P, B object, E any] struct {
 	*admission.Handler
 	environment Environment
 	policies    *stored.Informer[P]
@@ -47,6 +49,12 @@ type policies[P, B class, E any] struct {
 	compiled map[string]compiled[E] // by name of the policy
 }
 
+// object is a policy or a binding.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
 // compiled is a compiled version of a policy.
 type compiled[E any] struct {
 	version   [2]string
@@ -55,7 +63,7 @@ type compiled[E any] struct {
 
 // newPolicies returns the policies of a resource, and their bindings. The caller sets what depends on
 // the kind: accessor, policyOf and dispatcher.
-func newPolicies[P, B class, E any](e Environment, h *admission.Handler, resource string, compile func(P) E) policies[P, B, E] {
+func newPolicies[P, B object, E any](e Environment, h *admission.Handler, resource string, compile func(P) E) policies[P, B, E] {
 	bindings := strings.TrimSuffix(resource, "policies") + "policybindings"
 	return policies[P, B, E]{
 		Handler:     h,
@@ -145,7 +153,8 @@ type validatingPolicies struct {
 	policies[*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding, validating.Validator]
 }
 
-func newValidatingPolicies(e Environment) admission.Interface {
+// NewValidatingPolicies returns the plugin ValidatingAdmissionPolicy.
+func NewValidatingPolicies(e Environment) admission.Interface {
 	v := &validatingPolicies{newPolicies[*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding](
 		e, webhookHandler(), "validatingadmissionpolicies", compileValidating)}
 	v.accessor = validating.NewValidatingAdmissionPolicyAccessor
@@ -166,7 +175,8 @@ type mutatingPolicies struct {
 	policies[*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding, mutating.PolicyEvaluator]
 }
 
-func newMutatingPolicies(e Environment) admission.Interface {
+// NewMutatingPolicies returns the plugin MutatingAdmissionPolicy.
+func NewMutatingPolicies(e Environment) admission.Interface {
 	m := &mutatingPolicies{newPolicies[*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding](
 		e, admission.NewHandler(admission.Create, admission.Update, admission.Connect), "mutatingadmissionpolicies", compileMutating)}
 	m.accessor = mutating.NewMutatingAdmissionPolicyAccessor
