@@ -7,8 +7,12 @@
 //	package ./controlplane
 //	test    TestFastPath/plain
 //
-// the package of the test and the test. The source file follows, as in a txtar archive; its content is the text that
+// the package of the test and the test. A test of another module has a line before these, with the folder of its go.mod:
+//
+//	module  test/mirror
+//
+// The source file follows, as in a txtar archive; its content is the text that
 // is replaced, which the file must have exactly once, a line of equals signs, and the text in its place.
 //
-// Without flags, go test plants eight bugs, others on each day; -all plants all, and -run TestPlanted/NAME one.
+// Without flags, go test plants eight bugs, others on each day, and at most two of them for tests of other modules; -all plants all, and -run TestPlanted/NAME one.
 package planted

@@ -19,14 +19,19 @@ import (
 
 var all = flag.Bool("all", false, "plant all bugs, not only those of the day")
 
-// perDay is the number of bugs that are planted without -all.
-const perDay = 8
+// perDay is the number of bugs that are planted without -all. At most nestedPerDay of them are for tests of a module below
+// test, which take minutes to link.
+const (
+	perDay       = 8
+	nestedPerDay = 2
+)
 
 const divider = "\n======\n"
 
 // bug is a planted bug.
 type bug struct {
 	name, pkg, test string
+	module          string // the folder of the test's module in the repository, or ""
 	file            string // in the repository
 	old, new        string
 }
@@ -58,6 +63,8 @@ func parse(file string) (bug, error) {
 	for line := range strings.Lines(string(archive.Comment)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch value = strings.TrimSpace(value); key {
+		case "module":
+			b.module = value
 		case "package":
 			b.pkg = value
 		case "test":
@@ -109,12 +116,58 @@ func TestBugsFit(t *testing.T) {
 // TestPlanted: the tests catch the bugs.
 func TestPlanted(t *testing.T) {
 	bugs := load(t)
-	today := int(time.Now().Unix()/(24*60*60)) * perDay
-	for i, b := range bugs {
-		if ofToday := (i-today%len(bugs)+len(bugs))%len(bugs) < perDay; !ofToday && !*all && !chosen(b.name) {
-			continue
+	today := ofDay(bugs, int(time.Now().Unix()/(24*60*60)))
+	for _, b := range bugs {
+		if *all || today[b.name] || chosen(b.name) {
+			t.Run(b.name, func(t *testing.T) { b.check(t) })
 		}
-		t.Run(b.name, func(t *testing.T) { b.check(t) })
+	}
+}
+
+// ofDay returns the names of the bugs of a day.
+func ofDay(bugs []bug, day int) map[string]bool {
+	var main, nested []string
+	for _, b := range bugs {
+		if b.module == "" {
+			main = append(main, b.name)
+		} else {
+			nested = append(nested, b.name)
+		}
+	}
+	names := map[string]bool{}
+	choose := func(from []string, n int) {
+		for i := range min(n, len(from)) {
+			names[from[(day*n+i)%len(from)]] = true
+		}
+	}
+	choose(nested, nestedPerDay)
+	choose(main, perDay-len(names))
+	return names
+}
+
+// TestOfDay: each day has its number of bugs, and each bug has its day.
+func TestOfDay(t *testing.T) {
+	bugs := load(t)
+	modules, planted := map[string]string{}, map[string]bool{}
+	for _, b := range bugs {
+		modules[b.name] = b.module
+	}
+	for day := range len(bugs) {
+		today, nested := ofDay(bugs, day), 0
+		for name := range today {
+			planted[name] = true
+			if modules[name] != "" {
+				nested++
+			}
+		}
+		if len(today) != perDay || nested > nestedPerDay {
+			t.Errorf("day %d has %d bugs, %d of them in nested modules", day, len(today), nested)
+		}
+	}
+	for name := range modules {
+		if !planted[name] {
+			t.Errorf("%s is never planted", name)
+		}
 	}
 }
 
@@ -141,7 +194,7 @@ func (b bug) check(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout=5m",
 		"-run", strings.Join(pattern, "/"), b.pkg)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, b.module)
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	exit, failed := errors.AsType[*exec.ExitError](err)
