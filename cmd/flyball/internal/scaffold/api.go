@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"flyball.dev/cmd/flyball/internal/projectfile"
@@ -339,8 +340,7 @@ func renderAPI(p *plan, d data, others []*projectfile.Resource, force bool) erro
 		p.insertItem("config/crd/kustomization.yaml", "crdkustomizeresource", "resources", crd),
 		p.insertItem("config/samples/kustomization.yaml", "manifestskustomizesamples", "resources", sample),
 		p.insertItem("config/default/kustomization.yaml", "", "resources", "../crd"),
-		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", alias(r), r.Path)),
-		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
+		p.insertType("cmd/main.go", r, "scheme"),
 	)
 }
 
@@ -413,7 +413,6 @@ func renderController(p *plan, d data, force bool) error {
 	if err := p.render(test, "controller/controller_test.go.tmpl", d, force); err != nil {
 		return err
 	}
-	importType := fmt.Sprintf("\t%s %q\n", alias(r), r.Path)
 	if !d.Fake {
 		if err := d.setPlane(p); err != nil {
 			return err
@@ -421,18 +420,12 @@ func renderController(p *plan, d data, force bool) error {
 		if err := p.renderMissing(suite, "controller/suite_test.go.tmpl", d); err != nil {
 			return err
 		}
-		if err := errors.Join(
-			p.insertGo(suite, "imports", importType),
-			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme.Scheme))\n", alias(r))),
-		); err != nil {
+		if err := p.insertType(suite, r, "scheme.Scheme"); err != nil {
 			return err
 		}
 	}
 	if r.External {
-		if err := errors.Join(
-			p.insertGo("cmd/main.go", "imports", importType),
-			p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(r))),
-		); err != nil {
+		if err := p.insertType("cmd/main.go", r, "scheme"); err != nil {
 			return err
 		}
 	}
@@ -440,13 +433,13 @@ func renderController(p *plan, d data, force bool) error {
 		return err
 	}
 	d.Import = "controller"
-	line := fmt.Sprintf("\t%q\n", gopath.Join(d.Repo, folder))
+	name := "" // the package's own
 	if d.MultiGroup && r.Group != "" {
 		d.Import = safe(r.Group) + "controller"
-		line = fmt.Sprintf("\t%s %q\n", d.Import, gopath.Join(d.Repo, folder))
+		name = d.Import
 	}
 	return errors.Join(
-		p.insertGo("cmd/main.go", "imports", line),
+		p.insertImport("cmd/main.go", name, gopath.Join(d.Repo, folder)),
 		p.insertTemplate("cmd/main.go", "builder", "cmd/main_controller.tmpl", d),
 	)
 }
@@ -470,6 +463,20 @@ func (p *plan) insertReconciled(r *projectfile.Resource) error {
 // insertGo inserts code at a marker of a Go file.
 func (p *plan) insertGo(path, marker, code string) error {
 	return p.edit(path, func(content []byte) ([]byte, error) { return insertGo(content, marker, code) })
+}
+
+// insertImport inserts the import of a package at the marker of a Go file. The name may be empty.
+func (p *plan) insertImport(path, name, imported string) error {
+	return p.insertGo(path, "imports", "\t"+strings.TrimLeft(name+" ", " ")+strconv.Quote(imported)+"\n")
+}
+
+// insertType inserts the import of the package of a kind's type into a Go file, and adds its types to a scheme. These
+// inserts are a line each, as Kubebuilder writes them, so that it finds the lines that are there; longer ones are templates.
+func (p *plan) insertType(path string, r *projectfile.Resource, scheme string) error {
+	return errors.Join(
+		p.insertImport(path, alias(r), r.Path),
+		p.insertGo(path, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(%s))\n", alias(r), scheme)),
+	)
 }
 
 // insertTemplate inserts code made from a template at a marker of a Go file.

@@ -205,7 +205,7 @@ func renderWebhook(p *plan, d data, force bool) error {
 		d.Import = "webhook" + alias(r)
 	}
 	return errors.Join(
-		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", d.Import, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
+		p.insertImport("cmd/main.go", d.Import, gopath.Join(d.Repo, webhookFolder(d.Project, r))),
 		p.insertTemplate("cmd/main.go", "builder", "cmd/main_webhook.tmpl", d),
 	)
 }
@@ -225,10 +225,7 @@ func renderSuite(p *plan, d data, spokes []*projectfile.Resource) error {
 		return err
 	}
 	for _, v := range append([]*projectfile.Resource{d.Resource}, spokes...) {
-		if err := errors.Join(
-			p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", alias(v), v.Path)),
-			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(v))),
-		); err != nil {
+		if err := p.insertType(suite, v, "scheme"); err != nil {
 			return err
 		}
 	}
@@ -261,9 +258,8 @@ func extendSuite(p *plan, project *projectfile.Project, r, other *projectfile.Re
 	}
 	name := "webhook" + other.Version
 	return errors.Join(
-		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", alias(other), other.Path)),
-		p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(project.Repo, webhookFolder(project, other)))),
-		p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", alias(other))),
+		p.insertImport(suite, name, gopath.Join(project.Repo, webhookFolder(project, other))),
+		p.insertType(suite, other, "scheme"),
 		p.insertGo(suite, "webhook", fmt.Sprintf("\t\t%s.Setup%sWebhookWithManager,\n", name, r.Kind)),
 	)
 }
