@@ -52,7 +52,8 @@ func run(ctx context.Context, args []string) error {
 		return runChild(ctx)
 	}
 	if len(args) == 0 {
-		return errors.New("name a measurement:\n" + usage())
+		fmt.Print(usage())
+		return nil
 	}
 	i := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == args[0] })
 	if i < 0 {

@@ -30,7 +30,9 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
+	files := rules.GetLoadingPrecedence()
 	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		files = append(files, kubeconfig.DefaultPath)
 		if _, err := os.Stat(kubeconfig.DefaultPath); err == nil {
 			rules.ExplicitPath = kubeconfig.DefaultPath
 		}
@@ -42,7 +44,7 @@ func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Clust
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, "+
 			"or name a kubeconfig with --kubeconfig",
-			strings.Join(append(rules.GetLoadingPrecedence(), kubeconfig.DefaultPath), ", "))
+			strings.Join(files, " or "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)

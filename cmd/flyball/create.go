@@ -95,7 +95,7 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 	kindFlags(cmd, &o.KindOptions, &generated)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Resource, "resource", true, "write the Go type of the kind")
-	flags.BoolVar(&controller, "controller", true, "write a controller (default true, unless the kind has one in another version)")
+	flags.BoolVar(&controller, "controller", true, "write a controller, unless the kind has one in another version")
 	flags.BoolVar(&namespaced, "namespaced", true, "whether objects of the kind are in a namespace")
 	return cmd
 }

@@ -84,7 +84,7 @@ kube-apiserver %s, and compares status codes, reasons, messages, causes, objects
 watch events. Both run without controllers. Each difference is listed with its reason in
 [differences.txt](../test/oracle/testdata/differences.txt).
 
-Of %d exchanges, %d are equal. %d differ on purpose, and %d in what is not built or not right yet.
+Of %d exchanges, %d are equal, %d differ on purpose, and %d are gaps: something is missing or wrong.
 
 `
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,9 @@ func (e *Example) runOnCluster(ctx context.Context, f flags) error {
 	rules.ExplicitPath = f.kubeconfig
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	cfg, err := loaded.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("cannot use the kubeconfig: there is none in %s", strings.Join(rules.GetLoadingPrecedence(), " or "))
+	}
 	if err != nil {
 		return fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
