@@ -89,7 +89,7 @@ spec:
       - serviceAccountToken: {path: token, expirationSeconds: 3600}
       - downwardAPI: {items: [{path: labels, fieldRef: {apiVersion: v1, fieldPath: metadata.labels}}]}
 `},
-		"resources of a whole pod": {`
+		"resources of a whole pod, which its creation completes": {`
 apiVersion: v1
 kind: Pod
 metadata: {name: web}
@@ -112,7 +112,7 @@ spec:
   initContainers:
   - {name: side, image: "a:1", imagePullPolicy: IfNotPresent, restartPolicy: Always, resources: {requests: {cpu: 100m}}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}
   - {name: setup, image: "a:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: "3"}}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}
-  resources: {limits: {cpu: "4", memory: 1Gi}, requests: {cpu: 3100m, memory: 1Gi}}
+  resources: {limits: {cpu: "4", memory: 1Gi}}
   restartPolicy: Always
   schedulerName: default-scheduler
   securityContext: {}

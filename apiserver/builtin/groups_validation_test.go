@@ -40,9 +40,10 @@ func TestStorageValidation(t *testing.T) {
 		"bound":  {`spec: {volumeName: v}`, nil},
 		"larger": {`spec: {resources: {requests: {storage: 2Gi}}}`, []string{"spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n@@ …"}},
 	})
-	forbiddenWhen(t, patched(t, claim, `status: {phase: Bound}`), map[string]change{
-		"larger":  {`spec: {resources: {requests: {storage: 2Gi}}}`, nil},
-		"smaller": {`spec: {resources: {requests: {storage: 1Mi}}}`, []string{"spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"}},
+	forbiddenWhen(t, patched(t, claim, `status: {phase: Bound, capacity: {storage: 512Mi}}`), map[string]change{
+		"larger":       {`spec: {resources: {requests: {storage: 2Gi}}}`, nil},
+		"smaller":      {`spec: {resources: {requests: {storage: 600Mi}}}`, nil},
+		"much smaller": {`spec: {resources: {requests: {storage: 1Mi}}}`, []string{"spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"}},
 	})
 	const volume = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /data}}}`
 	invalidWhen(t, volume, map[string]change{

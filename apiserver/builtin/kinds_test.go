@@ -202,7 +202,7 @@ func BenchmarkValidatePod(b *testing.B) {
 	pod := read(b, simplePod).(*corev1.Pod)
 	b.ReportAllocs()
 	for b.Loop() {
-		if errs := core.ValidatePod(pod); len(errs) > 0 {
+		if errs := core.ValidatePod(pod, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}
 	}

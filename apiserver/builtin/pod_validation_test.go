@@ -80,7 +80,7 @@ func TestPodValidation(t *testing.T) {
 			`spec.initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always`}},
 		"sidecar with a probe": {`spec: {initContainers: [{name: i, image: x, restartPolicy: Always, livenessProbe: {exec: {command: [a]}}}]}`, nil},
 		"sleep": {`spec: {containers: [{name: a, image: x, lifecycle: {preStop: {sleep: {seconds: 11}}}}]}`, []string{
-			`spec.containers[0].lifecycle.preStop.sleep.seconds: Invalid value: 11: must be non-negative and less than terminationGracePeriodSeconds (10)`}},
+			`spec.containers[0].lifecycle.preStop.sleep: Invalid value: 11: must be non-negative and less than terminationGracePeriodSeconds (10)`}},
 		"privileges": {`spec: {containers: [{name: a, image: x, securityContext: {privileged: true, allowPrivilegeEscalation: false, runAsUser: -1}}]}`, []string{
 			"spec.containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
 			"spec.containers[0].securityContext: Invalid value: …"}},

@@ -246,7 +246,9 @@ func without(names, other []string) []string {
 // features.
 func TestStatusOfOldClients(t *testing.T) {
 	ctx, client := serve(t)
-	p := must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(ctx, pod("web"), metav1.CreateOptions{}))
+	web := pod("web")
+	web.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: new("c")}}
+	p := must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(ctx, web, metav1.CreateOptions{}))
 	ready := func(generation int64) corev1.PodCondition {
 		return corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue, ObservedGeneration: generation}
 	}

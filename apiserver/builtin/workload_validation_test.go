@@ -121,7 +121,7 @@ spec: {manualSelector: true, selector: {matchLabels: {a: b}}, template: {metadat
 	})
 	job := read(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: once, uid: u1}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}`).(*batchv1.Job)
 	batch.PrepareJob(t.Context(), job, nil)
-	compareMessages(t, nil, messages(batch.ValidateJob(job)))
+	compareMessages(t, nil, messages(batch.ValidateJob(job, nil)))
 	if job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != "u1" || job.Spec.Template.Labels[batchv1.JobNameLabel] != "once" {
 		t.Errorf("selector %v, labels %v", job.Spec.Selector, job.Spec.Template.Labels)
 	}

@@ -64,6 +64,8 @@ type Of[T Object] struct {
 	AuthorizeStatus func(ctx context.Context, obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
+	// StatusWarnings are sent to the user who wrote the status.
+	StatusWarnings func(obj T) []string
 	// Unenforced is set for a kind that is stored and has no effect yet. It is what does not
 	// happen, and is part of the warning for every create and update.
 	Unenforced string

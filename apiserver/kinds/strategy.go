@@ -267,8 +267,11 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	}
 }
 
-func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+func (s statusStrategy[T]) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+	if s.kind.StatusWarnings == nil {
+		return nil
+	}
+	return s.kind.StatusWarnings(obj.(T))
 }
 
 func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {

@@ -32,15 +32,18 @@ func DaemonSets() kinds.Kind {
 	return kinds.Of[*appsv1.DaemonSet]{
 		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},
 		Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"},
-		Name:     fieldrules.NameIsSubdomain,
-		Default:  defaultDaemonSet,
-		Prepare:  prepareDaemonSet,
-		Validate: validateDaemonSet,
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        defaultDaemonSet,
+		Prepare:        prepareDaemonSet,
+		ValidateCreate: func(d *appsv1.DaemonSet) field.ErrorList { return validateDaemonSet(d, nil) },
 		ValidateUpdate: func(d, old *appsv1.DaemonSet) field.ErrorList {
-			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
+			return append(validateDaemonSet(d, &old.Spec.Template), workload.SameSelector(d.Spec.Selector, old.Spec.Selector)...)
 		},
-		Warnings:       daemonSetWarnings,
-		Status:         true,
+		Warnings: daemonSetWarnings,
+		Status:   true,
+		PrepareStatus: func(_ context.Context, d, old *appsv1.DaemonSet) {
+			metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, old.Annotations[appsv1.DeprecatedTemplateGeneration])
+		},
 		ValidateStatus: validateDaemonSetStatus,
 		Generation:     true,
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
@@ -119,9 +122,17 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 //upstream:pkg/apis/apps/validation.ValidateDaemonSetSpec
 //upstream:pkg/apis/apps/validation.ValidateDaemonSetUpdateStrategy
 //upstream:pkg/apis/apps/validation.ValidateRollingUpdateDaemonSet
-func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
+func validateDaemonSet(d *appsv1.DaemonSet, old *corev1.PodTemplateSpec) field.ErrorList {
 	s := &d.Spec
-	errs := workload.Selects(s.Selector, &s.Template, "daemonset")
+	errs := fieldrules.LabelSelector(s.Selector, &fieldrules.Spec, "selector")
+	if s.Selector != nil && len(s.Selector.MatchLabels)+len(s.Selector.MatchExpressions) == 0 {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s.Selector, "empty selector is invalid for daemonset"))
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil {
+		errs = append(errs, workload.Matches(selector, &s.Template)...)
+	}
+	template := fieldrules.Spec.Child("template")
+	errs = append(errs, podspec.ValidateTemplate(&s.Template, old, &template)...)
 	errs = append(errs, workload.RestartsAlways(&s.Template, "DaemonSet")...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,9 +37,9 @@ func Deployments() kinds.Kind {
 				d.Generation = old.Generation + 1
 			}
 		},
-		Validate: validateDeployment,
+		ValidateCreate: func(d *appsv1.Deployment) field.ErrorList { return validateDeployment(d, nil) },
 		ValidateUpdate: func(d, old *appsv1.Deployment) field.ErrorList {
-			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
+			return append(validateDeployment(d, &old.Spec.Template), workload.SameSelector(d.Spec.Selector, old.Spec.Selector)...)
 		},
 		Warnings: func(d, old *appsv1.Deployment) []string {
 			return workload.Warnings(d, old, func() []string { return workload.TemplateWarnings(&d.Spec.Template) })
@@ -103,11 +104,10 @@ func defaultDeployment(d *appsv1.Deployment) {
 
 //upstream:pkg/apis/apps/validation.ValidateDeploymentSpec
 //upstream:pkg/apis/apps/validation.ValidateDeploymentUpdate
-func validateDeployment(d *appsv1.Deployment) field.ErrorList {
+func validateDeployment(d *appsv1.Deployment, old *corev1.PodTemplateSpec) field.ErrorList {
 	s := &d.Spec
 	errs := fieldrules.OptionalNonNegative(s.Replicas, &fieldrules.Spec, "replicas")
-	errs = append(errs, workload.Selects(s.Selector, &s.Template, "deployment")...)
-	errs = append(errs, workload.RestartsAlways(&s.Template, "ReplicaSet")...)
+	errs = append(errs, workload.Template(s.Selector, &s.Template, old)...)
 	errs = append(errs, deploymentStrategy(&s.Strategy)...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,

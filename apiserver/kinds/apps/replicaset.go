@@ -2,6 +2,7 @@ package apps
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -30,9 +31,9 @@ func ReplicaSets() kinds.Kind {
 			fieldrules.DefaultPointer(&r.Spec.Replicas, workload.DefaultReplicas)
 			podspec.SetDefaults(&r.Spec.Template.Spec)
 		},
-		Validate: validateReplicaSet,
+		ValidateCreate: func(r *appsv1.ReplicaSet) field.ErrorList { return validateReplicaSet(r, nil) },
 		ValidateUpdate: func(r, old *appsv1.ReplicaSet) field.ErrorList {
-			return workload.SameSelector(r.Spec.Selector, old.Spec.Selector)
+			return append(validateReplicaSet(r, &old.Spec.Template), workload.SameSelector(r.Spec.Selector, old.Spec.Selector)...)
 		},
 		Warnings: func(r, old *appsv1.ReplicaSet) []string {
 			return workload.Warnings(r, old, func() []string { return workload.TemplateWarnings(&r.Spec.Template) })
@@ -57,9 +58,8 @@ func ReplicaSets() kinds.Kind {
 }
 
 //upstream:pkg/apis/apps/validation.ValidateReplicaSetSpec
-func validateReplicaSet(r *appsv1.ReplicaSet) field.ErrorList {
+func validateReplicaSet(r *appsv1.ReplicaSet, old *corev1.PodTemplateSpec) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
 	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, workload.Selects(r.Spec.Selector, &r.Spec.Template, "deployment")...)
-	return append(errs, workload.RestartsAlways(&r.Spec.Template, "ReplicaSet")...)
+	return append(errs, workload.Template(r.Spec.Selector, &r.Spec.Template, old)...)
 }

@@ -31,7 +31,7 @@ func StatefulSets() kinds.Kind {
 		Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
 		Name:           fieldrules.NameIsLabel,
 		Default:        defaultStatefulSet,
-		Validate:       validateStatefulSet,
+		ValidateCreate: func(s *appsv1.StatefulSet) field.ErrorList { return statefulSetSpec(&s.Spec, nil, false) },
 		ValidateUpdate: validateStatefulSetUpdate,
 		Warnings:       statefulSetWarnings,
 		Status:         true,
@@ -65,7 +65,7 @@ func statefulSetWarnings(s, old *appsv1.StatefulSet) []string {
 		if old != nil {
 			at = at.Child("Spec") // in upper case, and only on update
 		}
-		warnings = append(warnings, workload.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
+		warnings = append(warnings, podspec.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
 	}
 	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
 		warnings = append(warnings,
@@ -90,8 +90,10 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil &&
 		spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
-		fieldrules.DefaultPointer(&r.Partition, 0)
 		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(1))
+	}
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil { // it is not optional in kube-apiserver's internal version
+		fieldrules.DefaultPointer(&r.Partition, 0)
 	}
 	if spec.PersistentVolumeClaimRetentionPolicy == nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
@@ -108,11 +110,13 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
+// statefulSetSpec checks the spec of a StatefulSet, with skipTemplate without the template of the pods. The old spec is nil
+// on create. An update does not check again what is immutable.
+//
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetSpec
 //upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy
 //upstream:pkg/apis/apps/validation.validateVolumeClaimTemplates
-func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
-	spec := &s.Spec
+func statefulSetSpec(spec, old *appsv1.StatefulSetSpec, skipTemplate bool) field.ErrorList {
 	var errs field.ErrorList
 	switch p := spec.PodManagementPolicy; p {
 	case "":
@@ -122,7 +126,7 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podManagementPolicy"), p,
 			"must be 'OrderedReady' or 'Parallel'"))
 	}
-	if spec.ServiceName != "" {
+	if spec.ServiceName != "" && old == nil {
 		errs = append(errs, fieldrules.DNSLabel(spec.ServiceName, &fieldrules.Spec, "serviceName")...)
 	}
 	errs = append(errs, statefulStrategy(&spec.UpdateStrategy)...)
@@ -142,11 +146,8 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 			}
 		}
 	}
-	claims := fieldrules.Spec.Child("volumeClaimTemplates")
-	for i := range spec.VolumeClaimTemplates {
-		item := claims.Index(i)
-		at := item.Child("spec")
-		errs = append(errs, podspec.ValidateClaim(&spec.VolumeClaimTemplates[i].Spec, &at)...)
+	if old == nil {
+		errs = append(errs, claimTemplates(spec.VolumeClaimTemplates)...)
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
 	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
@@ -154,35 +155,62 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 		at := fieldrules.Spec.Child("ordinals")
 		errs = append(errs, fieldrules.NonNegative(spec.Ordinals.Start, &at, "start")...)
 	}
-	errs = append(errs, workload.Selects(spec.Selector, &spec.Template, "statefulset")...)
-	return append(errs, statefulTemplate(spec)...)
+	selects, ok := workload.Selects(spec.Selector, &spec.Template, "statefulset")
+	errs = append(errs, selects...)
+	if ok {
+		errs = append(errs, statefulTemplate(spec, old, skipTemplate)...)
+	}
+	return append(errs, workload.RestartsAlways(&spec.Template, "StatefulSet")...)
+}
+
+func claimTemplates(claims []corev1.PersistentVolumeClaim) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child("volumeClaimTemplates")
+	for i := range claims {
+		item := list.Index(i)
+		at := item.Child("spec")
+		errs = append(errs, podspec.ValidateClaim(&claims[i].Spec, nil, &at)...)
+	}
+	return errs
 }
 
 // statefulTemplate checks the template with a volume for each claim, which the controller adds to the pods.
 //
 //upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForStatefulSet
 //upstream:pkg/apis/apps/validation.volumesToAddForTemplates
-func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
+func statefulTemplate(spec, old *appsv1.StatefulSetSpec, skip bool) field.ErrorList {
 	t := spec.Template
 	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
-	if len(spec.VolumeClaimTemplates) == 0 {
-		return workload.RestartsAlways(&t, "StatefulSet")
+	at := fieldrules.Spec.Child("template")
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.Template
 	}
-	var volumes []corev1.Volume // each name once: a claim replaces a volume
-	var claims fieldrules.Seen[string]
-	for _, c := range spec.VolumeClaimTemplates {
-		if claims.Add(c.Name) {
-			volumes = append(volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
+	if skip {
+		return podspec.ValidateTemplateMeta(&t, was, &at)
+	}
+	if len(spec.VolumeClaimTemplates) > 0 {
+		t.Spec.Volumes = withClaims(t.Spec.Volumes, spec.VolumeClaimTemplates)
+	}
+	return podspec.ValidateTemplate(&t, was, &at)
+}
+
+// withClaims returns volumes with a volume for each claim. A claim replaces a volume of its name.
+func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+	var all []corev1.Volume
+	var names fieldrules.Seen[string]
+	for _, c := range claims {
+		if names.Add(c.Name) {
+			all = append(all, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
 		}
 	}
-	for _, v := range t.Spec.Volumes {
-		if !claims.Has(v.Name) {
-			volumes = append(volumes, v)
+	for _, v := range volumes {
+		if !names.Has(v.Name) {
+			all = append(all, v)
 		}
 	}
-	t.Spec.Volumes = volumes
-	return workload.RestartsAlways(&t, "StatefulSet")
+	return all
 }
 
 //upstream:pkg/apis/apps/validation.validateRollingUpdateStatefulSet
@@ -216,13 +244,19 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 	return nil
 }
 
+// validateStatefulSetUpdate does not check the template if the old spec is invalid.
+//
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetUpdate
 func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 	now, was := &s.Spec, &old.Spec
-	errs := workload.SameSelector(now.Selector, was.Selector)
+	errs := statefulSetSpec(now, was, len(statefulSetSpec(was, was, false)) > 0)
+	errs = append(errs, workload.SameSelector(now.Selector, was.Selector)...)
 	if !equality.Semantic(now.VolumeClaimTemplates, was.VolumeClaimTemplates) {
-		errs = append(errs, fieldrules.Immutable(now.VolumeClaimTemplates, was.VolumeClaimTemplates, &fieldrules.Spec,
-			"volumeClaimTemplates")...)
+		claims := slices.Clone(now.VolumeClaimTemplates)
+		for i := range claims {
+			claims[i].TypeMeta = metav1.TypeMeta{}
+		}
+		errs = append(errs, fieldrules.ImmutableStruct(claims, was.VolumeClaimTemplates, &fieldrules.Spec, "volumeClaimTemplates")...)
 	}
 	errs = append(errs, fieldrules.Immutable(now.ServiceName, was.ServiceName, &fieldrules.Spec, "serviceName")...)
 	return append(errs, fieldrules.Immutable(now.PodManagementPolicy, was.PodManagementPolicy, &fieldrules.Spec,

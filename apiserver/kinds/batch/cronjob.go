@@ -2,11 +2,13 @@ package batch
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -31,12 +33,20 @@ func CronJobs() kinds.Kind {
 	return kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
-		Name:       fieldrules.NameIsSubdomain,
-		Default:    defaultCronJob,
-		Validate:   validateCronJob,
-		Warnings:   cronJobWarnings,
-		Status:     true,
-		Generation: true,
+		Name:    fieldrules.NameIsSubdomain,
+		Default: defaultCronJob,
+		ValidateCreate: func(c *batchv1.CronJob) field.ErrorList {
+			errs := validateCronJob(c, nil)
+			if len(c.Name) > maxCronJobName {
+				errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name,
+					fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
+			}
+			return errs
+		},
+		ValidateUpdate: func(c, old *batchv1.CronJob) field.ErrorList { return validateCronJob(c, &old.Spec) },
+		Warnings:       cronJobWarnings,
+		Status:         true,
+		Generation:     true,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Schedule", "string", batchv1.CronJobSpec{}.SwaggerDoc()["schedule"]),
 			columns.Column("Timezone", "string", batchv1.CronJobSpec{}.SwaggerDoc()["timeZone"]),
@@ -95,25 +105,20 @@ func cronJobWarnings(c, old *batchv1.CronJob) []string {
 //upstream:pkg/apis/batch/validation.validateScheduleFormat
 //upstream:pkg/apis/batch/validation.validateConcurrencyPolicy
 //upstream:pkg/apis/batch/validation.ValidateJobTemplateSpec
-func validateCronJob(c *batchv1.CronJob) field.ErrorList {
+func validateCronJob(c *batchv1.CronJob, old *batchv1.CronJobSpec) field.ErrorList {
 	s := &c.Spec
 	var errs field.ErrorList
-	if len(c.Name) > maxCronJobName {
-		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name,
-			fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
-	}
 	if s.Schedule == "" {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("schedule"), ""))
-	} else if strings.Contains(s.Schedule, "TZ") {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule,
-			"cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
-	} else if _, err := cron.ParseStandard(s.Schedule); err != nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule, err.Error()))
+	} else {
+		errs = append(errs, schedule(s, old != nil && strings.Contains(old.Schedule, "TZ"))...)
 	}
-	if z := s.TimeZone; z != nil {
-		if message := timeZone(*z); message != "" {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z, message))
-		}
+	if z := s.TimeZone; z != nil && (old == nil || old.TimeZone == nil || *old.TimeZone != *z) {
+		errs = append(errs, timeZone(z)...)
+	}
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.JobTemplate.Spec.Template
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec,
 		"startingDeadlineSeconds")...)
@@ -131,21 +136,63 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	if s.JobTemplate.Spec.ManualSelector != nil && *s.JobTemplate.Spec.ManualSelector {
 		errs = append(errs, field.NotSupported(at.ChildField("manualSelector"), true, []string{"nil", "false"}))
 	}
-	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
+	return append(errs, jobSpec(&s.JobTemplate.Spec, was, &at)...)
 }
 
-// timeZone returns the error of the name of a time zone, or an empty string.
+// schedule checks a schedule. It may name a time zone if the old schedule does.
+//
+//upstream:pkg/apis/batch/validation.validateScheduleFormat
+func schedule(s *batchv1.CronJobSpec, zoned bool) field.ErrorList {
+	var errs field.ErrorList
+	at := fieldrules.Spec.ChildField("schedule")
+	if err := parseSchedule(s.Schedule); err != nil {
+		errs = append(errs, field.Invalid(at, s.Schedule, err.Error()))
+	}
+	switch {
+	case !strings.Contains(s.Schedule, "TZ"):
+	case !zoned:
+		errs = append(errs, field.Invalid(at, s.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+	case s.TimeZone != nil:
+		errs = append(errs, field.Invalid(at, s.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+	}
+	return errs
+}
+
+// parseSchedule returns the error of a schedule. The library panics on some.
+//
+//upstream:pkg/util/parsers.ParseCronScheduleWithPanicRecovery
+func parseSchedule(text string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("invalid schedule format: %v", p)
+		}
+	}()
+	_, err = cron.ParseStandard(text)
+	return err
+}
+
+// timeZonePart matches an element of the name of a time zone.
+var timeZonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
+
+// timeZone checks the name of a time zone.
 //
 //upstream:pkg/apis/batch/validation.validateTimeZone
-func timeZone(name string) string {
-	switch {
-	case name == "":
-		return "timeZone must be nil or non-empty string"
-	case strings.EqualFold(name, "Local"):
-		return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+func timeZone(name *string) field.ErrorList {
+	at := fieldrules.Spec.ChildField("timeZone")
+	if *name == "" {
+		return field.ErrorList{field.Invalid(at, name, "timeZone must be nil or non-empty string")}
 	}
-	if _, err := time.LoadLocation(name); err != nil {
-		return "unknown time zone " + name
+	for part := range strings.SplitSeq(*name, "/") {
+		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !timeZonePart.MatchString(part) {
+			return field.ErrorList{field.Invalid(at, name, "unknown time zone "+*name)}
+		}
 	}
-	return ""
+	var errs field.ErrorList
+	if strings.EqualFold(*name, "Local") {
+		errs = append(errs, field.Invalid(at, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+	}
+	if _, err := time.LoadLocation(*name); err != nil {
+		errs = append(errs, field.Invalid(at, name, err.Error()))
+	}
+	return errs
 }

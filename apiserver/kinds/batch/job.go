@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -42,9 +43,10 @@ func Jobs() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        defaultJob,
 		Prepare:        PrepareJob,
-		Validate:       ValidateJob,
-		ValidateCreate: generatedSelector,
-		ValidateUpdate: validateJobUpdate,
+		ValidateCreate: func(j *batchv1.Job) field.ErrorList { return append(ValidateJob(j, nil), generatedSelector(j)...) },
+		ValidateUpdate: func(j, old *batchv1.Job) field.ErrorList {
+			return append(ValidateJob(j, old), validateJobUpdate(j, old)...)
+		},
 		Warnings: func(j, old *batchv1.Job) []string {
 			return workload.Warnings(j, old, func() []string { return jobWarnings(&j.Spec, fieldrules.Spec.Field()) })
 		},
@@ -150,18 +152,23 @@ func jobWarnings(s *batchv1.JobSpec, path *field.Path) []string {
 	return append(warnings, podspec.Warnings(&s.Template.ObjectMeta, &s.Template.Spec, path.Child("template"))...)
 }
 
-// ValidateJob returns the errors of a job, on create and on update.
+// ValidateJob checks a job. The old job is nil on create.
 //
 //upstream:pkg/apis/batch/validation.ValidateJobCreate
 //upstream:pkg/apis/batch/validation.ValidateJobSpec
-func ValidateJob(j *batchv1.Job) field.ErrorList {
-	errs := jobSpec(&j.Spec, &fieldrules.Spec)
-	errs = append(errs, lastPodName(j)...)
+func ValidateJob(j, old *batchv1.Job) field.ErrorList {
+	var was *corev1.PodTemplateSpec
+	var options metav1validation.LabelSelectorValidationOptions
+	if old != nil {
+		was = &old.Spec.Template
+		options.AllowInvalidLabelValueInSelector = metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector)
+	}
+	errs := append(jobSpec(&j.Spec, was, &fieldrules.Spec), lastPodName(j)...)
 	s := j.Spec.Selector
 	if s == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
 	} else {
-		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
+		errs = append(errs, metav1validation.ValidateLabelSelector(s, options, fieldrules.Spec.ChildField("selector"))...)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil &&
 		!selector.Matches(labels.Set(j.Spec.Template.Labels)) {
@@ -224,11 +231,11 @@ func generatedLabels(j *batchv1.Job) map[string]string {
 		batchv1.JobNameLabel: j.Name}
 }
 
-// jobSpec checks the spec of a Job, or of the jobs of a CronJob.
+// jobSpec checks the spec of a Job, or of the jobs of a CronJob. The old template is nil on create.
 //
 //upstream:pkg/apis/batch/validation.validateJobSpec
 //upstream:pkg/apis/batch/validation.validatePodReplacementPolicy
-func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
+func jobSpec(s *batchv1.JobSpec, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(s.Parallelism, fldPath, "parallelism")
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, fldPath, "completions")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, fldPath, "activeDeadlineSeconds")...)
@@ -245,7 +252,7 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 		errs = append(errs, field.Required(fldPath.ChildField("completions"),
 			fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
 	}
-	if !indexed && s.BackoffLimitPerIndex != nil {
+	if nonIndexed(s) && s.BackoffLimitPerIndex != nil {
 		errs = append(errs, field.Invalid(fldPath.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
 			"requires indexed completion mode"))
 	}
@@ -254,7 +261,8 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 		errs = append(errs, failurePolicy(s, fldPath.ChildField("podFailurePolicy"))...)
 	}
 	if s.SuccessPolicy != nil {
-		if indexed && s.Completions != nil {
+		// kube-apiserver crashes on rules of a job without completions, which is invalid.
+		if indexed && (s.Completions != nil || len(s.SuccessPolicy.Rules) == 0) {
 			errs = append(errs, successPolicy(s, fldPath.ChildField("successPolicy"))...)
 		} else if !indexed {
 			errs = append(errs, field.Invalid(fldPath.ChildField("successPolicy"), fieldrules.Internal(*s.SuccessPolicy),
@@ -274,12 +282,16 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 		}
 	}
 	at := fldPath.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
+	errs = append(errs, podspec.ValidateTemplate(&s.Template, old, &at)...)
 	return append(errs, jobRestartPolicy(s, at.ChildField("spec").Child("restartPolicy"))...)
 }
 
 func indexed(s *batchv1.JobSpec) bool {
 	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+}
+
+func nonIndexed(s *batchv1.JobSpec) bool {
+	return s.CompletionMode == nil || *s.CompletionMode == batchv1.NonIndexedCompletion
 }
 
 func jobRestartPolicy(s *batchv1.JobSpec, at *field.Path) (errs field.ErrorList) {

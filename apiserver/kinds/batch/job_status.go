@@ -183,7 +183,7 @@ func jobIndexes(j, old *batchv1.Job) field.ErrorList {
 	}
 	if j.Spec.Completions != nil {
 		if _, err := countIndexes(*s.FailedIndexes, *j.Spec.Completions); err != nil {
-			errs = append(errs, field.Invalid(failed, *s.FailedIndexes, "error parsing failedIndexes: "+err.Error()))
+			errs = append(errs, field.Invalid(failed, s.FailedIndexes, "error parsing failedIndexes: "+err.Error()))
 		}
 	}
 	return errs

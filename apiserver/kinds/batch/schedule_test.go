@@ -24,7 +24,7 @@ func TestSchedules(t *testing.T) {
 		"TZ=0":                   "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
 	} {
 		got := ""
-		for _, err := range validateCronJob(&batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: s}}) {
+		for _, err := range validateCronJob(&batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: s}}, nil) {
 			if err.Field == "spec.schedule" {
 				got = err.Detail
 			}

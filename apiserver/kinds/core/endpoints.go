@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -36,7 +38,15 @@ func Endpoints() kinds.Kind {
 				}
 			}
 		},
-		Validate: validateEndpoints,
+		ValidateCreate: validateEndpoints,
+		ValidateUpdate: func(e, old *corev1.Endpoints) field.ErrorList {
+			errs := validateEndpoints(e)
+			if len(errs) > 0 && equality.Semantic(e.Subsets, old.Subsets) { // the rules were not always as strict
+				return nil
+			}
+			return errs
+		},
+		Warnings: endpointsWarnings,
 		Columns: []metav1.TableColumnDefinition{columns.Column("Endpoints", "string",
 			corev1.Endpoints{}.SwaggerDoc()["subsets"])},
 		Row: func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
@@ -87,10 +97,10 @@ func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) 
 	var errs field.ErrorList
 	for i, a := range list {
 		at := fldPath.Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
-		if ip, err := netip.ParseAddr(a.IP); err == nil {
-			errs = append(errs, fieldrules.PublicIP(ip, a.IP, &at, "ip")...)
-		} else if net.ParseIP(a.IP) == nil {
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, true, nil)...)
+		if ip, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(a.IP)); ok {
+			errs = append(errs, fieldrules.PublicIP(ip.Unmap(), a.IP, &at, "ip")...)
+		} else {
 			errs = append(errs, field.Invalid(at.ChildField("ip"), a.IP, "must be a valid IP address"))
 		}
 		if a.Hostname != "" {
@@ -101,6 +111,26 @@ func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) 
 		}
 	}
 	return errs
+}
+
+// endpointsWarnings returns the warnings for addresses that are not in the canonical format. The controller writes no others.
+//
+//upstream:pkg/registry/core/endpoint.endpointsWarnings
+func endpointsWarnings(e, _ *corev1.Endpoints) []string {
+	if e.Labels["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
+		return nil
+	}
+	var warnings []string
+	for i := range e.Subsets {
+		at := field.NewPath("subsets").Index(i)
+		for j, a := range e.Subsets[i].Addresses {
+			warnings = append(warnings, fieldrules.IPWarnings(a.IP, at.Child("addresses").Index(j).Child("ip"))...)
+		}
+		for j, a := range e.Subsets[i].NotReadyAddresses {
+			warnings = append(warnings, fieldrules.IPWarnings(a.IP, at.Child("notReadyAddresses").Index(j).Child("ip"))...)
+		}
+	}
+	return warnings
 }
 
 // MaxEndpointCell is the maximum number of endpoints in a cell of a table.

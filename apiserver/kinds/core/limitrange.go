@@ -1,12 +1,14 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -23,8 +25,13 @@ func LimitRanges() kinds.Kind {
 	return kinds.Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},
 		Plural: "limitranges", ShortNames: []string{"limits"}, CreateOnUpdate: true,
-		Name:     fieldrules.NameIsSubdomain,
-		Default:  defaultLimitRange,
+		Name:    fieldrules.NameIsSubdomain,
+		Default: defaultLimitRange,
+		Prepare: func(_ context.Context, l, _ *corev1.LimitRange) {
+			if l.Name == "" {
+				l.Name = string(uuid.NewUUID())
+			}
+		},
 		Validate: validateLimitRange,
 		Columns:  columns.CreatedAt,
 		Row:      func(l *corev1.LimitRange) []any { return columns.CreatedRow(l) },
@@ -74,7 +81,7 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	list := fieldrules.Spec.Child("limits")
 	for i := range l.Spec.Limits {
 		item, at := &l.Spec.Limits[i], list.Index(i)
-		named := fieldrules.QualifiedName(string(item.Type), &at, "type")
+		named := fieldrules.QualifiedName(item.Type, &at, "type")
 		if len(named) == 0 && !strings.Contains(string(item.Type), "/") && !slices.Contains(limitTypes, item.Type) {
 			named = field.ErrorList{field.Invalid(at.ChildField("type"), item.Type, "must be a standard limit type or fully qualified")}
 		}
@@ -217,7 +224,11 @@ func limitRatio(k corev1.ResourceName, item *corev1.LimitRangeItem, at *fieldrul
 	if !found || !both {
 		return errs
 	}
-	if most := high.AsApproximateFloat64() / low.AsApproximateFloat64(); ratio.AsApproximateFloat64() > most {
+	value, most := float64(ratio.Value()), float64(high.Value())/float64(low.Value())
+	if max(ratio.Value(), high.Value(), low.Value()) < resource.MaxMilliValue {
+		value, most = float64(ratio.MilliValue())/1000, float64(high.MilliValue())/float64(low.MilliValue())
+	}
+	if value > most {
 		errs = append(errs, field.Invalid(entry.Field(), ratio.String(),
 			fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), most)))
 	}

@@ -37,7 +37,7 @@ func Namespaces() kinds.Kind {
 		Name:           fieldrules.NameIsLabel,
 		Default:        defaultNamespace,
 		Prepare:        prepareNamespace,
-		Validate:       func(n *corev1.Namespace) field.ErrorList { return namespaceFinalizers(n, &fieldrules.Spec) },
+		Validate:       namespaceFinalizers,
 		Status:         true,
 		ValidateStatus: validateNamespaceStatus,
 		Terminate:      TerminateNamespace,
@@ -82,9 +82,6 @@ func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 		return
 	}
 	n.Status.Phase = corev1.NamespaceActive
-	if n.Name == "" {
-		return
-	}
 	defaultNamespace(n)
 	if !slices.Contains(n.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		n.Spec.Finalizers = append(n.Spec.Finalizers, corev1.FinalizerKubernetes)
@@ -96,13 +93,18 @@ func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 //upstream:pkg/apis/core/validation.ValidateNamespace
 //upstream:pkg/apis/core/validation.validateFinalizerName
 //upstream:pkg/apis/core/validation.validateKubeFinalizerName
-func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.ErrorList {
+func namespaceFinalizers(n *corev1.Namespace) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range n.Spec.Finalizers {
-		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), fldPath.ChildField("finalizers"))...)
-		if !strings.Contains(string(f), "/") && !slices.Contains(fieldrules.StandardFinalizers, string(f)) {
-			errs = append(errs, field.Invalid(fldPath.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
-		}
+		errs = append(errs, namespaceFinalizer(string(f), fieldrules.Spec.ChildField("finalizers"))...)
+	}
+	return errs
+}
+
+func namespaceFinalizer(name string, at *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateFinalizerName(name, at)
+	if !strings.Contains(name, "/") && !slices.Contains(fieldrules.StandardFinalizers, name) {
+		errs = append(errs, field.Invalid(at, name, fieldrules.UnknownFinalizer))
 	}
 	return errs
 }
@@ -113,14 +115,14 @@ func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.Er
 //upstream:pkg/apis/core/validation.ValidateNamespaceStatusUpdate
 func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	want := corev1.NamespaceActive
-	if n.DeletionTimestamp != nil {
+	if !n.DeletionTimestamp.IsZero() {
 		want = corev1.NamespaceTerminating
 	}
 	if n.Status.Phase == want {
 		return nil
 	}
 	message := "may only be 'Active' if `deletionTimestamp` is empty"
-	if n.DeletionTimestamp != nil {
+	if !n.DeletionTimestamp.IsZero() {
 		message = "may only be 'Terminating' if `deletionTimestamp` is not empty"
 	}
 	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("Phase"), n.Status.Phase, message)}
@@ -194,7 +196,10 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 		n.ObjectMeta, n.Spec = *w.ObjectMeta.DeepCopy(), *w.Spec.DeepCopy()
 		keepSystemMetadata(&n.ObjectMeta, &old.ObjectMeta)
 		errs := apivalidation.ValidateObjectMetaAccessorUpdate(n, old, field.NewPath("metadata"))
-		if errs = append(errs, namespaceFinalizers(n, &fieldrules.Spec)...); len(errs) > 0 {
+		for i, f := range n.Spec.Finalizers {
+			errs = append(errs, namespaceFinalizer(string(f), fieldrules.Spec.ChildField("finalizers").Index(i))...)
+		}
+		if len(errs) > 0 {
 			return errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(), name, errs)
 		}
 		if validate == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func Nodes() kinds.Kind {
 		Status:         true,
 		StatusOnCreate: true,
 		PrepareStatus:  dropNodeConfig,
-		ValidateStatus: func(n, _ *corev1.Node) field.ErrorList { return nodeStatus(n) },
+		ValidateStatus: validateNodeUpdate,
 		Columns:        nodeColumns,
 		Row:            nodeRow,
 		Bare:           true,
@@ -98,35 +99,22 @@ func dropNodeConfig(_ context.Context, n, old *corev1.Node) {
 	}
 }
 
-// validateNode checks the annotations, the resources, the taints and the CIDRs of a node.
+// validateNode checks the annotations, the status, the taints and the CIDRs of a node.
 //
 //upstream:pkg/apis/core/validation.ValidateNode
-//upstream:pkg/apis/core/validation.validateNodeTaints
-//upstream:pkg/apis/core/validation.ValidateNodeSpecificAnnotations
 func validateNode(n *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, avoidPods(n.Annotations)...)
-	errs = append(errs, nodeResources(n)...)
-	list := fieldrules.Metadata.Child("taints") // kube-apiserver reports taints at this path
-	type taint struct {
-		key    string
-		effect corev1.TaintEffect
+	errs := append(nodeAnnotations(n.Annotations), nodeResources(n)...)
+	if len(n.Spec.Taints) > 0 {
+		errs = append(errs, nodeTaints(n.Spec.Taints, &taintsPath)...)
 	}
-	var seen fieldrules.Seen[taint]
-	for i := range n.Spec.Taints {
-		t, at := &n.Spec.Taints[i], list.Index(i)
-		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
-		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "value")...)
-		errs = append(errs, taintEffect(t.Effect, &at)...)
-		if !seen.Add(taint{t.Key, t.Effect}) {
-			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
-			d.Detail = "taints must be unique by key and effect pair"
-			errs = append(errs, d)
-		}
+	if swap := n.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil {
+		at := fieldrules.Metadata.Child("nodeSwapStatus") // as kube-apiserver reports it
+		errs = append(errs, fieldrules.Positive(*swap.Capacity, &at, "capacity")...)
 	}
+	errs = append(errs, declaredFeatures(n.Status.DeclaredFeatures)...)
 	for i, cidr := range n.Spec.PodCIDRs {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i),
-			cidr, false, nil)...)
+			cidr, true, nil)...)
 	}
 	if s := n.Spec.PodCIDRs; len(s) > 1 {
 		dual, err := netutils.IsDualStackCIDRStrings(s)
@@ -142,10 +130,93 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// nodeStatus checks that the addresses in the status are unique, and the resources.
+// taintsPath is the path at which kube-apiserver reports taints.
+var taintsPath = fieldrules.Metadata.Child("taints")
+
+// taintsAnnotation had the taints before there was a field.
+const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
+
+// nodeAnnotations checks the annotations that Kubernetes interprets.
+//
+//upstream:pkg/apis/core/validation.ValidateNodeSpecificAnnotations
+//upstream:pkg/apis/core/validation.ValidateTaintsInNodeAnnotations
+func nodeAnnotations(annotations map[string]string) field.ErrorList {
+	errs := avoidPods(annotations)
+	text := annotations[taintsAnnotation]
+	if text == "" {
+		return errs
+	}
+	at := fieldrules.Metadata.Child("annotations")
+	var taints []corev1.Taint
+	if err := json.Unmarshal([]byte(text), &taints); err != nil {
+		return append(errs, field.Invalid(at.Field(), taintsAnnotation, err.Error()))
+	}
+	list := at.Child(taintsAnnotation)
+	return append(errs, nodeTaints(taints, &list)...)
+}
+
+// nodeTaints checks taints, and that they are unique.
+//
+//upstream:pkg/apis/core/validation.validateNodeTaints
+func nodeTaints(taints []corev1.Taint, list *fieldrules.Path) field.ErrorList {
+	type taint struct {
+		key    string
+		effect corev1.TaintEffect
+	}
+	var errs field.ErrorList
+	var seen fieldrules.Seen[taint]
+	for i := range taints {
+		t, at := &taints[i], list.Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
+		if messages := validation.IsValidLabelValue(t.Value); len(messages) > 0 {
+			errs = append(errs, field.Invalid(at.ChildField("value"), t.Value, strings.Join(messages, ";")))
+		}
+		errs = append(errs, taintEffect(t.Effect, &at)...)
+		if !seen.Add(taint{t.Key, t.Effect}) {
+			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
+			d.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, d)
+		}
+	}
+	return errs
+}
+
+// featureName matches the name of a feature of a node.
+//
+//upstream:pkg/apis/core/validation.nodeDeclaredFeatureRegexp
+var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+
+// declaredFeatures checks the names of the features of a node, and their order.
+//
+//upstream:pkg/apis/core/validation.validateNodeDeclaredFeatures
+//upstream:pkg/apis/core/validation.validateNodeDeclaredFeatureName
+func declaredFeatures(names []string) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Status.Child("declaredFeatures")
+	for i, name := range names {
+		at := list.Index(i)
+		switch {
+		case len(name) > validation.DNS1123SubdomainMaxLength:
+			errs = append(errs, field.Invalid(at.Field(), name, fmt.Sprintf("invalid feature name %q: must be no more than %d characters",
+				name, validation.DNS1123SubdomainMaxLength)))
+		case !featureName.MatchString(name):
+			errs = append(errs, field.Invalid(at.Field(), name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase "+
+				"segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only "+
+				"alphanumeric characters and slashes", name)))
+		}
+		if i > 0 && name == names[i-1] {
+			errs = append(errs, field.Duplicate(at.Field(), name))
+		} else if i > 0 && name < names[i-1] {
+			errs = append(errs, field.Invalid(at.Field(), name, "list must be sorted alphabetically"))
+		}
+	}
+	return errs
+}
+
+// nodeAddresses checks that the addresses in the status are unique.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
-func nodeStatus(n *corev1.Node) field.ErrorList {
+func nodeAddresses(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("addresses")
 	var seen fieldrules.Seen[corev1.NodeAddress]
@@ -154,7 +225,7 @@ func nodeStatus(n *corev1.Node) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(a)))
 		}
 	}
-	return append(errs, nodeResources(n)...)
+	return errs
 }
 
 // taintEffect checks the effect of a taint.
@@ -213,12 +284,17 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// validateNodeUpdate checks the fields that may change only once, or not at all.
+// validateNodeUpdate checks an update of a node or of its status, some fields of which may change only once, or not at all.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
 //upstream:pkg/apis/core/validation.validateNodeConfigSourceSpec
 func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
+	errs := append(nodeAnnotations(n.Annotations), nodeResources(n)...)
+	errs = append(errs, declaredFeatures(n.Status.DeclaredFeatures)...)
+	errs = append(errs, nodeAddresses(n)...)
+	if len(n.Spec.Taints) > 0 {
+		errs = append(errs, nodeTaints(n.Spec.Taints, &taintsPath)...)
+	}
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"),
 			"node updates may not change podCIDR except from \"\" to valid"))

@@ -39,7 +39,7 @@ func PersistentVolumes() kinds.Kind {
 			}
 		},
 		PrepareStatus:  setPhaseTransitionTime,
-		Validate:       validatePersistentVolume,
+		ValidateCreate: func(v *corev1.PersistentVolume) field.ErrorList { return validatePersistentVolume(v, nil) },
 		Warnings:       volumeWarnings,
 		ValidateUpdate: validatePersistentVolumeUpdate,
 		Status:         true,
@@ -114,12 +114,12 @@ func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 	}
 }
 
-// validatePersistentVolume checks the spec of a volume.
+// validatePersistentVolume checks the spec of a volume. The old volume is nil on create.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolume
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 //upstream:pkg/apis/core/validation.validateVolumeNodeAffinity
-func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
+func validatePersistentVolume(v, old *corev1.PersistentVolume) field.ErrorList {
 	s := &v.Spec
 	errs := append(podspec.Access(s.AccessModes, &fieldrules.Spec, ""), volumeCapacity(s.Capacity)...)
 	errs = append(errs, fieldrules.OneOf(s.PersistentVolumeReclaimPolicy, &fieldrules.Spec,
@@ -136,16 +136,33 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 			errs = append(errs, field.Required(at.ChildField("required"), "must specify required node constraints"))
 		} else {
 			must := at.Child("required")
-			errs = append(errs, podspec.NodeSelector(a.Required, &must)...)
+			any := old != nil && old.Spec.NodeAffinity != nil && podspec.InvalidNodeLabels(old.Spec.NodeAffinity.Required)
+			errs = append(errs, podspec.NodeSelector(a.Required, any, &must)...)
 		}
 	}
-	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s, &fieldrules.Spec)...)
+	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s, v.Name, &fieldrules.Spec)...)
 	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" &&
 		s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentVolumeReclaimPolicy"),
 			"may not be 'recycle' for a hostPath mount of '/'"))
 	}
+	if _, ok := v.Annotations[mountOptions]; ok && !mountable(&s.PersistentVolumeSource) {
+		errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("annotations").Child(mountOptions),
+			"may not specify mount options for this volume type"))
+	}
 	return append(errs, attributesClass(s)...)
+}
+
+// mountOptions had the mount options of a volume before there was a field.
+const mountOptions = corev1.MountOptionAnnotation
+
+// mountable reports whether the annotation with mount options applies to a source.
+//
+//upstream:pkg/volume/validation.checkMountOption
+func mountable(s *corev1.PersistentVolumeSource) bool {
+	return s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil || s.Glusterfs != nil || s.NFS != nil || s.RBD != nil ||
+		s.Quobyte != nil || s.ISCSI != nil || s.Cinder != nil || s.CephFS != nil || s.AzureFile != nil ||
+		s.VsphereVolume != nil || s.AzureDisk != nil || s.PhotonPersistentDisk != nil
 }
 
 // volumeCapacity checks that the capacity has storage and no other resource.
@@ -243,10 +260,13 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 		errs = append(errs, field.Forbidden(w.ChildField("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
 	}
 	errs = append(errs, podspec.Access(s.AccessModes, w, "")...)
-	return append(errs, persistentSource(&s.PersistentVolumeSource, s, w)...)
+	return append(errs, persistentSource(&s.PersistentVolumeSource, s, "", w)...)
 }
 
-// persistentSource checks the source of a volume. A volume has exactly one source.
+// maxISCSIPortal is the length of the longest name of a volume with its portal, which name an interface of the initiator.
+const maxISCSIPortal = 64
+
+// persistentSource checks the source of a volume with that name. A volume has exactly one source.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 //upstream:pkg/apis/core/validation.validateGlusterfsPersistentVolumeSource
@@ -259,7 +279,7 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 //upstream:pkg/apis/core/validation.validateScaleIOPersistentVolumeSource
 //upstream:pkg/apis/core/validation.validateLocalVolumeSource
 //upstream:pkg/apis/core/validation.validateStorageOSPersistentVolumeSource
-func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, fldPath *fieldrules.Path) field.ErrorList {
+func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, name string, fldPath *fieldrules.Path) field.ErrorList {
 	s := podspec.Sources{W: fldPath}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
 	s.Shared(v, "gcePersistentDisk", "awsElasticBlockStore")
@@ -287,6 +307,10 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		c := v.ISCSI
 		errs := podspec.ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
 			c.SecretRef != nil, "must be valid format", at)
+		if c.InitiatorName != nil && len(name+":"+c.TargetPortal) > maxISCSIPortal {
+			errs = append(errs, field.Invalid(at.ChildField("targetportal"), c.TargetPortal, fmt.Sprintf("Total length of <volume "+
+				"name>:<iscsi.targetPortal> must be under %d characters if iscsi.initiatorName is specified.", maxISCSIPortal)))
+		}
 		if c.SecretRef != nil {
 			secret := at.Child("secretRef")
 			errs = append(errs, fieldrules.Required(c.SecretRef.Name, &secret, "name")...)
@@ -372,7 +396,7 @@ func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) fie
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeUpdate
 //upstream:pkg/apis/core/validation.validatePvNodeAffinity
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
-	var errs field.ErrorList
+	errs := validatePersistentVolume(v, old)
 	now, was := v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
 	if now.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
 		with := *now.CSI
@@ -385,7 +409,7 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 				diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now))))
 	}
 	if old.Spec.NodeAffinity != nil {
-		if !equality.Semantic(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
+		if !equality.Semantic(v.Spec.NodeAffinity, withStableLabels(old.Spec.NodeAffinity, v.Spec.NodeAffinity)) {
 			errs = append(errs, field.Invalid(fieldrules.Root.ChildField("nodeAffinity"), fieldrules.Internal(v.Spec.NodeAffinity),
 				apivalidation.FieldImmutableErrorMsg+", except for updating from beta label to GA"))
 		}
@@ -397,14 +421,47 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
 }
 
+// stableLabels are the labels of nodes that have replaced others.
+//
+//upstream:pkg/apis/core/validation.betaToGALabel
+var stableLabels = map[string]string{
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	"beta.kubernetes.io/os": corev1.LabelOSStable, "beta.kubernetes.io/arch": corev1.LabelArchStable,
+	corev1.LabelInstanceType: corev1.LabelInstanceTypeStable,
+}
+
+// withStableLabels returns the old affinity with the stable labels that the new one has in place of deprecated labels.
+//
+//upstream:pkg/apis/core/validation.getMaskNodeSelectorLabelChangeEqualities
+func withStableLabels(old, now *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
+	if old.Required == nil || now == nil || now.Required == nil ||
+		len(old.Required.NodeSelectorTerms) != len(now.Required.NodeSelectorTerms) {
+		return old
+	}
+	was := old.DeepCopy()
+	rename := func(was, now []corev1.NodeSelectorRequirement) {
+		for i := range was {
+			if i < len(now) && stableLabels[was[i].Key] == now[i].Key {
+				was[i].Key = now[i].Key
+			}
+		}
+	}
+	for i := range was.Required.NodeSelectorTerms {
+		is, was := &now.Required.NodeSelectorTerms[i], &was.Required.NodeSelectorTerms[i]
+		rename(was.MatchExpressions, is.MatchExpressions)
+		rename(was.MatchFields, is.MatchFields)
+	}
+	return was
+}
+
 // volumeWarnings returns the warnings about the deprecated fields and annotations of a volume.
 //
 //upstream:pkg/api/persistentvolume.warningsForPersistentVolumeSpecAndMeta
 func volumeWarnings(v, _ *corev1.PersistentVolume) []string {
 	var warnings []string
 	for _, old := range [...]struct{ key, message string }{
-		{"volume.beta.kubernetes.io/storage-class", `deprecated since v1.8; use "storageClassName" attribute instead`},
-		{"volume.beta.kubernetes.io/mount-options", `deprecated since v1.31; use "mountOptions" attribute instead`},
+		{classAnnotation, `deprecated since v1.8; use "storageClassName" attribute instead`},
+		{mountOptions, `deprecated since v1.31; use "mountOptions" attribute instead`},
 	} {
 		if _, ok := v.Annotations[old.key]; ok {
 			warnings = append(warnings, fmt.Sprintf("metadata.annotations[%s]: %s", old.key, old.message))
@@ -414,6 +471,12 @@ func volumeWarnings(v, _ *corev1.PersistentVolume) []string {
 	if s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		warnings = append(warnings, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "+
 			"Instead, the recommended approach is to use dynamic provisioning.")
+	}
+	if a := s.NodeAffinity; a != nil && a.Required != nil {
+		at := fieldrules.Spec.ChildField("nodeAffinity").Child("required", "nodeSelectorTerms")
+		for i := range a.Required.NodeSelectorTerms {
+			warnings = append(warnings, podspec.NodeTermWarnings(&a.Required.NodeSelectorTerms[i], false, at.Index(i))...)
+		}
 	}
 	for _, source := range [...]struct {
 		used          bool

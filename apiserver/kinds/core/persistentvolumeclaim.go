@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,10 +40,11 @@ func PersistentVolumeClaims() kinds.Kind {
 				podspec.SetDataSources(&c.Spec, &old.Spec)
 			}
 		},
-		Validate: func(c *corev1.PersistentVolumeClaim) field.ErrorList {
-			return podspec.ValidateClaim(&c.Spec, &fieldrules.Spec)
+		ValidateCreate: func(c *corev1.PersistentVolumeClaim) field.ErrorList {
+			return podspec.ValidateClaim(&c.Spec, nil, &fieldrules.Spec)
 		},
 		ValidateUpdate: validateClaimUpdate,
+		Warnings:       claimWarnings,
 		Status:         true,
 		PrepareStatus: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) {
 			if old.Status.HealthStatus == nil { // the feature CSIVolumeHealth is off
@@ -62,6 +64,18 @@ func PersistentVolumeClaims() kinds.Kind {
 		},
 		Row: claimRow,
 	}
+}
+
+// claimWarnings returns the warnings for a claim, new or updated.
+//
+//upstream:pkg/api/persistentvolumeclaim.GetWarningsForPersistentVolumeClaim
+func claimWarnings(c, _ *corev1.PersistentVolumeClaim) []string {
+	var warnings []string
+	if _, ok := c.Annotations[classAnnotation]; ok {
+		warnings = append(warnings, fieldrules.Metadata.ChildField("annotations").Key(classAnnotation).String()+
+			`: deprecated since v1.8; use "storageClassName" attribute instead`)
+	}
+	return append(warnings, podspec.ClaimWarnings(&c.Spec, fieldrules.Spec.Field())...)
 }
 
 // claimRow returns the cells of a claim in a table.
@@ -98,7 +112,7 @@ func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	for _, name := range fieldrules.SortedKeys(c.Status.AllocatedResourceStatuses) {
 		errs = append(errs, claimResource(name, &at)...)
 		if !slices.Contains(resizeStatuses, c.Status.AllocatedResourceStatuses[name]) {
-			errs = append(errs, field.NotSupported(at.Field(), name, resizeStatuses))
+			errs = append(errs, fieldrules.NotSupported(corev1.ClaimResourceStatus(name), &at, "", resizeStatuses)...)
 		}
 	}
 	at = fieldrules.Status.Child("allocatedResources")
@@ -140,24 +154,25 @@ func claimResource(name corev1.ResourceName, at *fieldrules.Path) field.ErrorLis
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimUpdate
 //upstream:pkg/apis/core/validation.validateStorageClassUpgradeFromNil
 func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	errs := podspec.ValidateClaim(&c.Spec, &old.Spec, &fieldrules.Spec)
 	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
 	podspec.SetDataSources(was, was)
 	if old.Spec.VolumeName == "" {
 		now.VolumeName = ""
 	}
-	if old.Spec.StorageClassName == nil {
-		now.StorageClassName = nil
+	if !upgradesAnnotation(c, old) {
+		errs = append(errs, apivalidation.ValidateImmutableField(c.Annotations[classAnnotation], old.Annotations[classAnnotation],
+			field.NewPath("metadata", "annotations", classAnnotation))...)
 	}
-	if old.Status.Phase == corev1.ClaimBound {
+	if class := now.StorageClassName; class != nil && was.StorageClassName == nil {
+		if annotated, ok := old.Annotations[classAnnotation]; !ok || annotated == *class {
+			now.StorageClassName = nil
+		}
+	}
+	if bound := c.Status.Phase == corev1.ClaimBound; bound {
 		now.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
-	}
-	var errs field.ErrorList
-	asked, had := now.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
-	if old.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
-		now.Resources.Requests[corev1.ResourceStorage] = had.DeepCopy()
-		if asked.Cmp(had) < 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("resources").Child("requests",
-				"storage"), "field can not be less than status.capacity"))
+		if now.Resources.Requests != nil {
+			now.Resources.Requests[corev1.ResourceStorage] = old.Spec.Resources.Requests[corev1.ResourceStorage]
 		}
 	}
 	if !equality.Semantic(now, was) {
@@ -165,5 +180,47 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
 				diff.Diff(fieldrules.Internal(*was), fieldrules.Internal(*now))))
 	}
-	return errs
+	errs = append(errs, shrinks(c, old)...)
+	errs = append(errs, apivalidation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	return append(errs, keepsAttributesClass(c, old)...)
+}
+
+// classAnnotation named the StorageClass before there was a field.
+const classAnnotation = corev1.BetaStorageClassAnnotation
+
+// upgradesAnnotation reports whether an update moves the StorageClass from the annotation to the field.
+//
+//upstream:pkg/apis/core/validation.validateStorageClassUpgradeFromAnnotation
+func upgradesAnnotation(c, old *corev1.PersistentVolumeClaim) bool {
+	was, ok := old.Annotations[classAnnotation]
+	now, kept := c.Annotations[classAnnotation]
+	class := c.Spec.StorageClassName
+	return ok && old.Spec.StorageClassName == nil && class != nil && *class == was && (!kept || now == was)
+}
+
+// shrinks checks that a request that becomes smaller stays greater than the capacity: the expansion of the volume has
+// failed then.
+func shrinks(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	now, was := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	if now.Cmp(was) >= 0 || now.Cmp(old.Status.Capacity[corev1.ResourceStorage]) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(fieldrules.Spec.ChildField("resources").Child("requests", "storage"),
+		"field can not be less than status.capacity")}
+}
+
+// keepsAttributesClass checks that a claim keeps a VolumeAttributesClass if its volume has one.
+func keepsAttributesClass(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	now, was := c.Spec.VolumeAttributesClassName, old.Spec.VolumeAttributesClassName
+	if old.Status.CurrentVolumeAttributesClassName == nil || now == nil && was == nil {
+		return nil
+	}
+	at := fieldrules.Spec.ChildField("volumeAttributesClassName")
+	switch {
+	case now == nil:
+		return field.ErrorList{field.Forbidden(at, "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil")}
+	case *now == "" && (was == nil || *was != ""):
+		return field.ErrorList{field.Forbidden(at, "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil")}
+	}
+	return nil
 }

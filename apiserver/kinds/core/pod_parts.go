@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +62,7 @@ func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
 	if _, static := old.Annotations[mirrorAnnotation]; static {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
-	errs := ValidatePod(p)
+	errs := ValidatePod(p, old)
 	now := map[string]*corev1.EphemeralContainer{}
 	for i := range p.Spec.EphemeralContainers {
 		now[p.Spec.EphemeralContainers[i].Name] = &p.Spec.EphemeralContainers[i]
@@ -84,12 +85,19 @@ func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
 //upstream:pkg/registry/core/pod.dropNonResizeUpdates
 func prepareResize(_ context.Context, p, old *corev1.Pod) {
 	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
+		keepResources(&p.Spec, &old.Spec)
+		podspec.CompleteResources(&p.Spec)
+		if !equality.Semantic(p.Spec, old.Spec) {
+			p.Generation++
+		}
 		return
 	}
 	spec := old.Spec
 	spec.Resources = p.Spec.Resources
+	keepResources(&spec, &old.Spec)
 	spec.Containers = resized(p.Spec.Containers, old.Spec.Containers)
 	spec.InitContainers = resized(p.Spec.InitContainers, old.Spec.InitContainers)
+	podspec.CompleteResources(&spec)
 	keepPod(p, old, &spec)
 }
 
@@ -112,9 +120,10 @@ func resized(now, old []corev1.Container) []corev1.Container {
 	return out
 }
 
-// validateResize checks the pod, and that only CPU and memory change. It does not ask whether the node
-// supports a resize.
+// validateResize checks the pod, that only CPU and memory change, and that the node supports a resize: it reports the
+// resources of running containers.
 //
+//upstream:pkg/apis/core/validation.isPodResizeRequestSupported
 //upstream:pkg/apis/core/validation.ValidatePodResize
 func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if _, static := old.Annotations[mirrorAnnotation]; static {
@@ -123,13 +132,21 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 	if os := old.Spec.OS; os != nil && os.Name == corev1.Windows {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
-	errs := ValidatePod(p)
-	if QOSClass(&old.Spec) != QOSClass(&p.Spec) {
+	errs := ValidatePod(p, old)
+	class := old.Status.QOSClass
+	if class == "" {
+		class = QOSClass(&old.Spec)
+	}
+	if class != QOSClass(&p.Spec) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
-	errs = append(errs, resizePod(p, old)...)
-	if len(old.Status.NodeAllocatableResourceClaimStatuses) > 0 {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "pods with node allocatable resource claims cannot be resized"))
+	if running := slices.IndexFunc(old.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil
+	}); running >= 0 && old.Status.ContainerStatuses[running].Resources == nil {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "Pod running on node without support for resize"))
+	}
+	if sized(&old.Spec) || sized(&p.Spec) {
+		errs = append(errs, resizePod(p, old)...)
 	}
 	order := append(sameContainers(p.Spec.Containers, old.Spec.Containers, "containers"),
 		sameContainers(p.Spec.InitContainers, old.Spec.InitContainers, "initContainers")...)
@@ -137,7 +154,19 @@ func validateResize(p, old *corev1.Pod) field.ErrorList {
 		return append(errs, order...)
 	}
 	errs = append(errs, resizeContainers(p.Spec.InitContainers, old.Spec.InitContainers, "initContainers")...)
-	return append(errs, resizeContainers(p.Spec.Containers, old.Spec.Containers, "containers")...)
+	errs = append(errs, resizeContainers(p.Spec.Containers, old.Spec.Containers, "containers")...)
+	if len(errs) == 0 && !sized(&p.Spec) && !sized(&old.Spec) &&
+		!equality.Semantic(p.Spec.Resources, old.Spec.Resources) {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "only cpu and memory resources are mutable"))
+	}
+	return errs
+}
+
+// sized reports whether a pod has resources as a whole, of any name.
+//
+//upstream:pkg/apis/core/validation.ValidatePodResize
+func sized(s *corev1.PodSpec) bool {
+	return s.Resources != nil && len(s.Resources.Requests)+len(s.Resources.Limits) > 0
 }
 
 // sameContainers checks that a resize neither adds, removes, renames nor reorders containers.
@@ -182,7 +211,7 @@ func resizeContainers(now, old []corev1.Container, name string) field.ErrorList 
 				errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "only cpu and memory resources are mutable"))
 			}
 		}
-		if !init || podspec.Sidecar(&now[i]) || equality.Semantic(is, was) {
+		if !init || podspec.Sidecar(&now[i]) || equality.Semantic(&now[i], &old[i]) {
 			continue
 		}
 		for _, p := range now[i].ResizePolicy {
@@ -226,6 +255,9 @@ func resizePod(p, old *corev1.Pod) field.ErrorList {
 //
 //upstream:pkg/apis/core/validation.resourcesRemoved
 func removed(now, old corev1.ResourceList) bool {
+	if len(old) > len(now) {
+		return true
+	}
 	for name := range old {
 		if _, ok := now[name]; !ok {
 			return true

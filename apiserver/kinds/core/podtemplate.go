@@ -22,9 +22,19 @@ func PodTemplates() kinds.Kind {
 		Plural: "podtemplates", Name: fieldrules.NameIsSubdomain, Generation: true,
 		ReturnsDeleted: true,
 		Default:        func(t *corev1.PodTemplate) { podspec.SetDefaults(&t.Template.Spec) },
-		Validate: func(t *corev1.PodTemplate) field.ErrorList {
-			fldPath := fieldrules.Path{Name: "template"}
-			return podspec.ValidateTemplate(&t.Template, &fldPath)
+		ValidateCreate: func(t *corev1.PodTemplate) field.ErrorList {
+			at := fieldrules.Path{Name: "template"}
+			return podspec.ValidateTemplate(&t.Template, nil, &at)
+		},
+		ValidateUpdate: func(t, old *corev1.PodTemplate) field.ErrorList {
+			at := fieldrules.Path{Name: "template"}
+			return podspec.ValidateTemplate(&t.Template, &old.Template, &at)
+		},
+		Warnings: func(t, old *corev1.PodTemplate) []string {
+			if old != nil && t.Generation == old.Generation {
+				return nil
+			}
+			return podspec.Warnings(&t.Template.ObjectMeta, &t.Template.Spec, field.NewPath("template"))
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{

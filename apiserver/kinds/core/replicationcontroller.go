@@ -3,6 +3,7 @@ package core
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,10 +30,19 @@ func ReplicationControllers() kinds.Kind {
 	return kinds.Of[*corev1.ReplicationController]{
 		Type: &corev1.ReplicationController{}, List: &corev1.ReplicationControllerList{},
 		Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
-		Orphans:  true,
-		Name:     fieldrules.NameIsSubdomain,
-		Default:  defaultReplicationController,
-		Validate: validateReplicationController,
+		Orphans: true,
+		Name: func(name string, prefix bool) []string {
+			if prefix { // only the generated name is checked
+				return nil
+			}
+			return content.IsDNS1123Subdomain(name)
+		},
+		Default:        defaultReplicationController,
+		ValidateCreate: func(r *corev1.ReplicationController) field.ErrorList { return validateReplicationController(r, nil) },
+		ValidateUpdate: func(r, old *corev1.ReplicationController) field.ErrorList {
+			return validateReplicationController(r, old.Spec.Template)
+		},
+		Warnings: controllerWarnings,
 		Status:   true,
 		ValidateStatus: func(r, _ *corev1.ReplicationController) field.ErrorList {
 			s := r.Status
@@ -91,7 +101,7 @@ func defaultReplicationController(r *corev1.ReplicationController) {
 //upstream:pkg/apis/core/validation.ValidateReplicationControllerSpec
 //upstream:pkg/apis/core/validation.ValidateNonEmptySelector
 //upstream:pkg/apis/core/validation.ValidatePodTemplateSpecForRC
-func validateReplicationController(r *corev1.ReplicationController) field.ErrorList {
+func validateReplicationController(r *corev1.ReplicationController, old *corev1.PodTemplateSpec) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
 	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
 	if len(r.Spec.Selector) == 0 {
@@ -107,5 +117,24 @@ func validateReplicationController(r *corev1.ReplicationController) field.ErrorL
 			break
 		}
 	}
+	at := fieldrules.Spec.Child("template")
+	errs = append(errs, podspec.ValidateTemplate(r.Spec.Template, old, &at)...)
 	return append(errs, workload.RestartsAlways(r.Spec.Template, "ReplicationController")...)
+}
+
+// controllerWarnings returns the warnings for a ReplicationController. An update is warned about the old template.
+//
+//upstream:pkg/registry/core/replicationcontroller.rcStrategy.WarningsOnCreate
+//upstream:pkg/registry/core/replicationcontroller.rcStrategy.WarningsOnUpdate
+func controllerWarnings(r, old *corev1.ReplicationController) []string {
+	return workload.Warnings(r, old, func() []string {
+		t := r.Spec.Template
+		if old != nil {
+			t = old.Spec.Template
+		}
+		if t == nil {
+			return nil
+		}
+		return workload.TemplateWarnings(t)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -36,11 +37,12 @@ func ResourceQuotas() kinds.Kind {
 			podspec.RoundUp(q.Status.Used)
 		},
 		Validate: validateQuota,
+		Warnings: quotaWarnings,
 		ValidateUpdate: func(q, old *corev1.ResourceQuota) field.ErrorList {
-			if slices.Equal(slices.Sorted(slices.Values(q.Spec.Scopes)), slices.Sorted(slices.Values(old.Spec.Scopes))) {
+			if slices.Equal(scopeSet(q.Spec.Scopes), scopeSet(old.Spec.Scopes)) {
 				return nil
 			}
-			return fieldrules.Immutable(q.Spec.Scopes, old.Spec.Scopes, &fieldrules.Spec, "scopes")
+			return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, apivalidation.FieldImmutableErrorMsg)}
 		},
 		Status: true,
 		ValidateStatus: func(q, _ *corev1.ResourceQuota) field.ErrorList {
@@ -53,6 +55,36 @@ func ResourceQuotas() kinds.Kind {
 		},
 		Row: quotaRow,
 	}
+}
+
+// scopeSet returns scopes in order, each once.
+func scopeSet(scopes []corev1.ResourceQuotaScope) []corev1.ResourceQuotaScope {
+	return slices.Compact(slices.Sorted(slices.Values(scopes)))
+}
+
+// quotaWarnings returns the warnings for a new quota that allows fewer limits than requests.
+//
+//upstream:pkg/registry/core/resourcequota.resourcequotaStrategy.WarningsOnCreate
+func quotaWarnings(q, old *corev1.ResourceQuota) []string {
+	if old != nil {
+		return nil
+	}
+	var warnings []string
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage,
+		corev1.ResourceEphemeralStorage} {
+		asked := "requests." + name
+		request, requested := q.Spec.Hard[asked]
+		if !requested && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {
+			asked = name
+			request, requested = q.Spec.Hard[asked]
+		}
+		limit, limited := q.Spec.Hard["limits."+name]
+		if requested && limited && request.Cmp(limit) > 0 {
+			warnings = append(warnings, fmt.Sprintf("ResourceQuota %s (%s) should be less than limits.%s (%s)",
+				asked, request.String(), name, limit.String()))
+		}
+	}
+	return warnings
 }
 
 // validateQuota checks the amounts and the scopes of a quota.

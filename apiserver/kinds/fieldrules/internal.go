@@ -59,7 +59,7 @@ func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
 		switch {
-		case f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]():
+		case f.Anonymous && (f.Type == reflect.TypeFor[metav1.ObjectMeta]() || f.Type == reflect.TypeFor[metav1.TypeMeta]()):
 			for j := range f.Type.NumField() {
 				fields, values = append(fields, f.Type.Field(j)), append(values, value.Field(j))
 			}

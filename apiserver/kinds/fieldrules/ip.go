@@ -43,3 +43,11 @@ func LoadBalancerAddress(ip, hostname string, fldPath *Path, known ...string) fi
 	}
 	return errs
 }
+
+// IPWarnings returns the warnings for an address that is valid but not in its canonical format, and none for an invalid one.
+func IPWarnings(ip string, path *field.Path) []string {
+	if netutils.ParseIPSloppy(ip) == nil {
+		return nil
+	}
+	return validation.GetWarningsForIP(path, ip)
+}

@@ -71,11 +71,11 @@ func NameIsPathSegment(name string, prefix bool) []string {
 func WholeNameIsPathSegment(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 
 // QualifiedName checks a name such as example.com/name.
-func QualifiedName(s string, fldPath *Path, name string) field.ErrorList {
-	if plainQualified(s) {
+func QualifiedName[S ~string](s S, fldPath *Path, name string) field.ErrorList {
+	if plainQualified(string(s)) {
 		return nil
 	}
-	return Invalid(validation.IsQualifiedName(s), s, fldPath, name)
+	return Invalid(validation.IsQualifiedName(string(s)), s, fldPath, name)
 }
 
 // plainQualified is a fast path: it accepts most qualified names, and nothing else.

@@ -12,12 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceRequirements checks the requests and limits of a container or a pod.
-func ResourceRequirements(r *corev1.ResourceRequirements, fldPath *Path) field.ErrorList {
+// ResourceRequirements checks the requests and limits of a container or a pod. The function name checks the name of a
+// resource. With anyPages, huge pages may be no multiple of their size.
+//
+//upstream:pkg/apis/core/validation.validateResourceRequirements
+func ResourceRequirements(r *corev1.ResourceRequirements, fldPath *Path, name func(corev1.ResourceName, *Path) field.ErrorList,
+	anyPages bool) field.ErrorList {
 	at := fldPath.Child("limits")
-	errs := ResourceList(r.Limits, &at)
+	errs := resourceList(r.Limits, &at, name, anyPages)
 	at = fldPath.Child("requests")
-	errs = append(errs, ResourceList(r.Requests, &at)...)
+	errs = append(errs, resourceList(r.Requests, &at, name, anyPages)...)
 	for name, request := range r.Requests {
 		limit, limited := r.Limits[name]
 		switch {
@@ -34,19 +38,46 @@ func ResourceRequirements(r *corev1.ResourceRequirements, fldPath *Path) field.E
 				fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
+	if (hasPages(r.Limits) || hasPages(r.Requests)) && !computes(r.Limits) && !computes(r.Requests) {
+		errs = append(errs, field.Forbidden(fldPath.Field(), "HugePages require cpu or memory"))
+	}
 	return ordered(errs)
+}
+
+// hasPages reports whether a list has huge pages.
+func hasPages(list corev1.ResourceList) bool {
+	for name := range list {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// computes reports whether a list has CPU or memory.
+func computes(list corev1.ResourceList) bool {
+	_, cpu := list[corev1.ResourceCPU]
+	_, memory := list[corev1.ResourceMemory]
+	return cpu || memory
 }
 
 // ResourceList checks the names and amounts of a list of resources of a container.
 func ResourceList(list corev1.ResourceList, fldPath *Path) field.ErrorList {
+	return ordered(resourceList(list, fldPath, ContainerResource, false))
+}
+
+func resourceList(list corev1.ResourceList, fldPath *Path, check func(corev1.ResourceName, *Path) field.ErrorList,
+	anyPages bool) field.ErrorList {
 	var errs field.ErrorList
 	for name, q := range list {
 		at := fldPath.Key(string(name))
-		errs = append(errs, ContainerResource(name, &at)...)
+		errs = append(errs, check(name, &at)...)
 		errs = append(errs, ResourceQuantity(name, q, &at)...)
-		errs = append(errs, hugePages(name, q, &at)...)
+		if !anyPages {
+			errs = append(errs, HugePages(name, q, &at)...)
+		}
 	}
-	return ordered(errs)
+	return errs
 }
 
 // ResourceQuantity checks the quantity of a resource, an integer for resources that cannot be
@@ -68,6 +99,7 @@ func ContainerResource(name corev1.ResourceName, fldPath *Path) field.ErrorList 
 	}
 	errs := ResourceName(name, fldPath)
 	switch {
+	case strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && !strings.Contains(string(name), "/"):
 	case !strings.Contains(string(name), "/"):
 		errs = append(errs, field.Invalid(fldPath.Field(), name, "must be a standard resource for containers"))
 	case !ofKubernetes(name) && !IsExtendedResource(string(name)):
@@ -80,7 +112,7 @@ func ContainerResource(name corev1.ResourceName, fldPath *Path) field.ErrorList 
 //
 //upstream:pkg/apis/core/validation.validateResourceName
 func ResourceName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
-	if errs := QualifiedName(string(name), fldPath, ""); len(errs) > 0 {
+	if errs := QualifiedName(name, fldPath, ""); len(errs) > 0 {
 		return errs
 	}
 	if !strings.Contains(string(name), "/") && !standard(name) {
@@ -95,7 +127,7 @@ func native(name corev1.ResourceName) bool {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return true
 	}
-	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return false
 }
 
 // overcommit reports whether the limit of a resource may be greater than the request.
@@ -142,8 +174,8 @@ func standard(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
-// hugePages checks that a quantity of huge pages is a multiple of their size.
-func hugePages(name corev1.ResourceName, q resource.Quantity, fldPath *Path) field.ErrorList {
+// HugePages checks that a quantity of huge pages is a multiple of their size.
+func HugePages(name corev1.ResourceName, q resource.Quantity, fldPath *Path) field.ErrorList {
 	size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
 	if !ok {
 		return nil

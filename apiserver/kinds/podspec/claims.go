@@ -13,9 +13,14 @@ import (
 // resourceClaims checks the resource claims of a pod.
 //
 //upstream:pkg/apis/core/validation.validatePodResourceClaims
-func resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("resourceClaims")
+	if r.pod != nil && len(claims) > 0 {
+		if _, static := r.pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+			return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support resource claims")}
+		}
+	}
 	var names fieldrules.Seen[string]
 	for i := range claims {
 		c, at := &claims[i], list.Index(i)
@@ -42,21 +47,18 @@ func resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) 
 	return errs
 }
 
-// claimNames checks that containers only refer to resource claims of their pod, and to each once.
+// claimNames checks that containers and the pod only refer to resource claims of the pod, and to each once.
 func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, list := range [...]struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
-		for i := range list.containers {
-			if claims := list.containers[i].Resources.Claims; len(claims) > 0 {
-				all := fldPath.Child(list.name)
-				container := all.Index(i)
-				resources := container.Child("resources")
-				errs = append(errs, containerClaims(claims, s.ResourceClaims, &resources)...)
-			}
+	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+		if claims := c.Resources.Claims; len(claims) > 0 {
+			resources := at.Child("resources")
+			errs = append(errs, containerClaims(claims, s.ResourceClaims, &resources)...)
 		}
+	})
+	if r := s.Resources; r != nil && len(r.Claims) > 0 && (s.OS == nil || s.OS.Name != corev1.Windows) {
+		at := fldPath.Child("resources")
+		errs = append(errs, containerClaims(r.Claims, s.ResourceClaims, &at)...)
 	}
 	return errs
 }
@@ -77,6 +79,7 @@ func containerClaims(claims []corev1.ResourceClaim, pod []corev1.PodResourceClai
 		}
 	}
 	slices.Sort(known)
+	known = slices.Compact(known)
 	var names fieldrules.Seen[string]
 	var requests fieldrules.Seen[corev1.ResourceClaim]
 	for i, c := range claims {

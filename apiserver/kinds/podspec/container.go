@@ -2,7 +2,8 @@ package podspec
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,7 +15,7 @@ import (
 // containers checks the containers of a pod.
 //
 //upstream:pkg/apis/core/validation.validateContainers
-func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	var regular, ephemeral fieldrules.Seen[string]
 	volumes := indexVolumes(s.Volumes)
@@ -24,41 +25,31 @@ func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	}
 	for i := range s.Containers {
 		at := list.Index(i)
-		errs = append(errs, container(&s.Containers[i], s, volumes, &at)...)
-		errs = append(errs, handlers(&s.Containers[i], s, &at)...)
-		if c := &s.Containers[i]; c.Name != "" && !regular.Add(c.Name) {
+		c := &s.Containers[i]
+		errs = append(errs, r.container(c, s, volumes, &at)...)
+		errs = append(errs, handlers(c, s, &at)...)
+		if !regular.Add(c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
-		errs = append(errs, restartPolicy(&s.Containers[i], &at)...)
+		errs = append(errs, restartPolicy(c, &at)...)
 	}
+	errs = append(errs, hostPorts(s.Containers, &list)...)
+	errs = append(errs, hostNetworkPorts(s, r.pod != nil, &list)...)
 	list = fldPath.Child("initContainers")
 	for i := range s.InitContainers {
 		at := list.Index(i)
-		errs = append(errs, initContainer(&s.InitContainers[i], s, volumes, &regular, &at)...)
+		errs = append(errs, r.initContainer(&s.InitContainers[i], s, volumes, &regular, &at)...)
+		errs = append(errs, hostPorts(s.InitContainers[i:i+1], &list)...)
+	}
+	for i := range s.InitContainers {
+		regular.Add(s.InitContainers[i].Name)
 	}
 	list = fldPath.Child("ephemeralContainers")
 	for i := range s.EphemeralContainers {
 		at := list.Index(i)
-		errs = append(errs, ephemeralContainer(&s.EphemeralContainers[i], s, volumes, &regular, &ephemeral, &at)...)
+		errs = append(errs, r.ephemeralContainer(&s.EphemeralContainers[i], s, volumes, &regular, &ephemeral, &at)...)
 	}
-	return append(errs, hostPorts(s, fldPath)...)
-}
-
-func hasContainer(list []corev1.Container, name string) bool {
-	for i := range list {
-		if list[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// HasContainer reports whether a pod has a container of any type with this name.
-func HasContainer(s *corev1.PodSpec, name string) bool {
-	if hasContainer(s.Containers, name) || hasContainer(s.InitContainers, name) {
-		return true
-	}
-	return slices.ContainsFunc(s.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+	return errs
 }
 
 // Limits of the rules of when a container restarts.
@@ -66,6 +57,9 @@ const (
 	maxRestartRules = 20
 	maxExitCodes    = 255
 )
+
+// noRestartPolicy is the error for rules without a policy.
+const noRestartPolicy = "must specify restartPolicy when restart rules are used"
 
 // restartPolicy checks when a container restarts, if it is not as its pod says.
 //
@@ -76,8 +70,7 @@ func restartPolicy(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorLis
 		errs = append(errs, fieldrules.Supported(*c.RestartPolicy, fldPath, "restartPolicy", corev1.ContainerRestartPolicyAlways,
 			corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
 	} else if len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"),
-			"must specify restartPolicy when restart rules are used"))
+		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"), noRestartPolicy))
 	}
 	list := fldPath.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > maxRestartRules {
@@ -109,14 +102,26 @@ func Sidecar(c *corev1.Container) bool {
 // initContainer checks an init container. others are the names of containers that the pod has beside it.
 //
 //upstream:pkg/apis/core/validation.validateInitContainers
-func initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string],
+//upstream:pkg/apis/core/validation.validateInitContainerRestartPolicy
+func (r *rules) initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string],
 	fldPath *fieldrules.Path) field.ErrorList {
-	errs := append(container(c, s, volumes, fldPath), restartPolicy(c, fldPath)...)
-	if c.Name != "" && !others.Add(c.Name) {
+	errs := r.container(c, s, volumes, fldPath)
+	if c.RestartPolicy != nil {
+		errs = append(errs, restartPolicy(c, fldPath)...)
+	} else if len(c.RestartPolicyRules) > 0 {
+		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"), noRestartPolicy))
+	}
+	if others.Has(c.Name) || c.Name != "" && !others.Add(c.Name) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
 	if Sidecar(c) {
 		return append(errs, handlers(c, s, fldPath)...)
+	}
+	for i, p := range c.ResizePolicy {
+		if p.RestartPolicy == corev1.RestartContainer && !r.restartInit {
+			errs = append(errs, field.Invalid(fldPath.ChildField("resizePolicy").Index(i).Child("restartPolicy"),
+				p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers"))
+		}
 	}
 	const only = "may not be set for init containers without restartPolicy=Always"
 	for _, set := range [...]struct {
@@ -137,27 +142,41 @@ func initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, 
 // containers, and ephemeral the names of ephemeral containers before it.
 //
 //upstream:pkg/apis/core/validation.validateEphemeralContainers
-func ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
+func (r *rules) ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
 	regular, ephemeral *fieldrules.Seen[string], fldPath *fieldrules.Path) field.ErrorList {
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
-	errs := container(c, s, volumes, fldPath)
-	if c.Name != "" && (regular.Has(c.Name) || !ephemeral.Add(c.Name)) {
+	errs := r.container(c, s, volumes, fldPath)
+	if image := c.Image; image != strings.TrimSpace(image) {
+		errs = append(errs, field.Invalid(fldPath.ChildField("image"), image, PaddedImage))
+	}
+	if regular.Has(c.Name) || !ephemeral.Add(c.Name) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
 	if e.TargetContainerName != "" && !regular.Has(e.TargetContainerName) {
 		errs = append(errs, field.NotFound(fldPath.ChildField("targetContainerName"), e.TargetContainerName))
 	}
 	const never = "cannot be set for an Ephemeral Container"
+	resources := !reflect.DeepEqual(c.Resources, corev1.ResourceRequirements{})
 	for _, set := range [...]struct {
 		field string
 		is    bool
 	}{
-		{"ports", len(c.Ports) > 0}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil},
+		{"ports", c.Ports != nil}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil},
 		{"startupProbe", c.StartupProbe != nil}, {"lifecycle", c.Lifecycle != nil},
-		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0},
+		{"resources", resources}, {"resizePolicy", c.ResizePolicy != nil}, {"restartPolicy", c.RestartPolicy != nil},
+		{"restartPolicyRules", c.RestartPolicyRules != nil},
 	} {
 		if set.is {
 			errs = append(errs, field.Forbidden(fldPath.ChildField(set.field), never))
+		}
+	}
+	for i, m := range c.VolumeMounts {
+		at := func() *field.Path { return fldPath.ChildField("volumeMounts").Index(i) }
+		if m.SubPath != "" {
+			errs = append(errs, field.Forbidden(at().Child("subPath"), never))
+		}
+		if m.SubPathExpr != "" {
+			errs = append(errs, field.Forbidden(at().Child("subPathExpr"), never))
 		}
 	}
 	return errs
@@ -166,7 +185,7 @@ func ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes
 // container checks the fields that containers of all types have.
 //
 //upstream:pkg/apis/core/validation.validateContainerCommon
-func container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(c.Name, fldPath, "name")
 	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
 	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
@@ -179,9 +198,9 @@ func container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldP
 	errs = append(errs, resizePolicy(c.ResizePolicy, s.RestartPolicy, fldPath)...)
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
 		at := fldPath.Child("resources")
-		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at)...)
+		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at, fieldrules.ContainerResource, r.anyPages)...)
 	}
-	return append(errs, containerSecurity(c.SecurityContext, s, fldPath)...)
+	return append(errs, r.containerSecurity(c.SecurityContext, s, fldPath)...)
 }
 
 // resizePolicy checks what happens to a container whose resources change.
@@ -235,26 +254,21 @@ func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) fiel
 	return errs
 }
 
-// hostPorts checks that no two containers have the same host port.
+// hostPorts checks that no two containers of the list have the same host port.
 //
 //upstream:pkg/apis/core/validation.checkHostPortConflicts
-func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+//upstream:pkg/apis/core/validation.AccumulateUniqueHostPorts
+func hostPorts(containers []corev1.Container, list *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool(nil)
-	for i := range s.Containers {
-		for j, p := range s.Containers[i].Ports {
+	for i := range containers {
+		for j, p := range containers[i].Ports {
 			if p.HostPort == 0 {
 				continue
 			}
-			if s.HostNetwork && p.HostPort != p.ContainerPort {
-				errs = append(errs,
-					field.Invalid(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
-						p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
-			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
 			if taken[key] {
-				errs = append(errs,
-					field.Duplicate(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
+				errs = append(errs, field.Duplicate(list.Field().Index(i).Child("ports").Index(j).Child("hostPort"), key))
 			}
 			if taken == nil {
 				taken = map[string]bool{}
@@ -265,10 +279,29 @@ func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// hostNetworkPorts checks that the ports of a pod in the network of its host are ports of the host.
+//
+//upstream:pkg/apis/core/validation.validatePodHostNetworkDeps
+func hostNetworkPorts(s *corev1.PodSpec, pod bool, list *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range s.Containers {
+		for j, p := range s.Containers[i].Ports {
+			if s.HostNetwork && (pod || p.HostPort != 0) && p.HostPort != p.ContainerPort {
+				errs = append(errs, field.Invalid(list.Field().Index(i).Child("ports").Index(j).Child("hostPort"),
+					p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
+			}
+		}
+	}
+	return errs
+}
+
+// PaddedImage is the error for an image with spaces around its name.
+const PaddedImage = "must not have leading or trailing whitespace"
+
 // containerSecurity checks the security context of a container.
 //
 //upstream:pkg/apis/core/validation.ValidateSecurityContext
-func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if c == nil {
 		return nil
 	}
@@ -290,7 +323,7 @@ func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fi
 		errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
 			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
-	if c.Capabilities != nil {
+	if c.Capabilities != nil && !r.sysAdmin {
 		for _, added := range c.Capabilities.Add {
 			if added == "CAP_SYS_ADMIN" {
 				errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),

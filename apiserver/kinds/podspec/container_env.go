@@ -41,12 +41,12 @@ func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList 
 		if s := from.ConfigMapRef; s != nil {
 			sources++
 			ref := at.Child("configMapRef")
-			errs = append(errs, fieldrules.Required(s.Name, &ref, "name")...)
+			errs = append(errs, sourceName(s.Name, &ref)...)
 		}
 		if s := from.SecretRef; s != nil {
 			sources++
 			ref := at.Child("secretRef")
-			errs = append(errs, fieldrules.Required(s.Name, &ref, "name")...)
+			errs = append(errs, sourceName(s.Name, &ref)...)
 		}
 		switch {
 		case sources == 0:
@@ -56,6 +56,17 @@ func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList 
 		}
 	}
 	return errs
+}
+
+// sourceName checks the name of an object with variables. As in kube-apiserver, the name may end with a dash.
+//
+//upstream:pkg/apis/core/validation.validateConfigMapEnvSource
+//upstream:pkg/apis/core/validation.validateSecretEnvSource
+func sourceName(name string, fldPath *fieldrules.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(fldPath.ChildField("name"), "")}
+	}
+	return fieldrules.Invalid(fieldrules.NameIsSubdomain(name, true), name, fldPath, "name")
 }
 
 // variableName allows any printable name without "=".
@@ -118,8 +129,10 @@ func variableSource(v *corev1.EnvVar, fldPath *fieldrules.Path) field.ErrorList 
 	return errs
 }
 
+//upstream:pkg/apis/core/validation.validateConfigMapKeySelector
+//upstream:pkg/apis/core/validation.validateSecretKeySelector
 func keyRef(name, key string, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(name, fldPath, "name")
+	errs := fieldrules.DNSName(name, fldPath, "name")
 	if key == "" {
 		return append(errs, field.Required(fldPath.ChildField("key"), ""))
 	}

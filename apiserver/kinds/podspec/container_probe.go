@@ -70,7 +70,7 @@ func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, fldPath *fieldrules.Pat
 	alone := h.Exec == nil && h.HTTPGet == nil && h.TCPSocket == nil
 	if h.Sleep != nil && alone && s.TerminationGracePeriodSeconds != nil {
 		if grace := *s.TerminationGracePeriodSeconds; h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace {
-			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds,
+			errs = append(errs, field.Invalid(at.ChildField("sleep"), h.Sleep.Seconds,
 				"must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
 		}
 	}

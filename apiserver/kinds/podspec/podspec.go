@@ -14,14 +14,21 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// template checks the pod template of a controller.
+// ValidateTemplate checks the pod template of a controller. The old template is nil on create.
 //
 //upstream:pkg/apis/core/validation.ValidatePodTemplateSpec
-func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.LabelMap(t.Labels, fldPath, "labels")
-	errs = append(errs, fieldrules.Annotations(t.Annotations, fldPath)...)
+//upstream:pkg/api/pod.GetValidationOptionsFromPodTemplate
+func ValidateTemplate(t, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+	r := &rules{}
+	if old != nil {
+		r = rulesFor(nil, &old.Spec, old.Annotations)
+	}
+	errs := r.templateMeta(t, fldPath)
 	at := fldPath.Child("spec")
-	errs = append(errs, Validate(&t.Spec, &at)...)
+	if len(t.Annotations) > 0 {
+		errs = append(errs, sameProfiles(t.Annotations, &t.Spec, &at)...)
+	}
+	errs = append(errs, r.spec(&t.Spec, &at)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
 			"ephemeral containers not allowed in pod template"))
@@ -29,17 +36,74 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field
 	return errs
 }
 
-// Validate checks a spec of a pod or a pod template.
+// ValidateTemplateMeta checks the labels and the annotations of a pod template.
+func ValidateTemplateMeta(t, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+	return rulesFor(nil, &old.Spec, old.Annotations).templateMeta(t, fldPath)
+}
+
+func (r *rules) templateMeta(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.LabelMap(t.Labels, fldPath, "labels")
+	errs = append(errs, fieldrules.Annotations(t.Annotations, fldPath)...)
+	if len(t.Annotations) > 0 {
+		at := fldPath.Child("annotations")
+		errs = append(errs, r.annotations(t.Annotations, &t.Spec, &at)...)
+	}
+	return errs
+}
+
+// Validate checks the spec and the annotations of a pod. The old pod is nil on create.
+//
+//upstream:pkg/apis/core/validation.validatePodMetadataAndSpec
+func Validate(p, old *corev1.Pod) field.ErrorList {
+	r := &rules{pod: &p.ObjectMeta}
+	if old != nil {
+		r = rulesFor(&p.ObjectMeta, &old.Spec, old.Annotations)
+	}
+	errs := r.spec(&p.Spec, &fieldrules.Spec)
+	if len(p.Annotations) > 0 {
+		at := fieldrules.Metadata.Child("annotations")
+		errs = append(errs, r.annotations(p.Annotations, &p.Spec, &at)...)
+	}
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		errs = append(errs, fieldrules.NonNegative(*g, &fieldrules.Spec, "terminationGracePeriodSeconds")...)
+	}
+	if p.Spec.ServiceAccountName == "" {
+		errs = append(errs, noTokens(&p.Spec)...)
+	}
+	return errs
+}
+
+// noTokens checks that a pod without a service account projects no token.
+//
+//upstream:pkg/apis/core/validation.validatePodMetadataAndSpec
+func noTokens(s *corev1.PodSpec) field.ErrorList {
+	var errs field.ErrorList
+	for i := range s.Volumes {
+		if s.Volumes[i].Projected == nil {
+			continue
+		}
+		for j, source := range s.Volumes[i].Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				at := fieldrules.Spec.ChildField("volumes").Index(i).Child("projected", "sources").Index(j)
+				errs = append(errs, field.Forbidden(at.Child("serviceAccountToken"),
+					"must not be specified when serviceAccountName is not set"))
+			}
+		}
+	}
+	return errs
+}
+
+// spec checks the spec of a pod or of a template.
 //
 //upstream:pkg/apis/core/validation.ValidatePodSpec
-func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	valid, errs := volumes(s, fldPath)
+func (r *rules) spec(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	valid, errs := r.volumes(s, fldPath)
 	if len(valid) < len(s.Volumes) {
 		with := *s
 		with.Volumes = valid
-		errs = append(errs, containers(&with, fldPath)...)
+		errs = append(errs, r.containers(&with, fldPath)...)
 	} else {
-		errs = append(errs, containers(s, fldPath)...)
+		errs = append(errs, r.containers(s, fldPath)...)
 	}
 	errs = append(errs, fileKeyVolumes(s, fldPath)...)
 	errs = append(errs, oneOf(s.RestartPolicy, fldPath, "restartPolicy",
@@ -48,40 +112,53 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
 	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
 	errs = append(errs, podNames(s, fldPath)...)
-	errs = append(errs, podSecurity(s, fldPath)...)
+	errs = append(errs, r.podSecurity(s, fldPath)...)
 	errs = append(errs, podNetwork(s, fldPath)...)
-	errs = append(errs, scheduling(s, fldPath)...)
+	errs = append(errs, r.scheduling(s, fldPath)...)
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
 		errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), *d,
 			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
-		overhead := fldPath.Child("overhead")
-		at := overhead.Child("limits") // the path that kube-apiserver reports
-		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
+		at := fldPath.Child("overhead")
+		limits := &corev1.ResourceRequirements{Limits: s.Overhead} // the path in the errors says so
+		errs = append(errs, fieldrules.ResourceRequirements(limits, &at, fieldrules.ContainerResource, r.anyPages)...)
 	}
 	errs = append(errs, operatingSystem(s, fldPath)...)
-	errs = append(errs, resourceClaims(s.ResourceClaims, fldPath)...)
+	errs = append(errs, r.resourceClaims(s.ResourceClaims, fldPath)...)
 	errs = append(errs, claimNames(s, fldPath)...)
 	errs = append(errs, hostProcess(s, fldPath)...)
 	if s.HostUsers != nil && !*s.HostUsers {
-		for _, host := range [...]struct {
-			name string
-			set  bool
-		}{{"hostNetwork", s.HostNetwork}, {"hostPID", s.HostPID}, {"hostIPC", s.HostIPC}} {
-			if host.set {
-				errs = append(errs, field.Forbidden(fldPath.ChildField(host.name), "when `hostUsers` is false"))
-			}
+		errs = append(errs, r.privateUsers(s, fldPath)...)
+	}
+	if s.Resources != nil {
+		errs = append(errs, r.podResources(s, fldPath)...)
+	}
+	return errs
+}
+
+// privateUsers checks a spec whose users are not the users of the host.
+//
+//upstream:pkg/apis/core/validation.validateHostUsers
+func (r *rules) privateUsers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	const message = "when `hostUsers` is false"
+	var errs field.ErrorList
+	for _, host := range [...]struct {
+		name string // as in kube-apiserver's errors
+		set  bool
+	}{{"hostNetwork", s.HostNetwork}, {"HostPID", s.HostPID}, {"HostIPC", s.HostIPC}} {
+		if host.set {
+			errs = append(errs, field.Forbidden(fldPath.ChildField(host.name), message))
 		}
 	}
-	switch at := fldPath.Child("resources"); {
-	case s.Resources == nil:
-	case s.OS != nil && s.OS.Name == corev1.Windows:
-		errs = append(errs, field.Forbidden(at.Field(), "may not be set for a windows pod"))
-	default:
-		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
-		errs = append(errs, podLevelResources(s.Resources, &at)...)
+	if r.privateDevices {
+		return errs
 	}
+	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+		if len(c.VolumeDevices) > 0 {
+			errs = append(errs, field.Forbidden(at.ChildField("volumeDevices"), message))
+		}
+	})
 	return errs
 }
 
@@ -97,35 +174,6 @@ func oneOf[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ..
 	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), value, allowed)}
 }
 
-// podResource reports whether a pod as a whole can have a resource.
-func podResource(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory ||
-		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
-
-// podLevelResources checks that resources are of those that a pod can have as a whole.
-//
-//upstream:pkg/apis/core/validation.validatePodResources
-func podLevelResources(r *corev1.ResourceRequirements, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if r.Claims != nil {
-		errs = append(errs, field.Forbidden(fldPath.ChildField("claims"), "claims may not be set for Resources at pod-level"))
-	}
-	for _, list := range [...]struct {
-		name      string
-		resources corev1.ResourceList
-	}{{"limits", r.Limits}, {"requests", r.Requests}} {
-		for _, name := range fieldrules.SortedKeys(list.resources) {
-			if podResource(name) || !strings.Contains(string(name), "/") && name != corev1.ResourceEphemeralStorage {
-				continue
-			}
-			errs = append(errs, field.NotSupported(fldPath.ChildField(list.name).Key(string(name)), name,
-				[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}))
-		}
-	}
-	return errs
-}
-
 // operatingSystem checks the operating system, and that a pod for Windows asks for nothing that only
 // Linux has.
 //
@@ -136,7 +184,7 @@ func operatingSystem(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorLis
 	}
 	switch s.OS.Name {
 	case corev1.Linux:
-		return nil
+		return forLinux(s, fldPath)
 	case corev1.Windows:
 		return forWindows(s, fldPath)
 	case "":
@@ -160,9 +208,6 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if s.RuntimeClassName != nil {
 		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, fldPath, "runtimeClassName")...)
 	}
-	if s.SchedulerName != "" {
-		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, fldPath, "schedulerName")...)
-	}
 	for i, g := range s.ReadinessGates {
 		list := fldPath.Child("readinessGates")
 		at := list.Index(i)
@@ -173,10 +218,6 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "")...)
-		if i == 0 && s.NodeName != "" {
-			errs = append(errs, field.Forbidden(fldPath.ChildField("nodeName"),
-				"cannot be set until all schedulingGates have been cleared"))
-		}
 		if !gates.Add(g.Name) {
 			errs = append(errs, field.Duplicate(at.Field(), g.Name))
 		}
@@ -189,8 +230,8 @@ func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if s.Hostname != "" {
 		errs = append(errs, fieldrules.DNSLabel(s.Hostname, fldPath, "hostname")...)
 	}
-	if s.HostnameOverride != nil && *s.HostnameOverride != "" {
-		errs = append(errs, fieldrules.DNSName(*s.HostnameOverride, fldPath, "hostnameOverride")...)
+	if s.HostnameOverride != nil {
+		errs = append(errs, hostnameOverride(s, fldPath)...)
 	}
 	if s.Subdomain != "" {
 		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, fldPath, "subdomain")...)
@@ -211,6 +252,27 @@ func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// maxHostname is the length of the longest host name of Linux.
+const maxHostname = 64
+
+// hostnameOverride checks a name that replaces the host name of a pod.
+//
+//upstream:pkg/apis/core/validation.validatePodHostName
+func hostnameOverride(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	at := fldPath.Child("hostnameOverride")
+	var errs field.ErrorList
+	if s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
+		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when setHostnameAsFQDN is true"))
+	}
+	if s.HostNetwork {
+		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when hostNetwork is true"))
+	}
+	if len(*s.HostnameOverride) > maxHostname {
+		errs = append(errs, field.TooLong(at.Field(), "", maxHostname))
+	}
+	return append(errs, fieldrules.DNSName(*s.HostnameOverride, &at, "")...)
+}
+
 const (
 	maxNameservers  = 3
 	maxSearches     = 32
@@ -228,8 +290,8 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if s.DNSPolicy == corev1.DNSNone && len(c.Nameservers) == 0 {
-		errs = append(errs, field.Required(at.ChildField("nameservers"),
-			"must provide at least one DNS nameserver when `dnsPolicy` is None"))
+		return field.ErrorList{field.Required(at.ChildField("nameservers"),
+			"must provide at least one DNS nameserver when `dnsPolicy` is None")}
 	}
 	if len(c.Nameservers) > maxNameservers {
 		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers,
@@ -271,7 +333,7 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 //
 //upstream:pkg/apis/core/validation.validatePodSpecSecurityContext
 //upstream:pkg/apis/core/validation.validateShareProcessNamespace
-func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
 		errs = append(errs, field.Invalid(fldPath.ChildField("shareProcessNamespace"), true,
@@ -300,20 +362,7 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
 	errs = append(errs, fieldrules.OptionalOneOf(c.SELinuxChangePolicy, &at, "seLinuxChangePolicy",
 		corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)...)
-	var sysctls fieldrules.Seen[string]
-	for i, sysctl := range c.Sysctls {
-		list := at.Child("sysctls")
-		item := list.Index(i)
-		errs = append(errs, fieldrules.Required(sysctl.Name, &item, "name")...)
-		if sysctl.Name != "" && (len(sysctl.Name) > maxSysctl || !sysctlName.MatchString(sysctl.Name)) {
-			errs = append(errs, field.Invalid(item.ChildField("name"), sysctl.Name,
-				"must have at most "+strconv.Itoa(maxSysctl)+" characters and match regex "+sysctlName.String()))
-		}
-		if !sysctls.Add(sysctl.Name) {
-			errs = append(errs, field.Duplicate(item.ChildField("name"), sysctl.Name))
-		}
-	}
-	return errs
+	return append(errs, r.sysctls(s, &at)...)
 }
 
 //upstream:pkg/apis/core/validation.validateSeccompProfileField

@@ -1,8 +1,6 @@
 package podspec
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -75,20 +73,6 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicyOf returns the default pull policy of an image: Always for the tag "latest", or none.
-func pullPolicyOf(image string) corev1.PullPolicy {
-	if image == "" || strings.Contains(image, "@") && !strings.Contains(image, ":latest@") {
-		return corev1.PullIfNotPresent
-	}
-	name, _, _ := strings.Cut(image, "@")
-	last := name[strings.LastIndexByte(name, '/')+1:]
-	_, tag, tagged := strings.Cut(last, ":")
-	if !tagged || tag == "latest" {
-		return corev1.PullAlways
-	}
-	return corev1.PullIfNotPresent
-}
-
 //upstream:pkg/apis/core/v1.SetDefaults_Probe
 func defaultProbe(p *corev1.Probe) {
 	if p == nil {
@@ -136,10 +120,13 @@ func RoundUp(list corev1.ResourceList) {
 //
 //upstream:pkg/apis/core/v1.SetDefaults_Pod
 func SetPodDefaults(s *corev1.PodSpec) {
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		s.TerminationGracePeriodSeconds = new(int64(1))
+	}
 	fieldrules.DefaultPointer(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range containers {
-			requestLimits(&containers[i].Resources, nil)
+			requestLimits(&containers[i].Resources)
 			if s.HostNetwork {
 				for j := range containers[i].Ports {
 					fieldrules.DefaultValue(&containers[i].Ports[j].HostPort, containers[i].Ports[j].ContainerPort)
@@ -147,66 +134,12 @@ func SetPodDefaults(s *corev1.PodSpec) {
 			}
 		}
 	}
-	if s.Resources != nil && len(s.Resources.Limits) > 0 {
-		requestSum(s)
-		requestLimits(s.Resources, podResource)
-	}
 }
 
-// requestSum defaults the requests of a pod to those of its containers: the sum of those that run
-// together, or those of an init container with the sidecars before it, whichever is more.
-func requestSum(s *corev1.PodSpec) {
-	sum, peak := corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range s.InitContainers {
-		c := &s.InitContainers[i]
-		if Sidecar(c) {
-			addAmounts(sum, c.Resources.Requests)
-			continue
-		}
-		alone := sum.DeepCopy()
-		addAmounts(alone, c.Resources.Requests)
-		raiseAmounts(peak, alone)
-	}
-	for i := range s.Containers {
-		addAmounts(sum, s.Containers[i].Resources.Requests)
-	}
-	raiseAmounts(sum, peak)
-	if s.Resources.Requests == nil {
-		s.Resources.Requests = corev1.ResourceList{}
-	}
-	FillFrom(s.Resources.Requests, sum)
-}
-
-// addAmounts adds the CPU and the memory of a list to another.
-func addAmounts(to, list corev1.ResourceList) {
-	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if q, ok := list[name]; ok {
-			total := to[name]
-			total.Add(q)
-			to[name] = total
-		}
-	}
-}
-
-func raiseAmounts(to, list corev1.ResourceList) {
-	for name, q := range list {
-		if old, ok := to[name]; !ok || old.Cmp(q) < 0 {
-			to[name] = q
-		}
-	}
-}
-
-// requestLimits defaults the requests of resources, those that are known or all if known is nil, to
-// the limits.
-func requestLimits(r *corev1.ResourceRequirements, known func(corev1.ResourceName) bool) {
+// requestLimits defaults the requests of resources to the limits.
+func requestLimits(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; ok || known != nil && !known(name) {
-			continue
-		}
-		if r.Requests == nil {
-			r.Requests = corev1.ResourceList{}
-		}
-		r.Requests[name] = limit.DeepCopy()
+		addMissing(&r.Requests, name, limit)
 	}
 }
 

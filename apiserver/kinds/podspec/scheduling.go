@@ -2,9 +2,11 @@ package podspec
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,36 +16,42 @@ import (
 )
 
 // scheduling checks node selectors, affinities, tolerations and topology spread constraints.
-func scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := Tolerations(s.Tolerations, fldPath)
+func (r *rules) scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	tolerations := fldPath.Child("tolerations")
+	errs := r.tolerations(s.Tolerations, &tolerations)
 	if a := s.Affinity; a != nil {
 		at := fldPath.Child("affinity")
-		errs = append(errs, nodeAffinity(a.NodeAffinity, &at)...)
+		errs = append(errs, r.nodeAffinity(a.NodeAffinity, &at)...)
 		if p := a.PodAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			errs = append(errs, r.podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
 				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
 		}
 		if p := a.PodAntiAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			errs = append(errs, r.podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
 				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
 		}
 	}
 	if len(s.TopologySpreadConstraints) > 0 {
-		errs = append(errs, topologySpread(s.TopologySpreadConstraints, fldPath)...)
+		errs = append(errs, r.topologySpread(s.TopologySpreadConstraints, fldPath)...)
 	}
 	if s.PreemptionPolicy != nil {
-		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
+		errs = append(errs, oneOf(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
 			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }
 
 // Tolerations checks the keys, operators, values and effects of tolerations.
+func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
+	all := fldPath.Child("tolerations")
+	return (&rules{}).tolerations(list, &all)
+}
+
+// tolerations checks the tolerations at all.
 //
 //upstream:pkg/apis/core/validation.ValidateTolerations
-func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) tolerations(list []corev1.Toleration, all *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	all := fldPath.Child("tolerations")
 	for i := range list {
 		t, at := &list[i], all.Index(i)
 		if t.Key != "" {
@@ -65,9 +73,16 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 			if t.Value != "" {
 				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
-		case corev1.TolerationOpLt, corev1.TolerationOpGt: // the feature is off by default
-			errs = append(errs, field.NotSupported(at.ChildField("operator"), t.Operator,
-				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
+		case corev1.TolerationOpLt, corev1.TolerationOpGt:
+			if !r.comparisons {
+				errs = append(errs, field.NotSupported(at.ChildField("operator"), t.Operator,
+					[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
+				break
+			}
+			errs = append(errs, fieldrules.Invalid(content.IsDecimalInteger(t.Value), t.Value, &at, "value")...)
+			if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
+				errs = append(errs, field.Invalid(at.ChildField("value"), t.Value, err.Error()))
+			}
 		default:
 			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
 				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
@@ -86,7 +101,7 @@ func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList
 }
 
 //upstream:pkg/apis/core/validation.validateNodeAffinity
-func nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorList {
 	if a == nil {
 		return nil
 	}
@@ -94,14 +109,14 @@ func nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorL
 	var errs field.ErrorList
 	if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		must := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
-		errs = append(errs, NodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, &must)...)
+		errs = append(errs, NodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, r.anyNodeLabel, &must)...)
 	}
 	list := at.Child("preferredDuringSchedulingIgnoredDuringExecution")
 	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 		p, item := &a.PreferredDuringSchedulingIgnoredDuringExecution[i], list.Index(i)
 		errs = append(errs, weight(p.Weight, &item)...)
 		term := item.Child("preference")
-		errs = append(errs, nodeSelectorTerm(&p.Preference, &term)...)
+		errs = append(errs, nodeSelectorTerm(&p.Preference, true, &term)...)
 	}
 	return errs
 }
@@ -113,10 +128,10 @@ func weight(n int32, fldPath *fieldrules.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(fldPath.ChildField("weight"), n, "must be in the range 1-100")}
 }
 
-// NodeSelector checks a required node selector.
+// NodeSelector checks a required node selector, with anyValue but for the values of labels.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeSelector
-func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorList {
+func NodeSelector(s *corev1.NodeSelector, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
 	list := fldPath.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
 		return field.ErrorList{field.Required(list.Field(), "must have at least one node selector term")}
@@ -124,7 +139,7 @@ func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorL
 	var errs field.ErrorList
 	for i := range s.NodeSelectorTerms {
 		at := list.Index(i)
-		errs = append(errs, nodeSelectorTerm(&s.NodeSelectorTerms[i], &at)...)
+		errs = append(errs, nodeSelectorTerm(&s.NodeSelectorTerms[i], anyValue, &at)...)
 	}
 	return errs
 }
@@ -132,7 +147,8 @@ func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorL
 // nodeSelectorTerm checks the label and field requirements of a term.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeSelectorTerm
-func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) field.ErrorList {
+//upstream:pkg/apis/core/validation.ValidateNodeFieldSelectorRequirement
+func nodeSelectorTerm(t *corev1.NodeSelectorTerm, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("matchExpressions")
 	for i := range t.MatchExpressions {
@@ -140,6 +156,9 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) fiel
 		errs = append(errs, nodeRequirement(r, &at)...)
 		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.ChildField("key"))...)
 		for j, v := range r.Values {
+			if anyValue {
+				break
+			}
 			for _, m := range validation.IsValidLabelValue(v) {
 				errs = append(errs, field.Invalid(at.ChildField("values").Index(j), v, m))
 			}
@@ -150,6 +169,12 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) fiel
 		r, at := &t.MatchFields[i], list.Index(i)
 		if r.Key != metav1.ObjectNameField {
 			errs = append(errs, field.Invalid(at.ChildField("key"), r.Key, "not a valid field selector key"))
+		} else {
+			values := at.Child("values")
+			for j, v := range r.Values {
+				item := values.Index(j)
+				errs = append(errs, fieldrules.DNSName(v, &item, "")...)
+			}
 		}
 		if !slices.Contains([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}, r.Operator) {
 			errs = append(errs, field.Invalid(at.ChildField("operator"), r.Operator, "not a valid selector operator"))
@@ -187,59 +212,75 @@ func nodeRequirement(r *corev1.NodeSelectorRequirement, fldPath *fieldrules.Path
 
 //upstream:pkg/apis/core/validation.validatePodAffinity
 //upstream:pkg/apis/core/validation.validatePodAntiAffinity
-func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, fldPath *fieldrules.Path,
+func (r *rules) podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, fldPath *fieldrules.Path,
 	name string) field.ErrorList {
 	var errs field.ErrorList
 	at := fldPath.Child(name)
 	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
 	for i := range must {
 		item := list.Index(i)
-		errs = append(errs, podAffinityTerm(&must[i], &item)...)
+		errs = append(errs, r.podAffinityTerm(&must[i], &item)...)
 	}
 	list = at.Child("preferredDuringSchedulingIgnoredDuringExecution")
 	for i := range prefer {
 		item := list.Index(i)
 		errs = append(errs, weight(prefer[i].Weight, &item)...)
 		term := item.Child("podAffinityTerm")
-		errs = append(errs, podAffinityTerm(&prefer[i].PodAffinityTerm, &term)...)
+		errs = append(errs, r.podAffinityTerm(&prefer[i].PodAffinityTerm, &term)...)
 	}
 	return errs
 }
 
 //upstream:pkg/apis/core/validation.validatePodAffinityTerm
-func podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.LabelSelector(t.LabelSelector, fldPath, "labelSelector")
-	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, fldPath, "namespaceSelector")...)
+func (r *rules) podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
+	errs := termSelectors(t, r.anySelector, fldPath)
 	for _, n := range t.Namespaces {
-		errs = append(errs, fieldrules.DNSLabel(n, fldPath, "namespace")...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(n, false), n, fldPath, "namespace")...)
 	}
-	errs = append(errs, labelKeys(t, fldPath)...)
+	errs = append(errs, labelKeys(t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector, fldPath)...)
 	if t.TopologyKey == "" {
 		errs = append(errs, field.Required(fldPath.ChildField("topologyKey"), "can not be empty"))
 	}
 	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, fldPath.ChildField("topologyKey"))...)
 }
 
-// labelKeys checks the keys of labels whose values a term takes from the pod that it belongs to.
-func labelKeys(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
+// termSelectors checks the selectors of a term, with anyValue but for the values of labels.
+//
+//upstream:pkg/apis/core/validation.ValidatePodAffinityTermSelector
+func termSelectors(t *corev1.PodAffinityTerm, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
+	if t.LabelSelector == nil && t.NamespaceSelector == nil {
+		return nil
+	}
+	options := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: anyValue}
+	errs := metav1validation.ValidateLabelSelector(t.LabelSelector, options, fldPath.ChildField("labelSelector"))
+	return append(errs, metav1validation.ValidateLabelSelector(t.NamespaceSelector, options, fldPath.ChildField("namespaceSelector"))...)
+}
+
+// labelKeys checks the keys of labels whose values a selector takes from the pod that it belongs to.
+//
+//upstream:pkg/apis/core/validation.ValidateMatchLabelKeysAndMismatchLabelKeys
+//upstream:pkg/apis/core/validation.validateLabelKeys
+func labelKeys(match, mismatch []string, selector *metav1.LabelSelector, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, list := range [...]struct {
 		name string
 		keys []string
-	}{{"matchLabelKeys", t.MatchLabelKeys}, {"mismatchLabelKeys", t.MismatchLabelKeys}} {
-		if len(list.keys) > 0 && t.LabelSelector == nil {
+	}{{"matchLabelKeys", match}, {"mismatchLabelKeys", mismatch}} {
+		if len(list.keys) > 0 && selector == nil {
 			errs = append(errs, field.Forbidden(fldPath.ChildField(list.name), noSelector))
+			continue
 		}
 		for i, key := range list.keys {
 			errs = append(errs, metav1validation.ValidateLabelName(key, fldPath.ChildField(list.name).Index(i))...)
 		}
 	}
-	var mismatch fieldrules.Seen[string]
-	for _, key := range t.MismatchLabelKeys {
-		mismatch.Add(key)
+	errs = append(errs, selectedTwice(match, selector, fldPath)...)
+	var other fieldrules.Seen[string]
+	for _, key := range mismatch {
+		other.Add(key)
 	}
-	for i, key := range t.MatchLabelKeys {
-		if mismatch.Has(key) {
+	for i, key := range match {
+		if other.Has(key) {
 			errs = append(errs, field.Invalid(fldPath.ChildField("matchLabelKeys").Index(i), key,
 				"exists in both matchLabelKeys and mismatchLabelKeys"))
 		}
@@ -250,8 +291,8 @@ func labelKeys(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorL
 // noSelector is the error for keys of labels without the selector that they would narrow.
 const noSelector = "must not be specified when labelSelector is not set"
 
-// selectedTwice checks that no key of labels is also in the selector that it narrows. That of the label
-// which stands for the key, which the API server adds to the selector, is there once.
+// selectedTwice checks that no key of labels is also in the selector that it narrows. The selector has a label that
+// stands for the key, which the API server adds, once.
 func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) field.ErrorList {
 	if s == nil || len(keys) == 0 {
 		return nil
@@ -262,7 +303,7 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 		selected[key] = true
 	}
 	positions := make(map[string]int, len(keys))
-	for i, key := range slices.Backward(keys) {
+	for i, key := range keys {
 		positions[key] = i
 	}
 	for _, e := range s.MatchExpressions {
@@ -275,10 +316,44 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 	return errs
 }
 
+// strictSpreadKeys is spreadKeys of an API server that does not add matchLabelKeys to the selector.
+//
+//upstream:pkg/apis/core/validation.ValidateMatchLabelKeysInTopologySpread
+func strictSpreadKeys(c *corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
+	if len(c.MatchLabelKeys) == 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	selected := map[string]bool{}
+	if c.LabelSelector == nil {
+		errs = append(errs, field.Forbidden(fldPath.ChildField("matchLabelKeys"), noSelector))
+	} else {
+		for key := range c.LabelSelector.MatchLabels {
+			selected[key] = true
+		}
+		for _, e := range c.LabelSelector.MatchExpressions {
+			selected[e.Key] = true
+		}
+	}
+	for i, key := range c.MatchLabelKeys {
+		at := fldPath.ChildField("matchLabelKeys").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(key, at)...)
+		if selected[key] {
+			errs = append(errs, field.Invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
+		}
+	}
+	return errs
+}
+
+// spreadKeys checks matchLabelKeys of a constraint.
+func spreadKeys(c *corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
+	return labelKeys(c.MatchLabelKeys, nil, c.LabelSelector, fldPath)
+}
+
 // topologySpread checks topology spread constraints, and that they are unique.
 //
 //upstream:pkg/apis/core/validation.validateTopologySpreadConstraints
-func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) == 0 {
 		return nil
@@ -304,13 +379,11 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
 				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
 		}
-		if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
-			errs = append(errs, field.Forbidden(at.ChildField("matchLabelKeys"), noSelector))
+		if r.strictSpread {
+			errs = append(errs, strictSpreadKeys(c, &at)...)
+		} else {
+			errs = append(errs, spreadKeys(c, &at)...)
 		}
-		for j, key := range c.MatchLabelKeys {
-			errs = append(errs, metav1validation.ValidateLabelName(key, at.ChildField("matchLabelKeys").Index(j))...)
-		}
-		errs = append(errs, selectedTwice(c.MatchLabelKeys, c.LabelSelector, &at)...)
 		if c.MinDomains != nil {
 			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
 			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
@@ -322,7 +395,9 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
 		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy",
 			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
-		errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
+		if !r.anySpread {
+			errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
+		}
 	}
 	return errs
 }

@@ -2,6 +2,8 @@ package podspec
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,55 @@ const maxSysctl = 253
 
 // sysctlName matches names of sysctls, whose segments are separated by dots or slashes.
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+
+// sysctls checks the sysctls of a pod.
+//
+//upstream:pkg/apis/core/validation.validateSysctls
+func (r *rules) sysctls(s *corev1.PodSpec, context *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	var names fieldrules.Seen[string]
+	list := context.Child("sysctls")
+	for i, sysctl := range s.SecurityContext.Sysctls {
+		at := list.Index(i)
+		switch name := sysctl.Name; {
+		case name == "":
+			errs = append(errs, field.Required(at.ChildField("name"), ""))
+		case len(name) > maxSysctl || !sysctlName.MatchString(name):
+			errs = append(errs, field.Invalid(at.ChildField("name"), name,
+				"must have at most "+strconv.Itoa(maxSysctl)+" characters and match regex "+sysctlName.String()))
+		case names.Has(name):
+			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
+		}
+		if host := hostSysctl(sysctl.Name, s); host != "" && !r.anySysctl {
+			errs = append(errs, field.Invalid(at.ChildField("name"), sysctl.Name,
+				"may not be specified when '"+host+"' is true"))
+		}
+		names.Add(sysctl.Name)
+	}
+	return errs
+}
+
+// ipcSysctls are the sysctls of the IPC namespace, besides fs.mqueue.
+var ipcSysctls = []string{"kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced",
+	"kernel.shm", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.msg"}
+
+// hostSysctl returns the field of a spec that makes a sysctl one of the host, or "".
+//
+//upstream:pkg/apis/core/validation.ValidateHostSysctl
+//upstream:k8s.io/component-helpers/node/util/sysctl.GetNamespace
+func hostSysctl(name string, s *corev1.PodSpec) string {
+	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
+		name = strings.NewReplacer("/", ".", ".", "/").Replace(name)
+	}
+	name, _, _ = strings.Cut(name, "*")
+	switch {
+	case s.HostNetwork && strings.HasPrefix(name, "net."):
+		return "hostNetwork"
+	case s.HostIPC && (slices.Contains(ipcSysctls, name) || strings.HasPrefix(name, "fs.mqueue.")):
+		return "hostIPC"
+	}
+	return ""
+}
 
 // maxLocalProfile is the length of the longest path of an AppArmor profile of a node.
 const maxLocalProfile = 4095
@@ -30,12 +81,15 @@ func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorLi
 	local := at.ChildField("localhostProfile")
 	switch p.Type {
 	case corev1.AppArmorProfileTypeLocalhost:
-		var errs field.ErrorList
-		switch name := p.LocalhostProfile; {
-		case name == nil || *name == "":
+		if p.LocalhostProfile == nil {
 			return field.ErrorList{field.Required(local, "must be set when AppArmor type is Localhost")}
-		case strings.TrimSpace(*name) != *name:
-			errs = append(errs, field.Invalid(local, *name, "must not be padded with whitespace"))
+		}
+		var errs field.ErrorList
+		switch name := *p.LocalhostProfile; {
+		case strings.TrimSpace(name) != name:
+			errs = append(errs, field.Invalid(local, name, "must not be padded with whitespace"))
+		case name == "":
+			errs = append(errs, field.Required(local, "must be set when AppArmor type is Localhost"))
 		}
 		if len(*p.LocalhostProfile) > maxLocalProfile {
 			errs = append(errs, field.TooLong(local, "", maxLocalProfile))
@@ -43,7 +97,7 @@ func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorLi
 		return errs
 	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {
-			return field.ErrorList{field.Invalid(local, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")}
+			return field.ErrorList{field.Invalid(local, p.LocalhostProfile, "can only be set when AppArmor type is Localhost")}
 		}
 		return nil
 	case "":

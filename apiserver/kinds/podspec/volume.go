@@ -1,11 +1,11 @@
 package podspec
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -15,7 +15,7 @@ import (
 // too.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumes
-func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
+func (r *rules) volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
 	valid := s.Volumes                // shared until one is invalid
 	var names fieldrules.Seen[string] // of the valid ones
@@ -25,7 +25,7 @@ func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, fiel
 		if len(errs) == 0 {
 			valid = s.Volumes[:i:i]
 		}
-		bad := append(volumeSource(&v.VolumeSource, &at), fieldrules.DNSLabel(v.Name, &at, "name")...)
+		bad := append(r.volumeSource(v, &at), fieldrules.DNSLabel(v.Name, &at, "name")...)
 		if names.Has(v.Name) {
 			bad = append(bad, field.Duplicate(at.ChildField("name"), v.Name))
 		}
@@ -41,7 +41,31 @@ func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, fiel
 			valid = s.Volumes[:i+1]
 		}
 	}
+	if r.pod != nil && r.pod.Name != "" {
+		errs = append(errs, r.createdClaims(s.Volumes, &list)...)
+	}
 	return valid, errs
+}
+
+// createdClaims checks that no volume refers to a claim that another volume of the pod creates.
+//
+//upstream:pkg/apis/core/validation.ValidateVolumes
+func (r *rules) createdClaims(volumes []corev1.Volume, list *fieldrules.Path) field.ErrorList {
+	var created fieldrules.Seen[string]
+	for i := range volumes {
+		if volumes[i].Ephemeral != nil {
+			created.Add(r.pod.Name + "-" + volumes[i].Name)
+		}
+	}
+	var errs field.ErrorList
+	for i := range volumes {
+		if c := volumes[i].PersistentVolumeClaim; c != nil && created.Has(c.ClaimName) {
+			at := list.Index(i)
+			errs = append(errs, field.Invalid(at.ChildField("persistentVolumeClaim").Child("claimName"), c.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume"))
+		}
+	}
+	return errs
 }
 
 // volumeIndex are the volumes of a pod, by name if there are many.
@@ -107,7 +131,8 @@ func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules
 // order.
 //
 //upstream:pkg/apis/core/validation.validateVolumeSource
-func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) volumeSource(volume *corev1.Volume, fldPath *fieldrules.Path) field.ErrorList {
+	v := &volume.VolumeSource
 	s := Sources{W: fldPath}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return HostPath(v.HostPath, at) })
@@ -167,26 +192,47 @@ func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorL
 		return append(StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at),
 			secretName(v.StorageOS.SecretRef, at)...)
 	})
-	s.One("projected", v.Projected != nil, func(at *fieldrules.Path) field.ErrorList { return projected(v.Projected, at) })
+	s.One("projected", v.Projected != nil, func(at *fieldrules.Path) field.ErrorList { return r.projected(v.Projected, at) })
 	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
 		return ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
 	})
 	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return csi(v.CSI, at) })
 	s.One("ephemeral", v.Ephemeral != nil, func(at *fieldrules.Path) field.ErrorList {
-		if v.Ephemeral.VolumeClaimTemplate == nil {
-			return field.ErrorList{field.Required(at.ChildField("volumeClaimTemplate"), "")}
-		}
-		template := at.Child("volumeClaimTemplate")
-		spec := template.Child("spec")
-		return ValidateClaim(&v.Ephemeral.VolumeClaimTemplate.Spec, &spec)
+		return r.ephemeral(volume, fldPath, at)
 	})
 	s.One("image", v.Image != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.Image.Reference, at, "reference")
+		errs := oneOf(v.Image.PullPolicy, at, "pullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		if !r.emptyImages {
+			errs = append(errs, fieldrules.Required(v.Image.Reference, at, "reference")...)
+		}
+		return errs
 	})
 	if s.N == 0 {
 		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
 	}
 	return s.Errs
+}
+
+// ephemeral checks the claim that a volume creates.
+//
+//upstream:pkg/apis/core/validation.validateEphemeralVolumeSource
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimTemplate
+func (r *rules) ephemeral(v *corev1.Volume, fldPath, at *fieldrules.Path) field.ErrorList {
+	claim := at.Child("volumeClaimTemplate")
+	if v.Ephemeral.VolumeClaimTemplate == nil {
+		return field.ErrorList{field.Required(claim.Field(), "")}
+	}
+	metadata, spec := claim.Child("metadata"), claim.Child("spec")
+	errs := fieldrules.TemplateMetadata(v.Ephemeral.VolumeClaimTemplate.ObjectMeta, &metadata)
+	errs = append(errs, ValidateClaim(&v.Ephemeral.VolumeClaimTemplate.Spec, nil, &spec)...)
+	if r.pod == nil || r.pod.Name == "" || v.Name == "" {
+		return errs
+	}
+	name := r.pod.Name + "-" + v.Name
+	for _, m := range fieldrules.NameIsSubdomain(name, false) {
+		errs = append(errs, field.Invalid(fldPath.ChildField("name"), v.Name, fmt.Sprintf("PVC name %q: %v", name, m)))
+	}
+	return errs
 }
 
 // csi checks a csi source of a pod's volume.
@@ -239,14 +285,10 @@ func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 }
 
 // Driver checks the name of a storage driver.
+//
+//upstream:pkg/apis/core/validation.ValidateCSIDriverName
 func Driver(name string, fldPath *fieldrules.Path) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("driver"), "")}
-	}
-	if len(name) > 63 {
-		return field.ErrorList{field.TooLong(fldPath.ChildField("driver"), name, 63)}
-	}
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.ToLower(name)), name, fldPath, "driver")
+	return fieldrules.DriverName(name, fldPath, "driver")
 }
 
 // files checks the files that are projected from an object's keys.
@@ -270,9 +312,16 @@ func fileName(p string, fldPath *fieldrules.Path) field.ErrorList {
 	if p == "" {
 		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
 	}
-	errs := localPath(p, fldPath, "path")
-	if strings.HasPrefix(p, "..") && len(p) > 2 && p[2] != '/' {
-		errs = append(errs, field.Invalid(fldPath.ChildField("path"), p, "must not start with '..'"))
+	return nonReserved(p, fldPath, "path")
+}
+
+// nonReserved checks that a path is relative and that none of its elements begins with "..".
+//
+//upstream:pkg/apis/core/validation.ValidateLocalNonReservedPath
+func nonReserved(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
+	errs := localPath(p, fldPath, name)
+	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
+		errs = append(errs, field.Invalid(fldPath.ChildField(name), p, "must not start with '..'"))
 	}
 	return errs
 }
@@ -309,55 +358,4 @@ func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) fi
 		}
 	}
 	return errs
-}
-
-// projected checks the sources of a projected volume.
-//
-//upstream:pkg/apis/core/validation.validateProjectedVolumeSource
-//upstream:pkg/apis/core/validation.validateProjectionSources
-func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
-	errs := mode(v.DefaultMode, fldPath, "defaultMode")
-	list := fldPath.Child("sources")
-	for i := range v.Sources {
-		p, at := &v.Sources[i], list.Index(i)
-		s := Sources{W: &at}
-		s.One("secret", p.Secret != nil, func(at *fieldrules.Path) field.ErrorList {
-			return append(fieldrules.Required(p.Secret.Name, at, "name"), files(p.Secret.Items, nil, at)...)
-		})
-		s.One("configMap", p.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
-			return append(fieldrules.Required(p.ConfigMap.Name, at, "name"), files(p.ConfigMap.Items, nil, at)...)
-		})
-		s.One("downwardAPI", p.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
-			return downward(p.DownwardAPI.Items, at)
-		})
-		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList {
-			return projectedToken(p.ServiceAccountToken, at, fldPath)
-		})
-		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList {
-			return fileName(p.ClusterTrustBundle.Path, at)
-		})
-		s.One("podCertificate", p.PodCertificate != nil, func(at *fieldrules.Path) field.ErrorList {
-			return fieldrules.Required(p.PodCertificate.SignerName, at, "signerName")
-		})
-		errs = append(errs, s.Errs...)
-	}
-	return errs
-}
-
-// projectedToken checks a token of the source at fldPath of a projected volume. The path of its file
-// is reported as that of the volume.
-func projectedToken(t *corev1.ServiceAccountTokenProjection, fldPath, volume *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
-		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
-			"may not specify a duration less than 10 minutes"))
-	}
-	if t.ExpirationSeconds != nil && *t.ExpirationSeconds > 1<<32 {
-		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
-			"may not specify a duration larger than 2^32 seconds"))
-	}
-	if t.Path == "" {
-		return append(errs, field.Required(volume.ChildField("path"), ""))
-	}
-	return append(errs, fileName(t.Path, fldPath)...)
 }

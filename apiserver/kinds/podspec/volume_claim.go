@@ -1,10 +1,12 @@
 package podspec
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -13,6 +15,8 @@ import (
 // SetClaimDefaults sets the defaults of a PersistentVolumeClaim.
 func SetClaimDefaults(c *corev1.PersistentVolumeClaim) {
 	defaultClaimSpec(&c.Spec)
+	RoundUp(c.Status.Capacity)
+	RoundUp(c.Status.AllocatedResources)
 	fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
 }
 
@@ -31,10 +35,17 @@ func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(cells, ",")
 }
 
-// ValidateClaim returns the errors of the spec of a PersistentVolumeClaim.
-func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
+// ValidateClaim checks the spec of a PersistentVolumeClaim. The old spec is nil on create.
+//
+//upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimSpec
+//upstream:pkg/apis/core/validation.ValidationOptionsForPersistentVolumeClaim
+func ValidateClaim(s, old *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := Access(s.AccessModes, fldPath, "at least 1 access mode is required")
-	errs = append(errs, fieldrules.LabelSelector(s.Selector, fldPath, "selector")...)
+	if s.Selector != nil {
+		any := old != nil && len(fieldrules.LabelSelector(old.Selector, fldPath, "selector")) > 0
+		errs = append(errs, metav1validation.ValidateLabelSelector(s.Selector,
+			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: any}, fldPath.ChildField("selector"))...)
+	}
 	resources := fldPath.Child("resources")
 	at := resources.Key(string(corev1.ResourceStorage))
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
@@ -50,7 +61,9 @@ func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path
 	if c := s.VolumeAttributesClassName; c != nil && *c != "" {
 		errs = append(errs, fieldrules.DNSName(*c, fldPath, "volumeAttributesClassName")...)
 	}
-	return append(errs, dataSources(s, fldPath)...)
+	anyGroup := old != nil && (old.DataSource != nil && old.DataSource.APIGroup != nil ||
+		old.DataSourceRef != nil && old.DataSourceRef.APIGroup != nil)
+	return append(errs, dataSources(s, anyGroup, fldPath)...)
 }
 
 // Access checks access modes, of which there must be one. none is the message if there is not.
@@ -59,12 +72,16 @@ func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path,
 		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), none)}
 	}
 	var errs field.ErrorList
+	once, other := false, false
 	for _, m := range modes {
 		if !slices.Contains(accessModes, m) {
 			errs = append(errs, fieldrules.NotSupported(m, fldPath, "accessModes", accessModes)...)
+			continue
 		}
+		once = once || m == corev1.ReadWriteOncePod
+		other = other || m != corev1.ReadWriteOncePod
 	}
-	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) {
+	if once && other {
 		errs = append(errs, field.Forbidden(fldPath.ChildField("accessModes"),
 			"may not use ReadWriteOncePod with other access modes"))
 	}
@@ -72,37 +89,38 @@ func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path,
 }
 
 // dataSources checks the source of a claim's data, and that both fields for it are the same.
-func dataSources(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
+func dataSources(s *corev1.PersistentVolumeClaimSpec, anyGroup bool, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if d := s.DataSource; d != nil {
 		at := fldPath.Child("dataSource")
-		errs = append(errs, dataSource(d.APIGroup, d.Kind, d.Name, &at)...)
+		errs = append(errs, dataSource(d.APIGroup, d.Kind, d.Name, anyGroup, &at)...)
 	}
 	ref := s.DataSourceRef
 	if ref == nil {
 		return errs
 	}
 	at := fldPath.Child("dataSourceRef")
-	errs = append(errs, dataSource(ref.APIGroup, ref.Kind, ref.Name, &at)...)
+	errs = append(errs, dataSource(ref.APIGroup, ref.Kind, ref.Name, anyGroup, &at)...)
 	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
 	if elsewhere {
-		errs = append(errs, fieldrules.DNSLabel(*ref.Namespace, &at, "namespace")...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(*ref.Namespace, false), *ref.Namespace, &at, "namespace")...)
 	}
 	switch d := s.DataSource; {
 	case d == nil:
 	case elsewhere:
 		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{},
 			"may not be specified when dataSourceRef.namespace is specified"))
-	case d.Kind != ref.Kind || d.Name != ref.Name || group(d.APIGroup) != group(ref.APIGroup):
+	case d.Kind != ref.Kind || d.Name != ref.Name || !reflect.DeepEqual(d.APIGroup, ref.APIGroup):
 		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{}, "must match dataSourceRef"))
 	}
 	return errs
 }
 
 // dataSource checks a reference to the source of a claim's data.
-func dataSource(apiGroup *string, kind, name string, at *fieldrules.Path) field.ErrorList {
+func dataSource(apiGroup *string, kind, name string, anyGroup bool, at *fieldrules.Path) field.ErrorList {
 	errs := append(fieldrules.Required(name, at, "name"), fieldrules.Required(kind, at, "kind")...)
 	switch g := group(apiGroup); {
+	case g != "" && anyGroup:
 	case g != "":
 		errs = append(errs, fieldrules.DNSName(g, at, "apiGroup")...)
 	case kind != claimKind:

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -47,13 +48,13 @@ func Warnings(meta *metav1.ObjectMeta, s *corev1.PodSpec, path *field.Path) []st
 	}
 	w.volumes(s.Volumes)
 	w.names(s)
-	w.fractions(s.Overhead, "overhead")
-	w.containers(s.InitContainers, "initContainers")
-	w.containers(s.Containers, "containers")
+	w.fractions(s.Overhead, w.at("spec", "overhead"))
+	w.containers(s)
 	w.ports(s)
 	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		w.add("must be >= 0; negative values are invalid and will be treated as 1", "spec", "terminationGracePeriodSeconds")
 	}
+	w.addresses(s)
 	return w.warnings
 }
 
@@ -102,6 +103,9 @@ func (w *warner) scheduling(s *corev1.PodSpec) {
 	if s.Affinity == nil {
 		return
 	}
+	if a := s.Affinity.NodeAffinity; a != nil {
+		w.nodeAffinity(a)
+	}
 	if a := s.Affinity.PodAffinity; a != nil {
 		w.affinity("podAffinity", a.RequiredDuringSchedulingIgnoredDuringExecution,
 			a.PreferredDuringSchedulingIgnoredDuringExecution)
@@ -110,6 +114,46 @@ func (w *warner) scheduling(s *corev1.PodSpec) {
 		w.affinity("podAntiAffinity", a.RequiredDuringSchedulingIgnoredDuringExecution,
 			a.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
+}
+
+// nodeAffinity warns of deprecated labels of nodes, and of invalid values in preferences, which are no errors.
+func (w *warner) nodeAffinity(a *corev1.NodeAffinity) {
+	if must := a.RequiredDuringSchedulingIgnoredDuringExecution; must != nil {
+		for i := range must.NodeSelectorTerms {
+			w.nodeTerm(&must.NodeSelectorTerms[i], false, w.at("spec", "affinity", "nodeAffinity",
+				"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", i))
+		}
+	}
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		w.nodeTerm(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference, true, w.at("spec", "affinity",
+			"nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", i, "preference"))
+	}
+}
+
+func (w *warner) nodeTerm(t *corev1.NodeSelectorTerm, values bool, path *field.Path) {
+	w.warnings = append(w.warnings, NodeTermWarnings(t, values, path)...)
+}
+
+// NodeTermWarnings returns the warnings for a term of a node selector, with values also for invalid values of labels.
+//
+//upstream:pkg/api/node.GetWarningsForNodeSelectorTerm
+func NodeTermWarnings(t *corev1.NodeSelectorTerm, values bool, path *field.Path) []string {
+	var warnings []string
+	for i, e := range t.MatchExpressions {
+		at := path.Child("matchExpressions").Index(i)
+		if message, ok := deprecatedLabels[e.Key]; ok {
+			warnings = append(warnings, fmt.Sprintf("%s: %s is %s", at.Child("key"), e.Key, message))
+		}
+		if !values {
+			continue
+		}
+		for j, v := range e.Values {
+			for _, m := range validation.IsValidLabelValue(v) {
+				warnings = append(warnings, fmt.Sprintf("%s: %s is invalid, %s", at.Child("values").Index(j), v, m))
+			}
+		}
+	}
+	return warnings
 }
 
 func (w *warner) affinity(name string, must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm) {
@@ -138,6 +182,14 @@ func (w *warner) annotations(meta *metav1.ObjectMeta, s *corev1.PodSpec) {
 			w.addAt(w.at("metadata", "annotations").Key(corev1.SeccompPodAnnotationKey), useSeccompField)
 		}
 	}
+	VisitContainers(s, func(name string, c **corev1.SecurityContext) {
+		if *c != nil && (*c).SeccompProfile != nil {
+			return
+		}
+		if _, ok := meta.Annotations[containerSeccomp+name]; ok {
+			w.addAt(w.at("metadata", "annotations").Key(containerSeccomp+name), useSeccompField)
+		}
+	})
 	if w.path == nil {
 		return // the warnings about pods are given when their annotations become fields
 	}
@@ -178,6 +230,11 @@ func (w *warner) volumes(volumes []corev1.Volume) {
 				w.add(source.message, "spec", "volumes", i, source.name)
 			}
 		}
+		if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+			w.warnings = append(w.warnings, ClaimWarnings(&v.Ephemeral.VolumeClaimTemplate.Spec,
+				w.at("spec", "volumes", i, "ephemeral", "volumeClaimTemplate", "spec"))...)
+		}
+		w.paths(v)
 	}
 }
 
@@ -202,34 +259,43 @@ func (w *warner) names(s *corev1.PodSpec) {
 }
 
 // fractions warns of fractions of a byte.
-func (w *warner) fractions(list corev1.ResourceList, elements ...any) {
+func (w *warner) fractions(list corev1.ResourceList, path *field.Path) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if q, ok := list[name]; ok && q.MilliValue()%1000 != 0 {
-			path := w.at("spec")
-			for _, e := range elements {
-				path = (&warner{path: path}).at(e)
-			}
 			w.addAt(path.Key(string(name)), fmt.Sprintf("fractional byte value %q is invalid, must be an integer", q.String()))
 		}
 	}
 }
 
 // containers warns of fractions of a byte and of variables that hide others.
-func (w *warner) containers(list []corev1.Container, name string) {
-	for i := range list {
-		c := &list[i]
-		w.fractions(c.Resources.Limits, name, i, "resources", "limits")
-		w.fractions(c.Resources.Requests, name, i, "resources", "requests")
+func (w *warner) containers(s *corev1.PodSpec) {
+	each(s, &fieldrules.Root, func(c *corev1.Container, at *fieldrules.Path) {
+		path := func() *field.Path { return w.in(at) }
+		if len(c.Resources.Limits) > 0 {
+			w.fractions(c.Resources.Limits, path().Child("resources", "limits"))
+		}
+		if len(c.Resources.Requests) > 0 {
+			w.fractions(c.Resources.Requests, path().Child("resources", "requests"))
+		}
+		if len(c.Env) < 2 {
+			return
+		}
 		defined := make(map[string]bool, len(c.Env))
-		for j := range c.Env {
-			v := &c.Env[j]
+		for i := range c.Env {
+			v := &c.Env[i]
 			if defined[v.Name] && hides(v) {
-				w.add(fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", v.Name),
-					"spec", name, i, "env", j)
+				w.addAt(path().Child("env").Index(i),
+					fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", v.Name))
 			}
 			defined[v.Name] = true
 		}
-	}
+	})
+}
+
+// in returns the path of a list of containers and an index in it, in the spec.
+func (w *warner) in(at *fieldrules.Path) *field.Path {
+	list, i := at.Item()
+	return w.at("spec", list, i)
 }
 
 // hides reports whether a variable replaces an earlier one whose value it does not extend.
@@ -253,16 +319,16 @@ type definedPort struct {
 // ports warns of ports that are defined more than once, in any container.
 func (w *warner) ports(s *corev1.PodSpec) {
 	var all []definedPort
-	for _, list := range [...]struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
-		for i := range list.containers {
-			for j, p := range list.containers[i].Ports {
-				all = append(all, definedPort{list.name, i, j, p})
+	each(s, &fieldrules.Root, func(c *corev1.Container, at *fieldrules.Path) {
+		list, container := at.Item()
+		for j, p := range c.Ports {
+			d := definedPort{list, container, j, p}
+			if p.HostIP != "" && p.HostPort == 0 {
+				w.addAt(w.portPath(d), fmt.Sprintf("hostIP set without hostPort: %s", shownPort(p)))
 			}
+			all = append(all, d)
 		}
-	}
+	})
 	type number struct {
 		port     int32
 		protocol corev1.Protocol
@@ -308,6 +374,41 @@ func (w *warner) ports(s *corev1.PodSpec) {
 	}
 }
 
+// shownPort formats a port as kube-apiserver does, in the order of the fields of its internal version.
+func shownPort(p corev1.ContainerPort) string {
+	return fmt.Sprintf("{Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}", p.Name, p.HostPort, p.ContainerPort,
+		p.Protocol, p.HostIP)
+}
+
+// addresses warns of addresses that are not in the canonical format.
+func (w *warner) addresses(s *corev1.PodSpec) {
+	if s.DNSConfig != nil {
+		for i, ip := range s.DNSConfig.Nameservers {
+			w.warnings = append(w.warnings, fieldrules.IPWarnings(ip, w.at("spec", "dnsConfig", "nameservers", i))...)
+		}
+	}
+	for i, a := range s.HostAliases {
+		w.warnings = append(w.warnings, fieldrules.IPWarnings(a.IP, w.at("spec", "hostAliases", i, "ip"))...)
+	}
+}
+
 func (w *warner) portPath(p definedPort) *field.Path {
 	return w.at("spec", p.list, p.container, "ports", p.port)
+}
+
+// ClaimWarnings returns the warnings for the spec of a PersistentVolumeClaim.
+//
+//upstream:pkg/api/persistentvolumeclaim.GetWarningsForPersistentVolumeClaimSpec
+func ClaimWarnings(s *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
+	var warnings []string
+	for _, part := range []struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"requests", s.Resources.Requests}, {"limits", s.Resources.Limits}} {
+		if q := part.resources[corev1.ResourceStorage]; q.MilliValue()%1000 != 0 {
+			warnings = append(warnings, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
+				path.Child("resources", part.name).Key(string(corev1.ResourceStorage)), q.String()))
+		}
+	}
+	return warnings
 }

@@ -37,20 +37,20 @@ func windowsOptions(o *corev1.WindowsSecurityContextOptions, fldPath *fieldrules
 	at := fldPath.Child("windowsOptions")
 	var errs field.ErrorList
 	if name := o.GMSACredentialSpecName; name != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(*name), *name, &at, "gmsaCredentialSpecName")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(*name), name, &at, "gmsaCredentialSpecName")...)
 	}
 	if spec := o.GMSACredentialSpec; spec != nil {
 		switch {
 		case *spec == "":
-			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), *spec, "gmsaCredentialSpec cannot be an empty string"))
+			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), spec, "gmsaCredentialSpec cannot be an empty string"))
 		case len(*spec) > maxCredentialSpec:
-			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), *spec,
+			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), spec,
 				fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", maxCredentialSpec>>10)))
 		}
 	}
 	if name := o.RunAsUserName; name != nil {
 		for _, m := range windowsUser(*name) {
-			errs = append(errs, field.Invalid(at.ChildField("runAsUserName"), *name, m))
+			errs = append(errs, field.Invalid(at.ChildField("runAsUserName"), name, m))
 		}
 	}
 	return errs
@@ -146,6 +146,23 @@ func each(s *corev1.PodSpec, fldPath *fieldrules.Path, yield func(c *corev1.Cont
 		at := list.Index(i)
 		yield((*corev1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon), &at)
 	}
+}
+
+// forLinux checks that a pod for Linux asks for nothing that only Windows has.
+//
+//upstream:pkg/apis/core/validation.validateLinux
+func forLinux(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	const message = "windows options cannot be set for a linux pod"
+	var errs field.ErrorList
+	if c := s.SecurityContext; c != nil && c.WindowsOptions != nil {
+		errs = append(errs, field.Forbidden(fldPath.ChildField("securityContext").Child("windowsOptions"), message))
+	}
+	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
+			errs = append(errs, field.Forbidden(at.ChildField("securityContext").Child("windowsOptions"), message))
+		}
+	})
+	return errs
 }
 
 // forWindows checks that a pod for Windows asks for nothing that only Linux has.

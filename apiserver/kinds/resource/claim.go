@@ -430,7 +430,7 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 	})...)
 	if a.NodeSelector != nil {
 		at := in.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(a.NodeSelector, &at)...)
+		errs = append(errs, podspec.NodeSelector(a.NodeSelector, false, &at)...)
 	}
 	return errs
 }

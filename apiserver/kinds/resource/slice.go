@@ -127,7 +127,7 @@ func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	if s.NodeSelector != nil {
 		present = append(present, "`nodeSelector`")
 		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(s.NodeSelector, &at)...)
+		errs = append(errs, podspec.NodeSelector(s.NodeSelector, false, &at)...)
 		if terms := s.NodeSelector.NodeSelectorTerms; len(terms) != 1 {
 			errs = append(errs, field.Invalid(at.ChildField("nodeSelectorTerms"), fieldrules.Internal(terms), "must have exactly one node selector term"))
 		}
@@ -223,7 +223,7 @@ func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field
 	if d.NodeSelector != nil {
 		present = append(present, "`nodeSelector`")
 		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(d.NodeSelector, &at)...)
+		errs = append(errs, podspec.NodeSelector(d.NodeSelector, false, &at)...)
 	}
 	switch {
 	case d.AllNodes == nil:

@@ -3,10 +3,8 @@ package workload
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Warnings returns the warnings for a workload that gives its pods its name: a new one is warned about the
@@ -35,21 +33,4 @@ func nameWarnings(name string) []string {
 	}
 	return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising "+
 		"behavior; a DNS label is recommended: %v", messages)}
-}
-
-// ClaimWarnings returns the warnings for the spec of a PersistentVolumeClaim.
-//
-//upstream:pkg/api/persistentvolumeclaim.GetWarningsForPersistentVolumeClaimSpec
-func ClaimWarnings(s *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
-	var warnings []string
-	for _, part := range []struct {
-		name      string
-		resources corev1.ResourceList
-	}{{"requests", s.Resources.Requests}, {"limits", s.Resources.Limits}} {
-		if q := part.resources[corev1.ResourceStorage]; q.MilliValue()%1000 != 0 {
-			warnings = append(warnings, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
-				path.Child("resources", part.name).Key(string(corev1.ResourceStorage)), q.String()))
-		}
-	}
-	return warnings
 }

@@ -20,46 +20,59 @@ import (
 
 // The rules of all kinds with a pod template.
 
-// Selects checks a selector, and that it matches the labels of the template.
-func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) field.ErrorList {
-	var errs field.ErrorList
-	daemons := kind == "daemonset" // without the errors for no selector, and for one that is invalid
-	if s == nil && !daemons {
+// Template checks the selector and the template of the kinds that deployments are made of. A template without a valid
+// selector is not checked. The old template is nil on create.
+//
+//upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForReplicaSet
+func Template(s *metav1.LabelSelector, t, old *corev1.PodTemplateSpec) field.ErrorList {
+	errs, ok := Selects(s, t, "deployment")
+	if !ok {
+		return errs
+	}
+	at := fieldrules.Spec.Child("template")
+	errs = append(errs, podspec.ValidateTemplate(t, old, &at)...)
+	return append(errs, RestartsAlways(t, "ReplicaSet")...)
+}
+
+// Selects checks a selector, and that it matches the labels of the template. It reports whether the selector is one.
+func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) (errs field.ErrorList, ok bool) {
+	if s == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
 	} else {
 		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
-	}
-	if s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
+		if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
+		}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil && daemons {
-		return errs
-	}
 	if err != nil {
 		message := "invalid label selector"
 		if kind == "statefulset" {
 			message = "" // as kube-apiserver's
 		}
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, message))
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, message)), false
 	}
-	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
-			t.Labels, "`selector` does not match template `labels`"))
+	return append(errs, Matches(selector, t)...), true
+}
+
+// Matches checks that a selector matches the labels of the template.
+func Matches(s labels.Selector, t *corev1.PodTemplateSpec) field.ErrorList {
+	if s.Empty() || s.Matches(labels.Set(t.Labels)) {
+		return nil
 	}
-	return errs
+	return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
+		t.Labels, "`selector` does not match template `labels`")}
 }
 
 // RestartsAlways checks that the restart policy of a template is Always.
 func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
-	fldPath := fieldrules.Spec.Child("template")
-	errs := podspec.ValidateTemplate(t, &fldPath)
-	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(fldPath.ChildField("spec").Child("restartPolicy"), p,
-			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	var errs field.ErrorList
+	at := func() *field.Path { return fieldrules.Spec.ChildField("template").Child("spec") }
+	if p := t.Spec.RestartPolicy; p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(at().Child("restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
 	if t.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(fldPath.ChildField("spec").Child("activeDeadlineSeconds"),
+		errs = append(errs, field.Forbidden(at().Child("activeDeadlineSeconds"),
 			"activeDeadlineSeconds in "+owner+" is not Supported"))
 	}
 	return errs

@@ -396,7 +396,7 @@ var (
 	percentages = []string{"0%", "50%", "100%", "101%", "-1%", "http", "", "1", "a b", "25%", "a-very-long-port-name", "80"}
 	integers    = []int64{0, 1, -1, 2, 3, 5, 7, 10, 30, 60, 80, 100, 101, 255, 256, 443, 600, 1000, 1001, 3600, 8080, 10000, 30000, 32767, 65535, 65536, 86400, 100000, 100001, math.MaxInt32, math.MinInt32, math.MaxInt64}
 	documents   = []string{`{"a":1}`, `{}`, `[1]`, `"a"`, `null`, `{"apiVersion":"v1","kind":"Config"}`}
-	times       = []time.Time{{}, time.Unix(0, 0).UTC(), time.Unix(1700000000, 0).UTC(), time.Unix(1700000001, 0).UTC(), time.Unix(4000000000, 0).UTC()}
+	times       = []time.Time{{}, time.Unix(0, 0), time.Unix(1700000000, 0), time.Unix(1700000001, 0), time.Unix(4000000000, 0)}
 	texts       = []string{
 		"", "a", "b", "c", "x-y", "web", "a.b", "example.com", "example.com/a", "example.com/B_c.d", "kubernetes.io/a", "k8s.io/x", "sub.kubernetes.io/x",
 		"A", "a_b", "a b", "-a", "a-", ".a", "a..b", "a/b/c", "/", "/a", "/a/../b", "../a", "..", ".", "a/../b", "/dev/sda", "C:\\a", "~", "*", "*.example.com", "*.com",

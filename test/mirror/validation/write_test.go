@@ -137,6 +137,9 @@ func (o *outcome) addErrors(err error) {
 // compare returns the differences between two outcomes, as lines that begin with where they are.
 func compare(ours, theirs *outcome) []string {
 	var all []string
+	if ours.failed != theirs.failed {
+		return []string{fmt.Sprintf("failure ours: %s, theirs: %s", ours.failed, theirs.failed)}
+	}
 	add := func(what string, details ...string) {
 		for _, d := range details {
 			all = append(all, what+" "+d)
@@ -151,9 +154,6 @@ func compare(ours, theirs *outcome) []string {
 	if ours.valid() && theirs.valid() {
 		add("missing warning", without(theirs.warnings, ours.warnings)...)
 		add("further warning", without(ours.warnings, theirs.warnings)...)
-	}
-	if ours.failed != theirs.failed {
-		add("failure", fmt.Sprintf("ours: %q, theirs: %q", ours.failed, theirs.failed))
 	}
 	return all
 }
