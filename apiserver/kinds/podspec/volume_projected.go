@@ -144,12 +144,12 @@ func (p *projection) trustBundle(b *corev1.ClusterTrustBundleProjection, at *fie
 //
 //upstream:pkg/apis/core/validation.ValidateClusterTrustBundleName
 func trustBundleName(name string) []string {
-	if signer, rest, ok := strings.Cut(name, "/"); ok && strings.Contains(rest, ":") {
-		signer = strings.ReplaceAll(name[:strings.LastIndexByte(name, ':')], ":", "/")
-		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s:", signer,
-			strings.ReplaceAll(signer, "/", ":"))}
+	colon := strings.LastIndexByte(name, ':')
+	if colon >= 0 && strings.Contains(name[:colon], "/") {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s:",
+			strings.ReplaceAll(name[:colon], ":", "/"), strings.ReplaceAll(name[:colon], "/", ":"))}
 	}
-	return fieldrules.NameIsSubdomain(name[strings.LastIndexByte(name, ':')+1:], false)
+	return fieldrules.NameIsSubdomain(name[colon+1:], false)
 }
 
 // The bounds of the lifetime of a certificate, in seconds.
