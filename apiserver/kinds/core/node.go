@@ -418,7 +418,7 @@ func nodeWarnings(n, _ *corev1.Node) []string {
 	}
 	at := fieldrules.Spec.ChildField("podCIDRs")
 	for i, cidr := range n.Spec.PodCIDRs {
-		warnings = append(warnings, validation.GetWarningsForCIDR(at.Index(i), cidr)...)
+		warnings = append(warnings, fieldrules.CIDRWarnings(cidr, at.Index(i))...)
 	}
 	return warnings
 }

@@ -36,11 +36,12 @@ func Services(addresses *Addresses) kinds.Kind {
 		CreateOnUpdate: true,
 		Default:        defaultService,
 		Prepare:        prepareService,
-		Validate:       validateService,
+		ValidateCreate: func(s *corev1.Service) field.ErrorList { return validateService(s, &corev1.Service{}) },
 		ValidateUpdate: validateServiceUpdate,
 		Warnings:       serviceWarnings,
 		Status:         true,
-		ValidateStatus: func(s, _ *corev1.Service) field.ErrorList { return serviceStatus(s) },
+		ValidateStatus: serviceStatus,
+		StatusWarnings: balancerWarnings,
 		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
 			addresses.services = &serviceAllocator{services: s, addresses: addresses}
 			return addresses.services
@@ -131,22 +132,31 @@ func externallyAccessible(s *corev1.Service) bool {
 	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 
-// prepareService drops the fields that the new type of a service does not have, unless the update changes
-// them.
+// prepareService drops the fields that the new type of a service does not have, unless the update changes them.
 //
 //upstream:pkg/registry/core/service.dropTypeDependentFields
 func prepareService(_ context.Context, s, old *corev1.Service) {
-	if old == nil || s.Spec.Type == old.Spec.Type {
+	if old == nil {
 		return
 	}
 	now, was := &s.Spec, &old.Spec
-	if !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+	if now.Type == corev1.ServiceTypeExternalName && was.Type != corev1.ServiceTypeExternalName {
+		dropAddresses(now, was)
+	}
+	if hasNodePort(was.Type) && !hasNodePort(now.Type) {
+		dropNodePorts(now, was)
+	}
+	if wantsHealthPort(old) && !wantsHealthPort(s) && now.HealthCheckNodePort == was.HealthCheckNodePort {
+		now.HealthCheckNodePort = 0
+	}
+	if externallyAccessible(old) && !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
 		now.ExternalTrafficPolicy = ""
 	}
-	if !hasClusterIP(now.Type) && equality.Semantic(now.InternalTrafficPolicy, was.InternalTrafficPolicy) {
-		now.InternalTrafficPolicy = nil
-	}
 	if now.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	if was.Type != corev1.ServiceTypeLoadBalancer {
 		return
 	}
 	if equality.Semantic(now.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
@@ -155,7 +165,35 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 	if equality.Semantic(now.LoadBalancerClass, was.LoadBalancerClass) {
 		now.LoadBalancerClass = nil
 	}
-	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+}
+
+// dropAddresses drops the addresses and the families that an update keeps.
+func dropAddresses(now, was *corev1.ServiceSpec) {
+	if now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) {
+		now.ClusterIP, now.ClusterIPs = "", nil
+	}
+	if slices.Equal(now.IPFamilies, was.IPFamilies) {
+		now.IPFamilies = nil
+	}
+	if equality.Semantic(now.IPFamilyPolicy, was.IPFamilyPolicy) {
+		now.IPFamilyPolicy = nil
+	}
+}
+
+// dropNodePorts drops the node ports of an update that has no others than before.
+//
+//upstream:pkg/registry/core/service.sameNodePorts
+func dropNodePorts(now, was *corev1.ServiceSpec) {
+	known := map[int32]bool{0: true}
+	for _, p := range was.Ports {
+		known[p.NodePort] = true
+	}
+	if slices.ContainsFunc(now.Ports, func(p corev1.ServicePort) bool { return !known[p.NodePort] }) {
+		return
+	}
+	for i := range now.Ports {
+		now.Ports[i].NodePort = 0
+	}
 }
 
 // serviceWarnings returns the warnings about fields without effect and about deprecated fields.
@@ -164,7 +202,25 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 func serviceWarnings(s, _ *corev1.Service) []string {
 	spec := &s.Spec
 	var all []string
-	headless, named := spec.ClusterIP == corev1.ClusterIPNone, spec.Type == corev1.ServiceTypeExternalName
+	if _, ok := s.Annotations[topologyHints]; ok {
+		all = append(all, fmt.Sprintf("annotation %s is deprecated, please use %s instead", topologyHints, corev1.AnnotationTopologyMode))
+	}
+	if spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
+		for i, ip := range spec.ClusterIPs {
+			all = append(all, fieldrules.IPWarnings(ip, fieldrules.Spec.ChildField("clusterIPs").Index(i))...)
+		}
+	}
+	for i, ip := range spec.ExternalIPs {
+		all = append(all, fieldrules.IPWarnings(ip, fieldrules.Spec.ChildField("externalIPs").Index(i))...)
+	}
+	if spec.LoadBalancerIP != "" {
+		all = append(all, fieldrules.IPWarnings(spec.LoadBalancerIP, fieldrules.Spec.ChildField("loadBalancerIP"))...)
+	}
+	for i, cidr := range spec.LoadBalancerSourceRanges {
+		all = append(all, fieldrules.CIDRWarnings(cidr, fieldrules.Spec.ChildField("loadBalancerSourceRanges").Index(i))...)
+	}
+	named := spec.Type == corev1.ServiceTypeExternalName
+	headless := spec.Type == corev1.ServiceTypeClusterIP && spec.ClusterIP == corev1.ClusterIPNone
 	if headless {
 		if spec.LoadBalancerIP != "" {
 			all = append(all, "spec.loadBalancerIP is ignored for headless services")
@@ -189,6 +245,21 @@ func serviceWarnings(s, _ *corev1.Service) []string {
 	if d := spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
 		all = append(all, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q",
 			*d, corev1.ServiceTrafficDistributionPreferSameZone))
+	}
+	return all
+}
+
+// topologyHints is the annotation that AnnotationTopologyMode has replaced.
+const topologyHints = corev1.DeprecatedAnnotationTopologyAwareHints
+
+// balancerWarnings returns the warnings for the addresses of the load balancer.
+//
+//upstream:pkg/registry/core/service.serviceStatusStrategy.WarningsOnUpdate
+func balancerWarnings(s *corev1.Service) []string {
+	var all []string
+	at := fieldrules.Status.ChildField("loadBalancer").Child("ingress")
+	for i, in := range s.Status.LoadBalancer.Ingress {
+		all = append(all, fieldrules.IPWarnings(in.IP, at.Index(i))...)
 	}
 	return all
 }

@@ -9,10 +9,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/allocator"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/resource"
 )
 
 // The range of node ports.
@@ -31,7 +33,6 @@ type serviceAllocation struct {
 	ctx    context.Context
 	dryRun bool
 	start  uint32 // where the search begins
-	errs   field.ErrorList
 }
 
 // undo releases the allocations of the write.
@@ -40,44 +41,141 @@ func (a *serviceAllocation) undo() {
 	a.ports.Rollback(&a.Write)
 }
 
-// families derives the IP families of a service from its addresses, and rejects a family that the cluster
-// does not have.
+// all allocates what a service needs. It stops at the first error.
+func (a *serviceAllocation) all(s, old *corev1.Service) error {
+	if s.Spec.Type != corev1.ServiceTypeExternalName && !keepsDualStack(s, old) {
+		if errs := families(s, old); len(errs) > 0 {
+			return invalidService(s, errs)
+		}
+		if err := a.address(s, old); err != nil {
+			return err
+		}
+	}
+	return a.nodePorts(s, old)
+}
+
+// invalidService returns the error that refuses a service.
+func invalidService(s *corev1.Service, errs field.ErrorList) error {
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, resource.Bounded(errs))
+}
+
+// keepsDualStack reports whether an update keeps the addresses and families of a service that prefers two families.
+//
+//upstream:pkg/registry/core/service/storage.isMatchingPreferDualStackClusterIPFields
+func keepsDualStack(s, old *corev1.Service) bool {
+	if old == nil || s.Spec.Type != old.Spec.Type || !hasClusterIP(s.Spec.Type) {
+		return false
+	}
+	now, was := s.Spec.IPFamilyPolicy, old.Spec.IPFamilyPolicy
+	return now != nil && *now == corev1.IPFamilyPolicyPreferDualStack &&
+		(was == nil || *was == corev1.IPFamilyPolicyPreferDualStack) &&
+		slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(s.Spec.IPFamilies, old.Spec.IPFamilies)
+}
+
+// families derives the IP families of a service from its addresses, and rejects a family that the cluster does not have.
 //
 //upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
-func (a *serviceAllocation) families(s *corev1.Service) {
+func families(s, old *corev1.Service) field.ErrorList {
 	spec := &s.Spec
+	var known []string
+	if old != nil {
+		known = old.Spec.ClusterIPs
+		if spec.IPFamilyPolicy == nil {
+			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
+		}
+	}
+	if spec.IPFamilyPolicy == nil {
+		defaultFamilyPolicy(spec)
+	}
+	if errs := clusterAddresses(spec, known); len(errs) > 0 {
+		return errs
+	}
+	var errs field.ErrorList
+	if old != nil {
+		errs = release(spec, &old.Spec)
+	}
+	if singleStack(spec) {
+		errs = append(errs, policyErrors(spec, "must be 'RequireDualStack' or 'PreferDualStack' when multiple %s are specified",
+			"cluster IPs", len(spec.ClusterIPs) == 2, "IP families", len(spec.IPFamilies) == 2)...)
+	}
 	at := fieldrules.Spec.Child("clusterIPs")
 	for i, ip := range spec.ClusterIPs {
+		if ip == corev1.ClusterIPNone {
+			break
+		}
 		switch {
-		case ip == corev1.ClusterIPNone || i < len(spec.IPFamilies):
+		case i < len(spec.IPFamilies):
 		case familyOf(ip) == corev1.IPv4Protocol:
 			spec.IPFamilies = append(slices.Clip(spec.IPFamilies), corev1.IPv4Protocol)
 		default:
 			item := at.Index(i)
-			a.errs = append(a.errs, field.Invalid(item.Field(), spec.ClusterIPs,
+			errs = append(errs, field.Invalid(item.Field(), spec.ClusterIPs,
 				fmt.Sprintf("%s is not configured on this cluster", familyOf(ip))))
 		}
 	}
-	if len(a.errs) > 0 {
-		return
+	if len(errs) > 0 {
+		return errs
 	}
 	if foreignEndpoints(spec) {
 		bothFamilies(spec)
-		return
+		return nil
 	}
+	return clusterFamilies(spec)
+}
+
+// release drops the second address and the second family of a service that becomes SingleStack. With another policy an
+// update cannot remove them.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
+func release(now, was *corev1.ServiceSpec) field.ErrorList {
+	if !singleStack(now) {
+		return policyErrors(now, "must be 'SingleStack' to release the secondary %s",
+			"cluster IP", len(now.ClusterIPs) > 0 && len(now.ClusterIPs) < len(was.ClusterIPs),
+			"IP family", len(now.IPFamilies) > 0 && len(now.IPFamilies) < len(was.IPFamilies))
+	}
+	if len(now.ClusterIPs) > 1 && slices.Equal(now.ClusterIPs, was.ClusterIPs) {
+		now.ClusterIPs = now.ClusterIPs[:1]
+	}
+	if len(now.IPFamilies) > 1 && slices.Equal(now.IPFamilies, was.IPFamilies) {
+		now.IPFamilies = now.IPFamilies[:1]
+	}
+	return nil
+}
+
+// policyErrors returns an error of the family policy for the addresses, for the families, or for both.
+func policyErrors(spec *corev1.ServiceSpec, format, addresses string, badAddresses bool, families string, badFamilies bool) field.ErrorList {
+	var errs field.ErrorList
+	for _, bad := range [...]struct {
+		is   bool
+		what string
+	}{{badAddresses, addresses}, {badFamilies, families}} {
+		if bad.is {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), spec.IPFamilyPolicy,
+				fmt.Sprintf(format, bad.what)))
+		}
+	}
+	return errs
+}
+
+// clusterFamilies rejects the families that the cluster does not have, and sets the default.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.initIPFamilyFields
+func clusterFamilies(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
 	if p := spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
-		a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p,
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p,
 			"this cluster is not configured for dual-stack services"))
 	}
 	for i, f := range spec.IPFamilies {
 		if f == corev1.IPv6Protocol {
-			a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
 				"not configured on this cluster"))
 		}
 	}
-	if len(spec.IPFamilies) == 0 {
+	if len(errs) == 0 && len(spec.IPFamilies) == 0 {
 		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	}
+	return errs
 }
 
 // bothFamilies sets the families of a headless service without a selector.
@@ -97,36 +195,42 @@ func bothFamilies(spec *corev1.ServiceSpec) {
 	spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
 }
 
-// address allocates the requested cluster IP, or a free cluster IP if the service requests none.
+// address allocates the requested cluster IP, or a free cluster IP if the service requests none. The address of an existing
+// service does not change.
 //
+//upstream:pkg/registry/core/service/storage.Allocators.updateClusterIPs
 //upstream:pkg/registry/core/service/storage.Allocators.allocClusterIPs
 //upstream:pkg/registry/core/service/storage.Allocators.allocIPs
-func (a *serviceAllocation) address(s *corev1.Service) {
+func (a *serviceAllocation) address(s, old *corev1.Service) error {
+	if old != nil && old.Spec.Type != corev1.ServiceTypeExternalName && !slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) {
+		return nil
+	}
 	at := fieldrules.Spec.ChildField("clusterIPs")
 	if len(s.Spec.ClusterIPs) == 0 {
 		ip, ok, err := a.addresses.Network.Addr(), a.dryRun, error(nil) // no service can have the first address
 		if !a.dryRun {
 			ip, ok, err = a.freeAddress(s)
 		}
-		if !ok && err == nil {
-			err = errors.New("range is full")
-		}
-		if err != nil {
-			a.errs = append(a.errs, field.InternalError(at, fmt.Errorf("failed to allocate a serviceIP: %w", err)))
-			return
+		switch {
+		case err != nil:
+			return invalidService(s, field.ErrorList{field.Invalid(at, s.Spec.ClusterIPs, "failed to allocate IP: "+err.Error())})
+		case !ok:
+			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP for Service %q: range is full", s.Name))
 		}
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
-		return
+		return nil
 	}
 	for _, ip := range addressesOf(s) {
 		why, err := a.requested(s, ip)
-		switch {
-		case err != nil:
-			a.errs = append(a.errs, field.InternalError(at, err))
-		case why != "":
-			a.errs = append(a.errs, field.Invalid(at, s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
+		if err != nil {
+			why = err.Error()
+		}
+		if why != "" {
+			return invalidService(s, field.ErrorList{field.Invalid(at, s.Spec.ClusterIPs,
+				fmt.Sprintf("failed to allocate IP %s: %s", ip, why))})
 		}
 	}
+	return nil
 }
 
 // requested allocates the address that a service requests. If the service cannot have the address,
@@ -226,29 +330,59 @@ func (a *serviceAllocation) freeIn(network netip.Prefix, s *corev1.Service) (net
 //
 //upstream:pkg/registry/core/service/storage.initNodePorts
 //upstream:pkg/registry/core/service/storage.Allocators.updateNodePorts
-//upstream:pkg/registry/core/service/storage.Allocators.allocHealthCheckNodePort
-//upstream:pkg/registry/core/service/storage.shouldAllocateNodePorts
-func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
+func (a *serviceAllocation) nodePorts(s, old *corev1.Service) error {
 	if hasNodePort(s.Spec.Type) {
-		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
-			*s.Spec.AllocateLoadBalancerNodePorts
-		list := fieldrules.Spec.Child("ports")
 		var used usedNodePorts
 		for i := range s.Spec.Ports {
-			at := list.Index(i)
 			p := &s.Spec.Ports[i]
-			if old == nil && p.NodePort != 0 && used.byOther(p) {
-				a.errs = append(a.errs, field.Invalid(at.ChildField("nodePort"), p.NodePort, "provided port is already allocated"))
-			} else {
-				a.nodePort(&p.NodePort, p.Protocol, allocate, &at, "nodePort")
+			why := ""
+			switch {
+			case old == nil && p.NodePort != 0 && used.byOther(p):
+				why = takenPort
+			case p.NodePort != 0:
+				why = a.nodePort(nodePort{p.Protocol, p.NodePort})
+			case allocatesNodePorts(&s.Spec) && !a.freeNodePort(&p.NodePort, p.Protocol):
+				return apierrors.NewInternalError(errors.New("failed to allocate a nodePort: " + fullPorts))
+			}
+			if why != "" {
+				return invalidService(s, field.ErrorList{field.Invalid(
+					fieldrules.Spec.ChildField("ports").Index(i).Child("nodePort"), p.NodePort, why)})
 			}
 			used.add(p)
 		}
 	}
-	if wantsHealthPort(s) {
-		a.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &fieldrules.Spec, "healthCheckNodePort")
-	}
+	return a.healthPort(s, old)
 }
+
+// healthPort allocates the health check node port of a service that had none.
+//
+//upstream:pkg/registry/core/service/storage.Allocators.allocHealthCheckNodePort
+//upstream:pkg/registry/core/service/storage.Allocators.updateHealthCheckNodePort
+func (a *serviceAllocation) healthPort(s, old *corev1.Service) error {
+	number := &s.Spec.HealthCheckNodePort
+	if !wantsHealthPort(s) || old != nil && wantsHealthPort(old) && *number != old.Spec.HealthCheckNodePort {
+		return nil
+	}
+	if *number == 0 {
+		if !a.freeNodePort(number, corev1.ProtocolTCP) {
+			return apierrors.NewInternalError(errors.New("failed to allocate a HealthCheck NodePort 0: " + fullPorts))
+		}
+		return nil
+	}
+	if why := a.nodePort(nodePort{corev1.ProtocolTCP, *number}); why != "" {
+		return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %s", *number, why))
+	}
+	return nil
+}
+
+// What keeps a service from a node port.
+//
+//upstream:pkg/registry/core/service/portallocator.ErrFull
+//upstream:pkg/registry/core/service/portallocator.ErrAllocated
+const (
+	fullPorts = "range is full"
+	takenPort = "provided port is already allocated"
+)
 
 // usedNodePorts maps each node port of a service to the port that has it. The map shared has the node
 // ports of several ports.
@@ -273,31 +407,21 @@ func (u *usedNodePorts) add(p *corev1.ServicePort) {
 	u.ports[p.NodePort] = p.Port
 }
 
-// nodePort allocates the requested node port, or a free node port if number is 0.
+// nodePort allocates the node port that a service requests. If the service cannot have it, nodePort returns the reason.
 //
 //upstream:pkg/registry/core/service/portallocator.PortAllocator.Allocate
 //upstream:pkg/registry/core/service/portallocator.PortAllocationOperation
-func (a *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, fldPath *fieldrules.Path,
-	name string) {
-	if *number == 0 {
-		if allocate && !a.freeNodePort(number, protocol) {
-			a.errs = append(a.errs, field.InternalError(fldPath.ChildField(name),
-				fmt.Errorf("failed to allocate a nodePort: range is full")))
-		}
-		return
-	}
+func (a *serviceAllocation) nodePort(p nodePort) string {
 	if a.dryRun {
-		return
+		return ""
 	}
-	p := nodePort{protocol, *number}
 	switch _, taken := a.ports.Owner(p); {
-	case !taken && (*number < firstNodePort || *number > lastNodePort):
-		a.errs = append(a.errs, field.Invalid(fldPath.ChildField(name), *number,
-			fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
-				firstNodePort, lastNodePort)))
+	case !taken && (p.number < firstNodePort || p.number > lastNodePort):
+		return fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)
 	case !a.ports.Allocate(p, &a.Write):
-		a.errs = append(a.errs, field.Invalid(fldPath.ChildField(name), *number, "provided port is already allocated"))
+		return takenPort
 	}
+	return ""
 }
 
 // freeNodePort allocates a free node port, and reports whether there is one.

@@ -8,12 +8,10 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/allocator"
-	"flyball.dev/apiserver/resource"
 )
 
 // DefaultServiceNetwork is the default range of cluster IPs.
@@ -75,20 +73,9 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 	if old != nil {
 		a.Owner, a.Revision = old.UID, revision(old)
 	}
-	if hasClusterIP(s.Spec.Type) {
-		if a.errs = clusterAddresses(&s.Spec); len(a.errs) == 0 {
-			a.families(s)
-		}
-		if len(a.errs) == 0 {
-			a.address(s)
-		}
-	}
-	if len(a.errs) == 0 {
-		a.nodePorts(s, old)
-	}
-	if len(a.errs) > 0 {
+	if err := a.all(s, old); err != nil {
 		a.undo()
-		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, resource.Bounded(a.errs))
+		return nil, err
 	}
 	return func() {
 		c.mu.Lock()
@@ -199,49 +186,37 @@ func (c *serviceAllocator) whileInUse(address string, do func(ip netip.Addr)) {
 	}
 }
 
-// carryOverAddresses makes clusterIP and clusterIPs agree. Fields that an update leaves empty keep the old
-// values, and a type without a cluster IP drops them.
+// carryOverAddresses makes clusterIP and clusterIPs agree. An update that leaves them empty keeps the old ones.
 //
 //upstream:pkg/registry/core/service/storage.normalizeClusterIPs
 //upstream:pkg/registry/core/service/storage.patchAllocatedValues
-//upstream:pkg/registry/core/service.dropTypeDependentFields
 func carryOverAddresses(s, old *corev1.Service) {
-	spec := &s.Spec
-	if !hasClusterIP(spec.Type) {
-		if old != nil && hasClusterIP(old.Spec.Type) && spec.ClusterIP == old.Spec.ClusterIP {
-			spec.ClusterIP, spec.ClusterIPs = "", nil
-		}
-		if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
-			spec.ClusterIPs = []string{spec.ClusterIP}
-		}
-		if spec.Type == corev1.ServiceTypeExternalName && old != nil && hasClusterIP(old.Spec.Type) {
-			spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+	now := &s.Spec
+	if old == nil {
+		if now.ClusterIP != "" && len(now.ClusterIPs) == 0 {
+			now.ClusterIPs = []string{now.ClusterIP}
 		}
 		return
 	}
-	if old != nil && hasClusterIP(old.Spec.Type) {
-		was := &old.Spec
-		if spec.ClusterIP != was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
-			spec.ClusterIPs = nil
+	was := &old.Spec
+	if now.Type != corev1.ServiceTypeExternalName && was.Type != corev1.ServiceTypeExternalName {
+		if now.ClusterIP == "" {
+			now.ClusterIP = was.ClusterIP
 		}
-		if spec.ClusterIP == "" {
-			spec.ClusterIP = was.ClusterIP
-		}
-		if len(spec.ClusterIPs) == 0 && spec.ClusterIP == was.ClusterIP {
-			spec.ClusterIPs = slices.Clone(was.ClusterIPs)
-		}
-		if len(spec.IPFamilies) == 0 {
-			spec.IPFamilies = was.IPFamilies
-		}
-		if spec.IPFamilyPolicy == nil {
-			spec.IPFamilyPolicy = was.IPFamilyPolicy
+		if len(now.ClusterIPs) == 0 {
+			now.ClusterIPs = slices.Clone(was.ClusterIPs)
 		}
 	}
-	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
-	if spec.IPFamilyPolicy == nil {
-		defaultFamilyPolicy(spec)
+	switch {
+	case now.ClusterIP == was.ClusterIP:
+		if len(now.ClusterIPs) == 0 {
+			now.ClusterIPs = slices.Clone(was.ClusterIPs)
+		}
+	case !slices.Equal(now.ClusterIPs, was.ClusterIPs):
+	case now.ClusterIP == "":
+		now.ClusterIPs = nil
+	default:
+		now.ClusterIPs = []string{now.ClusterIP}
 	}
 }
 
@@ -262,31 +237,40 @@ func foreignEndpoints(spec *corev1.ServiceSpec) bool {
 	return spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
 }
 
-// carryOverPorts keeps the node ports of existing ports, and drops them if the new type has none.
+// carryOverPorts keeps the node ports that an update leaves out, of ports with the same name, unless another port has them
+// now. It keeps the health check node port too.
 //
 //upstream:pkg/registry/core/service/storage.patchAllocatedValues
-//upstream:pkg/registry/core/service.dropTypeDependentFields
 func carryOverPorts(s, old *corev1.Service) {
 	if old == nil {
 		return
 	}
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
-		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool {
-			return o.Port == p.Port && o.Protocol == p.Protocol
-		})
-		if j < 0 {
-			continue
+	now, was := &s.Spec, &old.Spec
+	if allocatesNodePorts(now) && allocatesNodePorts(was) {
+		byName := map[string]int32{}
+		for _, p := range was.Ports {
+			byName[p.Name] = p.NodePort
 		}
-		was := old.Spec.Ports[j].NodePort
-		switch {
-		case hasNodePort(s.Spec.Type) && p.NodePort == 0 && hasNodePort(old.Spec.Type):
-			p.NodePort = was
-		case !hasNodePort(s.Spec.Type) && hasNodePort(old.Spec.Type) && p.NodePort == was:
-			p.NodePort = 0
+		used := map[int32]bool{}
+		for _, p := range now.Ports {
+			used[p.NodePort] = true
+		}
+		for i := range now.Ports {
+			if p := &now.Ports[i]; p.NodePort == 0 && !used[byName[p.Name]] {
+				p.NodePort = byName[p.Name]
+			}
 		}
 	}
-	if !wantsHealthPort(s) && wantsHealthPort(old) && s.Spec.HealthCheckNodePort == old.Spec.HealthCheckNodePort {
-		s.Spec.HealthCheckNodePort = 0
+	if wantsHealthPort(s) && wantsHealthPort(old) && now.HealthCheckNodePort == 0 {
+		now.HealthCheckNodePort = was.HealthCheckNodePort
 	}
+}
+
+// allocatesNodePorts reports whether the ports of a service get node ports that they do not request.
+//
+//upstream:pkg/registry/core/service/storage.needsNodePort
+//upstream:pkg/registry/core/service/storage.shouldAllocateNodePorts
+func allocatesNodePorts(spec *corev1.ServiceSpec) bool {
+	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer &&
+		(spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
 }

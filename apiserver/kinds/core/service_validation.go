@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// validateService checks the spec of a service.
+// validateService checks the spec of a service. The old service has no spec on create.
 //
 //upstream:pkg/apis/core/validation.validateService
-func validateService(s *corev1.Service) field.ErrorList {
+func validateService(s, old *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP,
 		corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
@@ -28,16 +29,20 @@ func validateService(s *corev1.Service) field.ErrorList {
 	errs = append(errs, fieldrules.LabelMap(spec.Selector, &fieldrules.Spec, "selector")...)
 	errs = append(errs, affinity(spec)...)
 	errs = append(errs, ofType(s)...)
-	errs = append(errs, clusterAddresses(spec)...)
-	errs = append(errs, externalAddresses(spec)...)
-	errs = append(errs, outside(s)...)
-	return errs
+	errs = append(errs, clusterAddresses(spec, old.Spec.ClusterIPs)...)
+	errs = append(errs, externalAddresses(spec, &old.Spec)...)
+	errs = append(errs, serviceAnnotations(s, old)...)
+	return append(errs, outside(s)...)
 }
 
 // serviceStatus checks the addresses of the load balancer.
 //
 //upstream:pkg/apis/core/validation.ValidateLoadBalancerStatus
-func serviceStatus(s *corev1.Service) field.ErrorList {
+func serviceStatus(s, old *corev1.Service) field.ErrorList {
+	var known []string
+	for _, in := range old.Status.LoadBalancer.Ingress {
+		known = append(known, in.IP)
+	}
 	balancer := fieldrules.Status.Child("loadBalancer")
 	list := balancer.Child("ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
@@ -46,7 +51,7 @@ func serviceStatus(s *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		at := list.Index(i)
-		errs = append(errs, fieldrules.LoadBalancerAddress(in.IP, in.Hostname, &at)...)
+		errs = append(errs, fieldrules.LoadBalancerAddress(in.IP, in.Hostname, true, known, &at)...)
 		switch {
 		case in.IP != "" && in.IPMode == nil:
 			errs = append(errs, field.Required(at.ChildField("ipMode"), "must be specified when `ip` is set"))
@@ -94,10 +99,10 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 		if p.NodePort == 0 {
 			continue
 		}
-		if !hasNodePort(spec.Type) {
-			errs = append(errs, field.Forbidden(at.ChildField("nodePort"),
-				"may not be used when `type` is '"+string(spec.Type)+"'"))
-		} else if !nodePorts.Add(portAndProtocol{p.NodePort, p.Protocol}) {
+		if spec.Type == corev1.ServiceTypeClusterIP {
+			errs = append(errs, field.Forbidden(at.ChildField("nodePort"), "may not be used when `type` is 'ClusterIP'"))
+		}
+		if !nodePorts.Add(portAndProtocol{p.NodePort, p.Protocol}) {
 			errs = append(errs, field.Duplicate(at.ChildField("nodePort"), p.NodePort))
 		}
 	}
@@ -145,12 +150,10 @@ func ofType(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
 	if spec.Type == corev1.ServiceTypeExternalName {
-		if spec.ExternalName == "" {
+		if name := strings.TrimSuffix(spec.ExternalName, "."); name == "" {
 			errs = append(errs, field.Required(fieldrules.Spec.ChildField("externalName"), ""))
 		} else {
-			errs = append(errs,
-				fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.TrimSuffix(spec.ExternalName, ".")),
-					spec.ExternalName, &fieldrules.Spec, "externalName")...)
+			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(name), name, &fieldrules.Spec, "externalName")...)
 		}
 		for _, f := range [...]struct {
 			name string
@@ -161,10 +164,9 @@ func ofType(s *corev1.Service) field.ErrorList {
 				errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField(f.name), "may not be set for ExternalName services"))
 			}
 		}
-		return errs
 	}
-	if spec.ClusterIP == corev1.ClusterIPNone && hasNodePort(spec.Type) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), spec.ClusterIP,
+	if hasNodePort(spec.Type) && isHeadless(spec) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), spec.ClusterIPs[0],
 			"may not be set to 'None' for "+string(spec.Type)+" services"))
 	}
 	if spec.Type != corev1.ServiceTypeLoadBalancer {
@@ -183,7 +185,7 @@ func ofType(s *corev1.Service) field.ErrorList {
 		return errs
 	}
 	if spec.AllocateLoadBalancerNodePorts == nil {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), ""))
+		errs = append(errs, field.Required(field.NewPath("allocateLoadBalancerNodePorts"), ""))
 	}
 	if c := spec.LoadBalancerClass; c != nil {
 		errs = append(errs, fieldrules.QualifiedName(*c, &fieldrules.Spec, "loadBalancerClass")...)
@@ -196,10 +198,11 @@ func ofType(s *corev1.Service) field.ErrorList {
 //upstream:pkg/apis/core/validation.validateService
 var sourceRanges = fieldrules.Spec.ChildField("LoadBalancerSourceRanges")
 
-// clusterAddresses checks the cluster IPs, and that they agree with the families.
+// clusterAddresses checks the cluster IPs, and that they agree with the families. An address that is known may be in an
+// older format.
 //
 //upstream:pkg/apis/core/validation.ValidateServiceClusterIPsRelatedFields
-func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
+func clusterAddresses(spec *corev1.ServiceSpec, known []string) field.ErrorList {
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
@@ -223,7 +226,7 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 			continue
 		}
 		at := list.Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Field(), ip, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Field(), ip, true, known)...)
 	}
 	valid := len(errs) == before
 	if len(spec.ClusterIPs) > 2 {
@@ -233,11 +236,15 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 		return errs
 	}
 	if len(spec.ClusterIPs) > 1 {
-		if dual, err := netutils.IsDualStackIPStrings(spec.ClusterIPs); err != nil || !dual {
+		dual, err := netutils.IsDualStackIPStrings(spec.ClusterIPs)
+		if err != nil {
+			errs = append(errs, field.InternalError(list.Field(), fmt.Errorf("failed to check for dual stack with error:%w", err)))
+		}
+		if !dual {
 			errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 		}
 	}
-	if spec.ClusterIP == corev1.ClusterIPNone {
+	if isHeadless(spec) {
 		return errs
 	}
 	for i, f := range spec.IPFamilies[:min(len(spec.IPFamilies), len(spec.ClusterIPs))] {
@@ -283,19 +290,54 @@ func familyOf(ip string) corev1.IPFamily {
 // externalAddresses checks the external IPs and the source ranges.
 //
 //upstream:pkg/apis/core/validation.validateService
-func externalAddresses(spec *corev1.ServiceSpec) field.ErrorList {
+func externalAddresses(spec, old *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("externalIPs")
 	for i, ip := range spec.ExternalIPs {
 		at := list.Index(i)
-		if bad := validation.IsValidIPForLegacyField(at.Field(), ip, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(at.Field(), ip, true, old.ExternalIPs); len(bad) > 0 {
 			errs = append(errs, bad...)
-		} else if parsed, err := netip.ParseAddr(ip); err == nil {
-			errs = append(errs, fieldrules.PublicIP(parsed, ip, &at, "")...)
+		} else if parsed, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(ip)); ok {
+			errs = append(errs, fieldrules.PublicIP(parsed.Unmap(), ip, &at, "")...)
 		}
 	}
+	var known []string
+	for _, cidr := range old.LoadBalancerSourceRanges {
+		known = append(known, strings.TrimSpace(cidr))
+	}
 	for i, cidr := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(sourceRanges.Index(i), strings.TrimSpace(cidr), false, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(sourceRanges.Index(i), strings.TrimSpace(cidr), true, known)...)
+	}
+	return errs
+}
+
+// serviceAnnotations checks the annotations that Kubernetes interprets.
+//
+//upstream:pkg/apis/core/validation.validateService
+func serviceAnnotations(s, old *corev1.Service) field.ErrorList {
+	if len(s.Annotations) == 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	at := fieldrules.Metadata.ChildField("annotations")
+	hints, hinted := s.Annotations[topologyHints]
+	if mode, ok := s.Annotations[corev1.AnnotationTopologyMode]; ok && hinted && mode != hints {
+		errs = append(errs, field.Invalid(at.Key(corev1.AnnotationTopologyMode), mode,
+			fmt.Sprintf("must match annotations[%s] when both are specified", topologyHints)))
+	}
+	const key = corev1.AnnotationLoadBalancerSourceRangesKey
+	text, ok := s.Annotations[key]
+	if !ok || len(s.Spec.LoadBalancerSourceRanges) > 0 {
+		return errs
+	}
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		errs = append(errs, field.Forbidden(at.Key(key), "may only be used when `type` is 'LoadBalancer'"))
+	}
+	if was, ok := old.Annotations[key]; ok && was == text || strings.TrimSpace(text) == "" {
+		return errs
+	}
+	for cidr := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Key(key), strings.TrimSpace(cidr), true, nil)...)
 	}
 	return errs
 }
@@ -332,6 +374,13 @@ func outside(s *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("healthCheckNodePort"), n,
 			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 	}
+	if wantsHealthPort(s) {
+		if spec.HealthCheckNodePort == 0 {
+			errs = append(errs, field.Required(fieldrules.Spec.ChildField("healthCheckNodePort"), ""))
+		} else {
+			errs = append(errs, fieldrules.Port(spec.HealthCheckNodePort, &fieldrules.Spec, "healthCheckNodePort")...)
+		}
+	}
 	if hasClusterIP(spec.Type) && spec.InternalTrafficPolicy == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("internalTrafficPolicy"), ""))
 	}
@@ -340,30 +389,99 @@ func outside(s *corev1.Service) field.ErrorList {
 	return append(errs, trafficDistribution(spec)...)
 }
 
-// validateServiceUpdate checks that the cluster IP, the first family and the class of the load balancer
-// do not change once they are set.
+// validateServiceUpdate checks an update, which changes neither the addresses and the families of a service, nor the class
+// and the health check of a load balancer.
 //
 //upstream:pkg/apis/core/validation.ValidateServiceUpdate
-//upstream:pkg/apis/core/validation.validateUpgradeDowngradeClusterIPs
-//upstream:pkg/apis/core/validation.validateUpgradeDowngradeIPFamilies
+//upstream:pkg/apis/core/validation.validateServiceExternalTrafficFieldsUpdate
 //upstream:pkg/apis/core/validation.validateLoadBalancerClassField
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
-	if !hasClusterIP(s.Spec.Type) || !hasClusterIP(old.Spec.Type) {
-		return nil
+	errs := validateService(s, old)
+	if s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.Type != corev1.ServiceTypeExternalName {
+		errs = append(errs, sameAddresses(&s.Spec, &old.Spec)...)
+		errs = append(errs, sameFamilies(&s.Spec, &old.Spec)...)
 	}
-	var errs field.ErrorList
-	if was := old.Spec.ClusterIP; was != "" && s.Spec.ClusterIP != was {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), s.Spec.ClusterIPs,
-			"may not change once set"))
-	}
-	if now, was := s.Spec.IPFamilies, old.Spec.IPFamilies; len(was) > 0 && len(now) > 0 && now[0] != was[0] {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(0), now[0],
-			"may not change once set"))
-	}
-	if was := old.Spec.LoadBalancerClass; was != nil && old.Spec.Type == s.Spec.Type &&
-		(s.Spec.LoadBalancerClass == nil || *s.Spec.LoadBalancerClass != *was) {
+	balanced := s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == corev1.ServiceTypeLoadBalancer
+	if balanced && !equality.Semantic(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("loadBalancerClass"),
 			s.Spec.LoadBalancerClass, "may not change once set"))
+	}
+	if wantsHealthPort(s) && wantsHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("healthCheckNodePort"), "field is immutable"))
+	}
+	return errs
+}
+
+// isHeadless reports whether a service has no address.
+//
+//upstream:pkg/apis/core/validation.isHeadlessService
+func isHeadless(spec *corev1.ServiceSpec) bool {
+	return len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
+}
+
+// singleStack reports whether the family policy of a service is SingleStack.
+func singleStack(spec *corev1.ServiceSpec) bool {
+	return spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+}
+
+// sameAddresses checks that an update changes no address. It may add a second address, or remove it with the policy
+// SingleStack.
+//
+//upstream:pkg/apis/core/validation.validateUpgradeDowngradeClusterIPs
+func sameAddresses(now, was *corev1.ServiceSpec) field.ErrorList {
+	if isHeadless(now) && isHeadless(was) {
+		return nil
+	}
+	at := fieldrules.Spec.ChildField("clusterIPs")
+	is, before := now.ClusterIPs, was.ClusterIPs
+	var errs field.ErrorList
+	for i := range before {
+		if i < len(is) && is[i] != before[i] && (i == 0 || len(is) == len(before)) {
+			errs = append(errs, field.Invalid(at.Index(i), is, "may not change once set"))
+		}
+	}
+	if len(is) >= len(before) {
+		return errs
+	}
+	if len(is) == 0 {
+		errs = append(errs, field.Invalid(at.Index(0), is, "primary clusterIP can not be unset"))
+	}
+	if len(is) == 1 && !singleStack(now) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), now.IPFamilyPolicy,
+			"must be set to 'SingleStack' when releasing the secondary clusterIP"))
+	}
+	return errs
+}
+
+// sameFamilies checks that an update changes no family, as sameAddresses does. As in kube-apiserver, most errors show the
+// addresses, and all are at the first family.
+//
+//upstream:pkg/apis/core/validation.validateUpgradeDowngradeIPFamilies
+func sameFamilies(now, was *corev1.ServiceSpec) field.ErrorList {
+	if isHeadless(now) || isHeadless(was) {
+		return nil
+	}
+	at := fieldrules.Spec.ChildField("ipFamilies").Index(0)
+	is, before := now.IPFamilies, was.IPFamilies
+	if len(is) == len(before) {
+		if slices.Equal(is, before) {
+			return nil
+		}
+		return field.ErrorList{field.Invalid(at, is, "may not change once set")}
+	}
+	var errs field.ErrorList
+	if len(before) > 0 && len(is) > 0 && is[0] != before[0] {
+		errs = append(errs, field.Invalid(at, now.ClusterIPs, "may not change once set"))
+	}
+	if len(is) > len(before) {
+		return errs
+	}
+	if len(now.ClusterIPs) == 0 {
+		errs = append(errs, field.Invalid(at, is, "primary ipFamily can not be unset"))
+	}
+	if len(is) == 1 && !singleStack(now) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), now.IPFamilyPolicy,
+			"must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
 }

@@ -27,12 +27,12 @@ func PublicIP(ip netip.Addr, text string, fldPath *Path, name string) field.Erro
 	return nil
 }
 
-// LoadBalancerAddress checks an address of a load balancer in a status, at the path of the entry. IPs that are known from the
-// stored status need not be in the canonical form.
-func LoadBalancerAddress(ip, hostname string, fldPath *Path, known ...string) field.ErrorList {
+// LoadBalancerAddress checks an address of a load balancer in a status, at the path of the entry. If it is strict, an IP
+// that is not among the known ones is in the canonical format.
+func LoadBalancerAddress(ip, hostname string, strict bool, known []string, fldPath *Path) field.ErrorList {
 	var errs field.ErrorList
 	if ip != "" {
-		errs = append(errs, validation.IsValidIPForLegacyField(fldPath.ChildField("ip"), ip, true, known)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(fldPath.ChildField("ip"), ip, strict, known)...)
 	}
 	if hostname == "" {
 		return errs
@@ -50,4 +50,12 @@ func IPWarnings(ip string, path *field.Path) []string {
 		return nil
 	}
 	return validation.GetWarningsForIP(path, ip)
+}
+
+// CIDRWarnings is IPWarnings for a network.
+func CIDRWarnings(cidr string, path *field.Path) []string {
+	if _, _, err := netutils.ParseCIDRSloppy(cidr); err != nil {
+		return nil
+	}
+	return validation.GetWarningsForCIDR(path, cidr)
 }

@@ -49,7 +49,7 @@ func Ingresses() kinds.Kind {
 			list := balancer.Child("ingress")
 			for i, address := range in.Status.LoadBalancer.Ingress {
 				at := list.Index(i)
-				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, &at, known...)...)
+				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, true, known, &at)...)
 			}
 			return errs
 		},

@@ -44,6 +44,7 @@ func (p *projection) place(path, value string) {
 	}
 }
 
+// source checks one source of the volume, which has one kind.
 func (p *projection) source(s *corev1.VolumeProjection, fldPath *fieldrules.Path) {
 	sources := 0
 	if s.Secret != nil {
