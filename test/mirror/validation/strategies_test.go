@@ -350,18 +350,10 @@ type entry struct {
 	used    bool
 }
 
-// unmended are the kinds that differences.txt may excuse as a whole. The list only shrinks.
-var unmended = []string{
-	"cronjobs.batch", "daemonsets.apps", "deployments.apps", "endpoints", "jobs.batch",
-	"limitranges", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes",
-	"pods", "podtemplates", "replicasets.apps", "replicationcontrollers", "resourcequotas",
-	"services", "statefulsets.apps",
-}
-
-// whole returns the kind of an entry that excuses all differences of a kind.
-func whole(entry string) (kind string, ok bool) {
-	at, sign, named := strings.Cut(entry, ": ")
-	return strings.TrimRight(at, "* "), !named || strings.Trim(sign, "* ") == ""
+// isWhole reports whether an entry excuses all differences of a kind.
+func isWhole(entry string) bool {
+	_, sign, named := strings.Cut(entry, ": ")
+	return !named || strings.Trim(sign, "* ") == ""
 }
 
 // readListed reads a list of differences. A line that begins with # is the reason for the lines that follow;
@@ -383,7 +375,7 @@ func readListed(file string) (*listed, error) {
 		case !reason:
 			return nil, fmt.Errorf("%s: no reason for %q", file, line)
 		default:
-			if kind, ok := whole(line); ok && !slices.Contains(unmended, kind) {
+			if isWhole(line) {
 				return nil, fmt.Errorf("%s: %q excuses all differences of a kind", file, line)
 			}
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\*`, `.*`)
