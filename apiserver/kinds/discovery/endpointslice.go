@@ -60,15 +60,17 @@ func EndpointSlices() kinds.Kind {
 	}
 }
 
-// prepareEndpointSlice counts changes of labels as generations, and drops the deprecated topology of new endpoints.
+// prepareEndpointSlice counts changes of labels as generations, and drops the deprecated topology of new endpoints. A
+// change of that topology alone counts too.
 //
 //upstream:pkg/registry/discovery/endpointslice.endpointSliceStrategy.PrepareForUpdate
 //upstream:pkg/registry/discovery/endpointslice.dropTopologyOnV1
 func prepareEndpointSlice(_ context.Context, s, old *discoveryv1.EndpointSlice) {
-	if old != nil && !maps.Equal(s.Labels, old.Labels) {
+	sameEndpoints := old != nil && equality.Semantic(s.Endpoints, old.Endpoints)
+	if old != nil && (!sameEndpoints || !maps.Equal(s.Labels, old.Labels)) {
 		s.SetGeneration(old.GetGeneration() + 1)
 	}
-	if old != nil && equality.Semantic(s.Endpoints, old.Endpoints) {
+	if sameEndpoints {
 		return
 	}
 	for i := range s.Endpoints {
