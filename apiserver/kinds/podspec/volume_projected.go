@@ -146,9 +146,9 @@ func (p *projection) trustBundle(b *corev1.ClusterTrustBundleProjection, at *fie
 //upstream:pkg/apis/core/validation.ValidateClusterTrustBundleName
 func trustBundleName(name string) []string {
 	colon := strings.LastIndexByte(name, ':')
-	if colon >= 0 && strings.Contains(name[:colon], "/") {
+	if prefix := name[:max(colon, 0)]; strings.Contains(prefix, "/") {
 		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s:",
-			strings.ReplaceAll(name[:colon], ":", "/"), strings.ReplaceAll(name[:colon], "/", ":"))}
+			strings.ReplaceAll(prefix, ":", "/"), strings.ReplaceAll(prefix, "/", ":"))}
 	}
 	return fieldrules.NameIsSubdomain(name[colon+1:], false)
 }
