@@ -31,7 +31,7 @@ var may = []struct {
 	{path: "apiserver/managedfields", imports: []string{"apiserver/schema", "apiserver/equality"}},
 	{path: "apiserver/resource", imports: []string{"apiserver/managedfields"}},
 	{path: "apiserver/store", imports: []string{"storage", "apiserver/resource"}},
-	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/webhook", "storage"}},
+	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/store", "apiserver/webhook", "storage"}},
 	{path: "apiserver/auditlog"},
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz", imports: []string{"apiserver/podrefs"}},

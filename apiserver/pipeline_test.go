@@ -57,30 +57,32 @@ const bootstrapped = "[+]poststarthook/start-system-namespaces-controller ok\n[+
 func TestHealth(t *testing.T) {
 	fails := errors.New("the disk is full")
 	for _, tc := range []struct {
-		path   string
-		ready  bool
-		read   error
-		status int
-		body   string
+		path        string
+		ready       bool
+		read, write error
+		status      int
+		body        string
 	}{
-		{"/healthz", true, nil, 200, "ok"},
-		{"/livez", false, nil, 200, "ok"},
-		{"/readyz", true, nil, 200, "ok"},
-		{"/readyz", false, nil, 500, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n" + bootstrapped + "[-]shutdown failed: reason withheld\nreadyz check failed\n"},
-		{"/readyz?verbose", true, nil, 200, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
-		{"/livez", true, fails, 500, "[+]ping ok\n[-]etcd failed: reason withheld\n" + bootstrapped + "livez check failed\n"},
-		{"/livez?exclude=etcd", true, fails, 200, "ok"},
-		{"/livez?verbose&exclude=etcd&exclude=b&exclude=a", true, fails, 200, "[+]ping ok\n[+]etcd excluded: ok\n" + bootstrapped +
+		{"/healthz", true, nil, nil, 200, "ok"},
+		{"/livez", false, nil, nil, 200, "ok"},
+		{"/readyz", true, nil, nil, 200, "ok"},
+		{"/readyz", false, nil, nil, 500, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n" + bootstrapped + "[-]shutdown failed: reason withheld\nreadyz check failed\n"},
+		{"/readyz?verbose", true, nil, nil, 200, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
+		{"/livez", true, fails, nil, 500, "[+]ping ok\n[-]etcd failed: reason withheld\n" + bootstrapped + "livez check failed\n"},
+		{"/livez?exclude=etcd", true, fails, nil, 200, "ok"},
+		{"/livez?verbose&exclude=etcd&exclude=b&exclude=a", true, fails, nil, 200, "[+]ping ok\n[+]etcd excluded: ok\n" + bootstrapped +
 			"warn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nlivez check passed\n"},
-		{"/livez/etcd", true, fails, 500, "internal server error: the disk is full\n"},
-		{"/livez/ping?verbose", true, fails, 200, "ok"},
-		{"/readyz/poststarthook/rbac/bootstrap-roles", true, nil, 200, "ok"},
-		{"/readyz/shutdown", true, nil, 200, "ok"},
-		{"/readyz/shutdown", false, nil, 500, "internal server error: process is shutting down\n"},
-		{"/readyz/absent", true, nil, 404, "404 page not found\n"},
-		{"/livez/shutdown", true, nil, 404, "404 page not found\n"},
+		{"/livez", true, nil, fails, 200, "ok"},
+		{"/readyz/storage", true, nil, fails, 500, "internal server error: the disk is full\n"},
+		{"/livez/etcd", true, fails, nil, 500, "internal server error: the disk is full\n"},
+		{"/livez/ping?verbose", true, fails, nil, 200, "ok"},
+		{"/readyz/poststarthook/rbac/bootstrap-roles", true, nil, nil, 200, "ok"},
+		{"/readyz/shutdown", true, nil, nil, 200, "ok"},
+		{"/readyz/shutdown", false, nil, nil, 500, "internal server error: process is shutting down\n"},
+		{"/readyz/absent", true, nil, nil, 404, "404 page not found\n"},
+		{"/livez/shutdown", true, nil, nil, 404, "404 page not found\n"},
 	} {
-		h := &health{ready: new(atomic.Bool), read: func() error { return tc.read }}
+		h := &health{ready: new(atomic.Bool), read: func() error { return tc.read }, write: func() error { return tc.write }}
 		h.ready.Store(tc.ready)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
@@ -106,7 +108,8 @@ func TestHealthReadsTheStorage(t *testing.T) {
 // TestReadyChecks runs a check of the options, which passes and then fails.
 func TestReadyChecks(t *testing.T) {
 	var trouble error
-	h := &health{ready: new(atomic.Bool), read: func() error { return nil }, checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
+	passes := func() error { return nil }
+	h := &health{ready: new(atomic.Bool), read: passes, write: passes, checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
 	h.ready.Store(true)
 	get := func(path string) string {
 		w := httptest.NewRecorder()
@@ -119,8 +122,8 @@ func TestReadyChecks(t *testing.T) {
 		want    string
 	}{
 		{"/readyz", nil, "200 ok"},
-		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]controller/x ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
-		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[-]controller/x failed: reason withheld\n" + bootstrapped + "[+]shutdown ok\nreadyz check failed\n"},
+		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[+]controller/x ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
+		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[-]controller/x failed: reason withheld\n" + bootstrapped + "[+]shutdown ok\nreadyz check failed\n"},
 		{"/readyz/controller/x", errors.New("it failed"), "500 internal server error: it failed\n"},
 		{"/readyz/shutdown", errors.New("it failed"), "200 ok"},
 		{"/livez", errors.New("it failed"), "200 ok"},

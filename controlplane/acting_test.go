@@ -10,16 +10,16 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"flyball.dev/controlplane/controlplanetest"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"flyball.dev/apiserver/store"
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controlplanetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -220,8 +220,7 @@ func TestActingControllersWatch(t *testing.T) {
 			watched.mu.Lock()
 			defer watched.mu.Unlock()
 			for _, resource := range list {
-				plural, _, _ := strings.Cut(resource, ".")
-				if !slices.ContainsFunc(watched.paths, func(path string) bool { return strings.HasSuffix(path, "/"+plural+"/") }) {
+				if !slices.Contains(watched.paths, store.Path(schema.ParseGroupResource(resource))) {
 					t.Errorf("the controller %s does not watch %s but %q", name, resource, watched.paths)
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store"
 	"flyball.dev/apiserver/webhook"
 	"flyball.dev/storage"
 )
@@ -134,7 +137,11 @@ func (a *Aggregator) Run(ctx context.Context) {
 }
 
 // watched are the paths of the objects that availability depends on.
-var watched = []string{"/apiregistration.k8s.io/apiservices/", "/core/services/", "/discovery.k8s.io/endpointslices/"}
+var watched = []string{
+	store.Path(apiregistrationv1.Resource("apiservices")),
+	store.Path(corev1.Resource("services")),
+	store.Path(discoveryv1.Resource("endpointslices")),
+}
 
 // follow checks the remote APIServices whenever one of them or its Service changes, and periodically. It returns nil if
 // a watch has expired.
