@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -186,7 +187,7 @@ func keysIn(t testing.TB, s storage.Store, namespace string) []string {
 	}
 	var keys []string
 	for _, r := range page.Records {
-		if parts := strings.Split(r.Key, "/"); len(parts) == 5 && parts[3] == namespace {
+		if path.Base(path.Dir(r.Key)) == namespace {
 			keys = append(keys, r.Key)
 		}
 	}
