@@ -12,6 +12,8 @@ type Record struct {
 	Revision uint64
 	// Created is the revision of the write that created the key (etcd's create revision).
 	Created uint64
+	// Version is the number of writes to the key since its creation, with the creation as the first.
+	Version uint64
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
 

@@ -1,11 +1,12 @@
 // Package storage defines the contract between the API server and its storage: a key-value store in which all writes
 // share one revision counter.
 //
-// Every successful write gets the next revision, which is higher than all earlier ones, as in etcd. Three operations
-// depend on revisions: compare-and-swap (the revision of a record is its version), consistent reads (a range at a
-// revision) and watches (the writes after a revision, in order).
+// Every successful write gets the next revision, which is higher than all earlier ones, as in etcd. The writes of a
+// transaction share one revision. Three operations depend on revisions: compare-and-swap (the write names the revision
+// of the record that it replaces), consistent reads (a range at a revision) and watches (the writes after a revision, in
+// order).
 //
-// Keys are paths such as /core/pods/default/web. A key is not empty and does not end in a slash. A path that is empty
+// Keys are paths such as /registry/pods/default/web. A key is not empty and does not end in a slash. A path that is empty
 // or ends in a slash is a prefix: it covers all keys that begin with it. Any other path covers a single key.
 //
 // # Concurrency and ownership
@@ -18,6 +19,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -38,6 +40,8 @@ var (
 	ErrFuture = errors.New("storage: revision is in the future")
 	// ErrKey means that a key is empty or ends in a slash.
 	ErrKey = errors.New("storage: not a key")
+	// ErrDuplicate means that two writes of a transaction have the same key.
+	ErrDuplicate = errors.New("storage: duplicate key in a transaction")
 	// ErrNoCheckpoint means that Reset was called before Checkpoint.
 	ErrNoCheckpoint = errors.New("storage: there is no checkpoint")
 	// ErrFenced means that the store was reset since the request began.
@@ -95,6 +99,16 @@ type Store interface {
 	// Possible errors: ErrNotFound, ErrConflict, ErrFenced, ErrClosed, the error of the context.
 	Delete(ctx context.Context, key string, revision uint64) (*Record, error)
 
+	// Commit carries out several writes atomically, at one revision, and returns their records in the order of the
+	// writes; for a deletion, the record of the deletion event. All conditions hold before the first write. No two
+	// writes have the same key. If one of the writes fails, none takes place. With ErrConflict and ErrNotFound, Commit
+	// returns the current records, with nil for a key without a record. Commit with a single write does the same as Put
+	// or Delete, and without any write does nothing.
+	//
+	// Possible errors: ErrNotFound, ErrConflict, ErrCondition, ErrKey, ErrDuplicate, ErrFenced, ErrClosed, the error of
+	// the context.
+	Commit(ctx context.Context, writes []Write) ([]*Record, error)
+
 	// Watch returns a watcher of all writes to path after a revision; zero means the latest revision. If the revision
 	// is in the future, the watcher skips all writes up to it. The context bounds the call, not the watcher.
 	//
@@ -141,21 +155,24 @@ type Page struct {
 	Remaining int
 }
 
-// Write is a record to be written.
+// Write is a record to be written, or to be deleted.
 type Write struct {
 	Key string
 	// Value becomes the property of the store. The caller must not change it.
 	Value []byte
+	// Delete, in a write of Commit, removes the record. The write then has no value and no expiry.
+	Delete bool
 	// If is the revision that the record must be at: Absent to create, Any for no condition.
 	If uint64
 	// Require lists conditions on other records. The store checks the conditions and writes the record atomically.
 	Require []Condition
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
-	// BeforeCommit, if not nil, is called with the new record, including its revision, before other readers can see the
-	// record. The writer can cache the decoded value then, so that no reader has to decode it. BeforeCommit must
-	// neither block nor use the store. It is not called if the write fails.
-	BeforeCommit func(*Record)
+	// OnCommit, if not nil, is called with the new record, including its revision, before the write returns. The writer
+	// can cache the decoded value then. A store calls OnCommit before other readers can see the record if it can, so
+	// that no reader has to decode the value. OnCommit must neither block nor use the store. It may also be called for a
+	// write that fails in the end.
+	OnCommit func(*Record)
 }
 
 // Condition is a requirement on another record, like a compare of an etcd transaction.
@@ -171,7 +188,7 @@ type Condition struct {
 type Watcher interface {
 	// Next returns the next events without waiting; the slice is valid until the next call. Once Next has returned, the
 	// caller has all events of the path up to revision, even if there were none, and can report the revision as
-	// progress.
+	// progress. Next returns all events of a revision together, in the order of the writes.
 	//
 	// Possible errors: ErrCompacted if the history no longer has the next event, ErrClosed. No events follow an error.
 	Next() (events []*Event, revision uint64, err error)
@@ -214,6 +231,25 @@ func Covers(path, key string) bool {
 func CheckKey(key string) error {
 	if key == "" || key[len(key)-1] == '/' {
 		return ErrKey
+	}
+	return nil
+}
+
+// CheckWrites returns ErrKey or ErrDuplicate if the keys of the writes of a transaction are not valid.
+func CheckWrites(writes []Write) error {
+	if len(writes) == 1 {
+		return CheckKey(writes[0].Key)
+	}
+	seen := make(map[string]bool, len(writes))
+	for i := range writes {
+		key := writes[i].Key
+		if err := CheckKey(key); err != nil {
+			return err
+		}
+		if seen[key] {
+			return fmt.Errorf("%w: %s", ErrDuplicate, key)
+		}
+		seen[key] = true
 	}
 	return nil
 }

@@ -337,7 +337,7 @@ func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, d
 	if err != nil {
 		return nil, err
 	}
-	w := storage.Write{Key: key, Value: data, If: expect, BeforeCommit: func(r *storage.Record) {
+	w := storage.Write{Key: key, Value: data, If: expect, OnCommit: func(r *storage.Record) {
 		s.cache(r, decoded)
 	}}
 	if ttl != 0 {

@@ -127,7 +127,7 @@ func salvage(fs files, names []string, loader *memory.Loader) (*contents, []erro
 	var damage []error
 	if snapshots := withPrefix(names, snapshotPrefix); len(snapshots) > 0 {
 		name := snapshots[len(snapshots)-1]
-		lost := salvageSnapshot(fs, name, func(r record) { loader.Record(r.key, r.value, r.created, r.revision, r.expires) })
+		lost := salvageSnapshot(fs, name, loader.Record)
 		if lost != nil {
 			damage = append(damage, lost)
 		}
@@ -157,8 +157,8 @@ func salvage(fs files, names []string, loader *memory.Loader) (*contents, []erro
 
 // salvageSnapshot calls f with the records of each frame of a snapshot that is intact, and returns an error if
 // one is not.
-func salvageSnapshot(fs files, name string, f func(record)) error {
-	if _, _, err := readSnapshot(fs, name, func(record) {}); err == nil {
+func salvageSnapshot(fs files, name string, f func(storage.Record, []byte)) error {
+	if _, _, err := readSnapshot(fs, name, func(storage.Record, []byte) {}); err == nil {
 		_, _, err := readSnapshot(fs, name, f)
 		return err
 	} else if data, failed := readAll(fs, name); failed != nil {
@@ -170,7 +170,7 @@ func salvageSnapshot(fs files, name string, f func(record)) error {
 }
 
 // salvageRecords calls f with the records of each intact frame.
-func salvageRecords(data []byte, f func(record)) {
+func salvageRecords(data []byte, f func(storage.Record, []byte)) {
 	for position := int64(0); position < int64(len(data)); {
 		payload, next, err := frameAt(data, position)
 		if err != nil {

@@ -34,7 +34,10 @@ func newLedger() *ledger {
 	return &ledger{acknowledged: map[uint64]string{}, keys: map[uint64]string{}, open: map[string][]string{}}
 }
 
-// write makes a random write of one of the writer's keys.
+// twin is the prefix of values that are written to two keys at once: the second one is below /twin.
+const twin = "twin "
+
+// write makes a random write of one of the writer's keys, in some cases together with its twin.
 func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
 	key := fmt.Sprintf("/writer-%d/key-%d", writer, random.IntN(4))
 	l.mu.Lock()
@@ -42,15 +45,27 @@ func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
 	value := ""
 	if random.IntN(4) > 0 {
 		value = fmt.Sprintf("%d:%s", l.next, bytes.Repeat([]byte{byte(random.IntN(4))}, random.IntN(3*sectorSize)))
+		if random.IntN(3) == 0 {
+			value = twin + value
+		}
 	}
 	l.open[key] = append(l.open[key], value)
 	l.mu.Unlock()
 	var r *storage.Record
 	var err error
-	if value == "" {
+	w := storage.Write{Key: key, Value: []byte(value), If: storage.Any}
+	switch {
+	case value == "":
 		r, err = s.Delete(ctx, key, storage.Any)
-	} else {
-		r, err = s.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: storage.Any})
+	case strings.HasPrefix(value, twin):
+		second := w
+		second.Key = "/twin" + key
+		var both []*storage.Record
+		if both, err = s.Commit(ctx, []storage.Write{second, w}); err == nil {
+			r = both[1]
+		}
+	default:
+		r, err = s.Put(ctx, w)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +94,14 @@ func (l *ledger) check(s storage.Store) error {
 			return fmt.Errorf("the store is at revision %d, and revision %d was acknowledged", page.Revision, revision)
 		}
 	}
+	if err := checkTwins(page.Records); err != nil {
+		return err
+	}
 	found := map[string]bool{}
 	for _, r := range page.Records {
+		if strings.HasPrefix(r.Key, "/twin") {
+			continue
+		}
 		found[r.Key] = true
 		value := string(r.Value())
 		if r.Revision == last[r.Key] {
@@ -99,6 +120,27 @@ func (l *ledger) check(s storage.Store) error {
 	for key, revision := range last {
 		if !found[key] && l.acknowledged[revision] != "" && !contains(l.open[key], "") {
 			return fmt.Errorf("%s is gone, and revision %d was acknowledged", key, revision)
+		}
+	}
+	return nil
+}
+
+// checkTwins checks that two keys that were written at once are both there.
+func checkTwins(records []*storage.Record) error {
+	byKey := map[string]*storage.Record{}
+	for _, r := range records {
+		byKey[r.Key] = r
+	}
+	for key, r := range byKey {
+		if first, ok := strings.CutPrefix(key, "/twin"); ok {
+			if f := byKey[first]; f != nil && f.Revision < r.Revision {
+				return fmt.Errorf("%s is at revision %d, and %s, which was written with it, at %d", key, r.Revision, first, f.Revision)
+			}
+			continue
+		}
+		if second := byKey["/twin"+key]; bytes.HasPrefix(r.Value(), []byte(twin)) &&
+			(second == nil || second.Revision != r.Revision || !bytes.Equal(second.Value(), r.Value())) {
+			return fmt.Errorf("%s has revision %d, and its twin has not", key, r.Revision)
 		}
 	}
 	return nil
@@ -177,6 +219,9 @@ func (l *ledger) settle(s storage.Store) {
 	clear(l.acknowledged)
 	clear(l.keys)
 	for _, r := range page.Records {
+		if strings.HasPrefix(r.Key, "/twin") {
+			continue
+		}
 		l.acknowledged[r.Revision], l.keys[r.Revision] = string(r.Value()), r.Key
 	}
 }

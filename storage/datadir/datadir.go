@@ -232,9 +232,7 @@ type contents struct {
 func load(fs files, names []string, loader *memory.Loader) (*contents, error) {
 	c := &contents{revision: storage.First}
 	if snapshots := withPrefix(names, snapshotPrefix); len(snapshots) > 0 {
-		revision, size, err := readSnapshot(fs, snapshots[len(snapshots)-1], func(r record) {
-			loader.Record(r.key, r.value, r.created, r.revision, r.expires)
-		})
+		revision, size, err := readSnapshot(fs, snapshots[len(snapshots)-1], loader.Record)
 		if err != nil {
 			return c, err
 		}
@@ -268,20 +266,17 @@ func (c *contents) gap(name string, revision uint64) error {
 	return &DamageError{File: name, Err: fmt.Errorf("revision %d follows %d: a file is missing", revision, c.revision)}
 }
 
-// apply returns a function that gives the writes after the latest one to a loader.
-func (c *contents) apply(loader *memory.Loader) func(uint64, op) error {
-	return func(revision uint64, o op) error {
+// apply returns a function that gives the transactions after the latest one to a loader.
+func (c *contents) apply(loader *memory.Loader) func(uint64, []storage.Write) error {
+	return func(revision uint64, writes []storage.Write) error {
 		switch {
 		case revision <= c.snapshot:
 			return nil
 		case revision != c.revision+1:
 			return fmt.Errorf("revision %d follows %d", revision, c.revision)
-		case o.delete:
-			if err := loader.Delete(o.key); err != nil {
-				return err
-			}
-		default:
-			loader.Put(o.key, o.value, o.expires)
+		}
+		if err := loader.Commit(writes); err != nil {
+			return err
 		}
 		c.revision = revision
 		return nil

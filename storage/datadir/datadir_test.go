@@ -62,7 +62,7 @@ func state(t testing.TB, s storage.Store) []string {
 	}
 	lines := []string{fmt.Sprintf("revision %d", page.Revision)}
 	for _, r := range page.Records {
-		lines = append(lines, fmt.Sprintf("%s=%x created %d, revision %d, expires %d", r.Key, r.Value(), r.Created, r.Revision, r.Expires.UnixNano()))
+		lines = append(lines, fmt.Sprintf("%s=%x created %d, revision %d, version %d, expires %d", r.Key, r.Value(), r.Created, r.Revision, r.Version, r.Expires.UnixNano()))
 	}
 	return lines
 }

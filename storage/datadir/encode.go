@@ -23,6 +23,9 @@ const (
 const (
 	opPut    = 1 // key, time of expiry, value
 	opDelete = 2 // key
+	// opSame is added if the write is of the same transaction as the one before it. Any other write has the next
+	// revision.
+	opSame = 4
 )
 
 // format is the version of the format of the files.
@@ -32,12 +35,18 @@ const format = 1
 func appendBatch(buf []byte, events []*storage.Event) []byte {
 	buf = append(buf, kindBatch)
 	buf = binary.AppendUvarint(buf, events[0].Record.Revision)
+	revision := uint64(0)
 	for _, e := range events {
+		var same byte
+		if e.Record.Revision == revision {
+			same = opSame
+		}
+		revision = e.Record.Revision
 		if e.Type == storage.Deleted {
-			buf = appendString(append(buf, opDelete), e.Record.Key)
+			buf = appendString(append(buf, opDelete|same), e.Record.Key)
 			continue
 		}
-		buf = appendString(append(buf, opPut), e.Record.Key)
+		buf = appendString(append(buf, opPut|same), e.Record.Key)
 		buf = appendTime(buf, e.Record.Expires)
 		buf = appendString(buf, e.Record.Value())
 	}
@@ -49,6 +58,7 @@ func appendRecord(buf []byte, r *storage.Record) []byte {
 	buf = appendString(buf, r.Key)
 	buf = binary.AppendUvarint(buf, r.Created)
 	buf = binary.AppendUvarint(buf, r.Revision)
+	buf = binary.AppendUvarint(buf, r.Version)
 	buf = appendTime(buf, r.Expires)
 	return appendString(buf, r.Value())
 }
@@ -146,35 +156,40 @@ func (d *decoder) head(kind byte) (revision, size uint64, err error) {
 	return revision, size, d.err
 }
 
-// op is a write of a batch.
-type op struct {
-	delete  bool
-	key     string
-	value   []byte
-	expires time.Time
-}
-
-// batch reads a batch and calls f with each write and its revision.
-func (d *decoder) batch(f func(revision uint64, o op) error) error {
+// batch reads a batch and calls f with each transaction and its revision. The writes are valid until f returns.
+func (d *decoder) batch(f func(revision uint64, writes []storage.Write) error) error {
 	if d.byte() != kindBatch {
 		return errPayload
 	}
+	var writes []storage.Write
 	for revision := d.uint(); d.err == nil && len(d.data) > 0; revision++ {
-		var o op
-		switch d.byte() {
-		case opPut:
-			o.key, o.expires, o.value = string(d.bytes()), d.time(), append([]byte(nil), d.bytes()...)
-		case opDelete:
-			o.delete, o.key = true, string(d.bytes())
-		default:
-			d.fail()
-		}
+		writes = d.transaction(writes[:0])
 		if d.err != nil {
 			return d.err
 		}
-		if err := f(revision, o); err != nil {
+		if err := f(revision, writes); err != nil {
 			return err
 		}
 	}
 	return d.err
+}
+
+// transaction reads the writes up to the next that begins a transaction.
+func (d *decoder) transaction(writes []storage.Write) []storage.Write {
+	for first := byte(0); d.err == nil && len(d.data) > 0 && d.data[0]&opSame == first; first = opSame {
+		w := storage.Write{If: storage.Any}
+		switch d.byte() &^ opSame {
+		case opPut:
+			w.Key, w.Expires, w.Value = string(d.bytes()), d.time(), append([]byte(nil), d.bytes()...)
+		case opDelete:
+			w.Delete, w.Key = true, string(d.bytes())
+		default:
+			d.fail()
+		}
+		writes = append(writes, w)
+	}
+	if len(writes) == 0 {
+		d.fail()
+	}
+	return writes
 }

@@ -205,8 +205,8 @@ type logFile struct {
 	position, torn int64
 }
 
-// readLog reads a log file and calls f with each write. Only the last file may end in a torn frame.
-func readLog(fs files, name string, last bool, f func(revision uint64, o op) error) (l logFile, err error) {
+// readLog reads a log file and calls f with each transaction. Only the last file may end in a torn frame.
+func readLog(fs files, name string, last bool, f func(revision uint64, writes []storage.Write) error) (l logFile, err error) {
 	l.name = name
 	fail := func(position int64, err error) (logFile, error) {
 		return l, &DamageError{File: name, Position: position, Err: err}

@@ -3,7 +3,6 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"flyball.dev/storage"
 )
@@ -72,17 +71,9 @@ func (w *snapshotWriter) frame(payload func([]byte) []byte) {
 	}
 }
 
-// record is a record of a snapshot.
-type record struct {
-	key               string
-	value             []byte
-	created, revision uint64
-	expires           time.Time
-}
-
-// readSnapshot reads a snapshot and calls f with each record. It returns the revision and the size of the
+// readSnapshot reads a snapshot and calls f with each record and its value. It returns the revision and the size of the
 // file.
-func readSnapshot(fs files, name string, f func(record)) (revision uint64, size int64, err error) {
+func readSnapshot(fs files, name string, f func(storage.Record, []byte)) (revision uint64, size int64, err error) {
 	data, err := readAll(fs, name)
 	if err != nil {
 		return 0, 0, err
@@ -101,7 +92,7 @@ var errLength = errors.New("it does not end where it should")
 
 // readRecords reads the content of a snapshot. With an error it returns the position of the frame that is
 // wrong.
-func readRecords(data []byte, f func(record)) (revision uint64, position int64, err error) {
+func readRecords(data []byte, f func(storage.Record, []byte)) (revision uint64, position int64, err error) {
 	payload, next, err := frameAt(data, 0)
 	if err != nil {
 		return 0, 0, err
@@ -136,12 +127,12 @@ func readRecords(data []byte, f func(record)) (revision uint64, position int64, 
 }
 
 // records reads the rest of a frame of records, calls f with each, and returns how many there are.
-func (d *decoder) records(f func(record)) (n uint64) {
+func (d *decoder) records(f func(storage.Record, []byte)) (n uint64) {
 	for ; d.err == nil && len(d.data) > 0; n++ {
-		r := record{key: string(d.bytes()), created: d.uint(), revision: d.uint(), expires: d.time()}
-		r.value = append([]byte(nil), d.bytes()...)
+		r := storage.Record{Key: string(d.bytes()), Created: d.uint(), Revision: d.uint(), Version: d.uint(), Expires: d.time()}
+		value := append([]byte(nil), d.bytes()...)
 		if d.err == nil {
-			f(r)
+			f(r, value)
 		}
 	}
 	return n

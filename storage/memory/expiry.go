@@ -87,7 +87,7 @@ func (s *Store) removeExpired() *batch {
 	now := time.Now()
 	s.expiry.stop()
 	for r := s.expiry.next(); r != nil && !r.Expires.After(now); r = s.expiry.next() {
-		s.remove(r)
+		s.commit([]*storage.Event{s.remove(r)})
 	}
 	s.expiry.arm(s)
 	return s.commits.last

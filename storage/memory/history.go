@@ -2,6 +2,7 @@ package memory
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"flyball.dev/internal/invariants"
@@ -29,8 +30,8 @@ type history struct {
 	size      int
 	retention time.Duration
 
-	// log holds one event for each revision after compacted. Its elements never change, so a slice of it can be read
-	// without the lock.
+	// log holds the events of each revision after compacted, at least one for each. Its elements never change, so a
+	// slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
 	// reset is the revision of the last Reset, or zero.
@@ -50,7 +51,26 @@ type history struct {
 
 // after returns the events after a revision. The revision must not be compacted.
 func (h *history) after(revision uint64) []*storage.Event {
-	return h.log[revision-h.compacted:]
+	return h.log[h.index(revision):]
+}
+
+// between returns the events after one revision up to another. The revisions must not be compacted.
+func (h *history) between(after, until uint64) []*storage.Event {
+	return h.log[h.index(after):h.index(until)]
+}
+
+// index returns the index of the first event after a revision. There is at least one event for each revision, and most
+// often exactly one, so that only the transactions with several writes have to be searched for.
+func (h *history) index(revision uint64) int {
+	if revision == h.compacted || len(h.log) == 0 {
+		return 0
+	}
+	low := int(revision - h.compacted)
+	several := len(h.log) - int(h.log[len(h.log)-1].Record.Revision-h.compacted)
+	if several == 0 {
+		return low
+	}
+	return low + sort.Search(several, func(i int) bool { return h.log[low+i].Record.Revision > revision })
 }
 
 // cost returns the approximate number of bytes that the log retains for an event.
@@ -61,27 +81,48 @@ func cost(e *storage.Event) int {
 	return overhead + e.Prev.Size()
 }
 
-// append adds the event of the latest write to the log, and compacts the log if it is too large. The caller holds the
-// lock.
-func (s *Store) append(event *storage.Event) {
+// costs returns the sum of the costs of events.
+func costs(events []*storage.Event) int {
+	sum := 0
+	for _, e := range events {
+		sum += cost(e)
+	}
+	return sum
+}
+
+// append adds the events of the latest transaction to the log, and compacts the log if it is too large. The caller holds
+// the lock.
+func (s *Store) append(events []*storage.Event) {
 	h := &s.history
 	if h.timer == nil {
 		h.marks = []uint64{min(s.visible, s.revision-1)}
 		h.timer = time.AfterFunc(h.retention/ticks, s.compactByTime)
 	}
-	h.log = append(h.log, event)
-	h.bytes += cost(event)
-	h.cachedBytes += cost(event)
+	h.log = append(h.log, events...)
+	bytes := costs(events)
+	h.bytes += bytes
+	h.cachedBytes += bytes
 	if h.bytes > 2*h.size {
-		n, bytes := 0, h.bytes
-		for visible := len(h.log) - len(s.pending()); bytes > h.size && n < visible; n++ {
-			bytes -= cost(h.log[n])
-		}
-		s.compact(h.compacted + uint64(n))
+		s.compact(s.fitting())
 	}
 	for s.revision-h.dropped > cachedEvents || h.cachedBytes > h.size/cachedShare {
 		h.dropCached(h.dropped + 1)
 	}
+}
+
+// fitting returns the revision after which the visible events fit into the size of the history. The caller holds the
+// lock.
+func (s *Store) fitting() uint64 {
+	h := &s.history
+	revision, bytes := h.compacted, h.bytes
+	for _, e := range h.between(h.compacted, s.visible) {
+		if e.Record.Revision > revision && bytes <= h.size {
+			break
+		}
+		revision = e.Record.Revision
+		bytes -= cost(e)
+	}
+	return revision
 }
 
 // compactByTime compacts events that are too old, and old events if they take too much room. It also drops the cached
@@ -120,7 +161,7 @@ func (h *history) expired() uint64 {
 	old := max(expired, h.marks[len(h.marks)-youngTicks])
 	bytes := 0
 	for revision := old; revision > expired; revision-- {
-		if bytes += cost(h.after(revision - 1)[0]); bytes > h.size/oldShare {
+		if bytes += costs(h.between(revision-1, revision)); bytes > h.size/oldShare {
 			return revision
 		}
 	}
@@ -133,9 +174,7 @@ func (s *Store) compact(revision uint64) {
 	h := &s.history
 	h.dropCached(revision)
 	kept := h.after(revision)
-	for _, e := range h.log[:len(h.log)-len(kept)] {
-		h.bytes -= cost(e)
-	}
+	h.bytes -= costs(h.log[:len(h.log)-len(kept)])
 	h.log = append(make([]*storage.Event, 0, 2*len(kept)), kept...)
 	h.compacted = revision
 	if invariants.Enabled {
@@ -146,8 +185,10 @@ func (s *Store) compact(revision uint64) {
 
 // dropCached drops the cached values of records that were replaced up to a revision.
 func (h *history) dropCached(revision uint64) {
-	for ; h.dropped < revision; h.dropped++ {
-		e := h.after(h.dropped)[0]
+	if revision <= h.dropped {
+		return
+	}
+	for _, e := range h.between(h.dropped, revision) {
 		h.cachedBytes -= cost(e)
 		if e.Prev != nil {
 			entryOf(e.Prev).dropCached()
@@ -156,6 +197,7 @@ func (h *history) dropCached(revision uint64) {
 			entryOf(e.Record).dropCached()
 		}
 	}
+	h.dropped = revision
 }
 
 func (h *history) stop() {

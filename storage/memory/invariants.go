@@ -8,28 +8,36 @@ import (
 // The checks in this file run only if invariants.Enabled is set. The caller holds the lock, except where a check takes
 // a snapshot.
 
-// checkCommit checks a write that is in the tree and about to be committed: it has the next revision, its event follows
-// from the key's previous event, and the tree is consistent on the path to the key.
-func (s *Store) checkCommit(e *storage.Event) {
+// checkCommit checks the latest transaction: its writes have the latest revision, each event follows from the previous
+// event of its key, and the tree is consistent on the paths to the keys.
+func (s *Store) checkCommit(events []*storage.Event) {
+	for _, e := range events {
+		s.checkEvent(e)
+	}
+	s.checkHistory()
+}
+
+// checkEvent checks an event of the latest transaction.
+func (s *Store) checkEvent(e *storage.Event) {
 	r := e.Record
-	invariants.Check(r.Revision == s.revision+1, "the write after revision %d has revision %d", s.revision, r.Revision)
+	invariants.Check(r.Revision == s.revision, "a write at revision %d has revision %d", s.revision, r.Revision)
 	invariants.Check((e.Type == storage.Created) == (e.Prev == nil), "event of type %d with previous record %v",
 		e.Type, e.Prev)
 	if e.Prev == nil {
-		invariants.Check(r.Created == r.Revision, "%s is created at revision %d, not %d", r.Key, r.Revision, r.Created)
+		invariants.Check(r.Created == r.Revision && r.Version == 1, "version %d of %s is created at revision %d, not %d",
+			r.Version, r.Key, r.Revision, r.Created)
 	} else {
 		invariants.Check(e.Prev.Key == r.Key && e.Prev.Revision < r.Revision && e.Prev.Created == r.Created,
 			"%s at revision %d follows %s at %d", r.Key, r.Revision, e.Prev.Key, e.Prev.Revision)
 	}
 	checkCurrent(s.tree.root, e)
 	checkPath(s.tree.root, r.Key)
-	s.checkHistory()
 }
 
-// checkHistory checks that the log has one event for each revision after the compacted one.
+// checkHistory checks that the log has events for each revision after the compacted one.
 func (s *Store) checkHistory() {
 	h := &s.history
-	invariants.Check(h.compacted+uint64(len(h.log)) == s.revision, "%d events follow revision %d, and the store is at %d",
+	invariants.Check(h.compacted+uint64(len(h.log)) >= s.revision, "%d events follow revision %d, and the store is at %d",
 		len(h.log), h.compacted, s.revision)
 	if len(h.log) > 0 {
 		first, last := h.log[0].Record.Revision, h.log[len(h.log)-1].Record.Revision

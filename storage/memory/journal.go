@@ -59,13 +59,13 @@ func (b *batch) settle(err error) {
 	close(b.done)
 }
 
-// add adds the event of the latest write to the open batch. The lock is held.
-func (c *commits) add(event *storage.Event) {
+// add adds the events of the latest transaction to the open batch. The lock is held.
+func (c *commits) add(events []*storage.Event) {
 	if c.open == nil {
 		c.open = &batch{done: make(chan struct{})}
 		c.last = c.open
 	}
-	c.open.events = append(c.open.events, event)
+	c.open.events = append(c.open.events, events...)
 }
 
 // settle waits until a batch is durable and its writes are visible, or returns why they were undone. A
@@ -103,9 +103,7 @@ func (s *Store) settle(b *batch) error {
 // show makes writes visible. The lock is held.
 func (s *Store) show(events []*storage.Event) {
 	s.visible = events[len(events)-1].Record.Revision
-	for _, e := range events {
-		s.publish(e.Record)
-	}
+	s.publish(events)
 }
 
 // pending returns the events of the writes that are not visible yet. The lock is held.

@@ -42,16 +42,22 @@ func (j *journal) Write(events []*storage.Event) error {
 func (j *journal) load(t testing.TB) *memory.Store {
 	t.Helper()
 	l := memory.NewLoader(memory.Options{})
-	for _, e := range j.events {
-		if e.Record.Revision != l.Revision()+1 {
-			t.Fatalf("the journal has revision %d after %d", e.Record.Revision, l.Revision())
+	for events := j.events; len(events) > 0; {
+		revision := events[0].Record.Revision
+		if revision != l.Revision()+1 {
+			t.Fatalf("the journal has revision %d after %d", revision, l.Revision())
 		}
-		if e.Type == storage.Deleted {
-			if err := l.Delete(e.Record.Key); err != nil {
-				t.Fatal(err)
+		var writes []storage.Write
+		for ; len(events) > 0 && events[0].Record.Revision == revision; events = events[1:] {
+			r := events[0].Record
+			w := storage.Write{Key: r.Key, If: storage.Any, Delete: events[0].Type == storage.Deleted}
+			if !w.Delete {
+				w.Value, w.Expires = slices.Clone(r.Value()), r.Expires
 			}
-		} else {
-			l.Put(e.Record.Key, slices.Clone(e.Record.Value()), e.Record.Expires)
+			writes = append(writes, w)
+		}
+		if err := l.Commit(writes); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return l.Store()
@@ -66,7 +72,7 @@ func state(t testing.TB, s storage.Store) []string {
 	}
 	lines := []string{fmt.Sprintf("revision %d", page.Revision)}
 	for _, r := range page.Records {
-		lines = append(lines, fmt.Sprintf("%s=%s created %d, revision %d, expires %v", r.Key, r.Value(), r.Created, r.Revision, r.Expires))
+		lines = append(lines, fmt.Sprintf("%s=%s created %d, revision %d, version %d, expires %v", r.Key, r.Value(), r.Created, r.Revision, r.Version, r.Expires))
 	}
 	return lines
 }

@@ -1,8 +1,8 @@
 package memory
 
 import (
+	"context"
 	"fmt"
-	"time"
 
 	"flyball.dev/storage"
 )
@@ -25,13 +25,13 @@ func NewLoader(o Options) *Loader {
 
 // Record adds a record of the first revision. Records come before the call of At, in any order; the order
 // of their keys is the fastest. The value belongs to the store from then on.
-func (l *Loader) Record(key string, value []byte, created, revision uint64, expires time.Time) {
+func (l *Loader) Record(r storage.Record, value []byte) {
 	s := l.store
-	e := newEntry(key, value)
-	e.Created, e.Revision, e.Expires = created, revision, expires
-	s.tree.put(key, &e.Record)
+	e := newEntry(r.Key, value)
+	e.Created, e.Revision, e.Version, e.Expires = r.Created, r.Revision, r.Version, r.Expires
+	s.tree.put(r.Key, &e.Record)
 	s.compression.add(s, e)
-	if !expires.IsZero() {
+	if !r.Expires.IsZero() {
 		s.expiry.queue.put(deadline(&e.Record), &e.Record)
 	}
 }
@@ -43,27 +43,13 @@ func (l *Loader) At(revision uint64) {
 	s.history.compacted, s.history.dropped = revision, revision
 }
 
-// Put adds the write of a record at the next revision.
-func (l *Loader) Put(key string, value []byte, expires time.Time) {
-	s := l.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := newEntry(key, value)
-	e.Expires = expires
-	_, _, _ = s.put(e, &storage.Write{Key: key, If: storage.Any}) // without a condition, it cannot fail
-}
-
-// Delete adds the deletion of a record at the next revision. It returns an error if there is no such
-// record.
-func (l *Loader) Delete(key string) error {
-	s := l.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.tree.root.get(key)
-	if old == nil {
-		return fmt.Errorf("%w: %s is deleted at revision %d", storage.ErrNotFound, key, s.revision+1)
+// Commit adds a transaction at the next revision.
+//
+// Possible errors: ErrKey, ErrNotFound for the deletion of a key without a record, ErrConflict.
+func (l *Loader) Commit(writes []storage.Write) error {
+	if _, err := l.store.Commit(context.Background(), writes); err != nil {
+		return fmt.Errorf("revision %d: %w", l.store.revision+1, err)
 	}
-	s.remove(old)
 	return nil
 }
 

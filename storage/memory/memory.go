@@ -16,10 +16,10 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
-	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
@@ -107,88 +107,36 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 	if err := storage.CheckKey(w.Key); err != nil {
 		return nil, err
 	}
-	entry := newEntry(w.Key, w.Value)
-	entry.Expires = w.Expires
-	return s.write(ctx, func() (*storage.Record, bool, error) { return s.put(entry, &w) })
+	ops := [1]operation{newOperation(&w)}
+	err := s.write(ctx, ops[:])
+	return ops[0].record, err
 }
 
 // Delete implements [storage.Store].
 func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
-	return s.write(ctx, func() (*storage.Record, bool, error) { return s.delete(key, revision) })
+	ops := [1]operation{newOperation(&storage.Write{Key: key, Delete: true, If: revision})}
+	err := s.write(ctx, ops[:])
+	return ops[0].record, err
 }
 
-// write calls a function that writes, with the lock held, and waits until the write is durable. An error of
-// the function that rests on a write which is not durable itself may be wrong: the function is then called
-// again when that write is settled.
-func (s *Store) write(ctx context.Context, f func() (r *storage.Record, guess bool, err error)) (*storage.Record, error) {
-	for {
-		r, b, guess, err := s.tryWrite(ctx, f)
-		switch {
-		case guess:
-			_ = s.settle(b) // if the other write fails, that is no error of this one
-		case err != nil:
-			return r, err
-		default:
-			if err := s.settle(b); err != nil {
-				return nil, err
-			}
-			return r, nil
-		}
+// Commit implements [storage.Store].
+func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.Record, error) {
+	if err := storage.CheckWrites(writes); err != nil || len(writes) == 0 {
+		return nil, err
 	}
-}
-
-// tryWrite calls f with the lock held, and returns the batch of the latest write besides its results.
-func (s *Store) tryWrite(ctx context.Context, f func() (*storage.Record, bool, error)) (r *storage.Record, b *batch,
-	guess bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.writable(ctx); err != nil {
-		return nil, nil, false, err
+	ops := make([]operation, len(writes))
+	for i := range writes {
+		ops[i] = newOperation(&writes[i])
 	}
-	r, guess, err = f()
-	return r, s.commits.last, guess, err
-}
-
-// put writes an entry. The lock is held.
-func (s *Store) put(entry *entry, w *storage.Write) (r *storage.Record, guess bool, err error) {
-	record := &entry.Record
-	event := &storage.Event{Type: storage.Created, Record: record}
-	old := s.tree.root.get(w.Key)
-	if !isAt(old, w.If) {
-		s.wake(old)
-		return old, s.isPending(w.Key), storage.ErrConflict
+	err := s.write(ctx, ops)
+	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
 	}
-	for _, c := range w.Require {
-		if !isAt(s.tree.root.get(c.Key), c.If) {
-			return nil, s.isPending(c.Key), storage.ErrCondition
-		}
+	records := make([]*storage.Record, len(ops))
+	for i := range ops {
+		records[i] = ops[i].record
 	}
-	record.Revision = s.revision + 1
-	record.Created = record.Revision
-	if old != nil {
-		record.Created = old.Created
-		event.Type, event.Prev = storage.Modified, old
-	}
-	if w.BeforeCommit != nil {
-		w.BeforeCommit(record)
-	}
-	s.tree.put(w.Key, record)
-	s.compression.add(s, entry)
-	s.commit(event)
-	return record, false, nil
-}
-
-// delete deletes the record under a key. The lock is held.
-func (s *Store) delete(key string, revision uint64) (r *storage.Record, guess bool, err error) {
-	old := s.tree.root.get(key)
-	if old == nil {
-		return nil, s.isPending(key), storage.ErrNotFound
-	}
-	if !isAt(old, revision) {
-		s.wake(old)
-		return old, s.isPending(key), storage.ErrConflict
-	}
-	return s.remove(old), false, nil
+	return records, err
 }
 
 // Compact implements [storage.Store].
@@ -242,49 +190,4 @@ func (s *Store) writable(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return ctx.Err()
-}
-
-// remove deletes a record that is in the tree. The caller holds the lock.
-func (s *Store) remove(old *storage.Record) *storage.Record {
-	tombstone := &entryOf(old).copy().Record
-	tombstone.Revision = s.revision + 1
-	s.tree.remove(old.Key)
-	s.commit(&storage.Event{Type: storage.Deleted, Record: tombstone, Prev: old})
-	return tombstone
-}
-
-// commit makes a write that is already in the tree the latest one: it appends the event to the log. Without a journal,
-// the write is visible at once. The caller holds the lock.
-func (s *Store) commit(event *storage.Event) {
-	if invariants.Enabled {
-		s.checkCommit(event)
-	}
-	s.revision = event.Record.Revision
-	if event.Prev != nil {
-		s.checkpoint.note(event.Prev)
-		entryOf(event.Prev).retire() // from now on the history drops its cached values
-		s.compression.prune(s.tree.root.len())
-	}
-	journaled := s.commits.journal != nil
-	if !journaled {
-		s.visible = s.revision
-	}
-	s.append(event)
-	s.expiry.replace(s, event)
-	if journaled {
-		s.commits.add(event)
-	} else {
-		s.publish(event.Record)
-	}
-}
-
-// isAt reports whether a record is at the revision that a write requires; nil stands for no record.
-func isAt(r *storage.Record, required uint64) bool {
-	switch {
-	case required == storage.Any:
-		return true
-	case r == nil:
-		return required == storage.Absent
-	}
-	return required == r.Revision
 }

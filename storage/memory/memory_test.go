@@ -173,7 +173,7 @@ func TestCachedValues(t *testing.T) {
 			w := watch(t, s, "", 0)
 			write := func(key string) *storage.Record {
 				return put(t, s, storage.Write{Key: key, If: storage.Any, Value: make([]byte, test.value),
-					BeforeCommit: func(r *storage.Record) { r.SetCached(t, 1) }})
+					OnCommit: func(r *storage.Record) { r.SetCached(t, 1) }})
 			}
 			kept, replaced, deleted := write("kept"), write("replaced"), write("deleted")
 			write("replaced")

@@ -79,9 +79,9 @@ func (s *Store) nearestSnapshot(revision uint64) (at uint64, base snapshot, undo
 		base.root = s.tree.snapshot()
 	}
 	if base.revision > revision {
-		undo = s.history.after(revision)[:base.revision-revision]
+		undo = s.history.between(revision, base.revision)
 	} else {
-		redo = s.history.after(base.revision)[:revision-base.revision]
+		redo = s.history.between(base.revision, revision)
 	}
 	return revision, base, undo, redo, nil
 }

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxBatch is the largest number of events that one call of Next returns.
+	// maxBatch is about the largest number of events that one call of Next returns.
 	maxBatch = 128
-	// maxScanned is the largest number of events that are scanned while the lock is held.
+	// maxScanned is about the largest number of events that are scanned while the lock is held.
 	maxScanned = 1024
 )
 
@@ -89,18 +89,21 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	case w.next <= s.history.compacted:
 		return 0, true, s.compacted(w.next - 1)
 	}
-	rest := s.history.after(w.next - 1)[:s.visible+1-w.next]
-	for _, e := range rest[:min(maxScanned, len(rest))] {
-		if len(w.buf) == maxBatch {
-			break
+	scanned := 0
+	for _, e := range s.history.between(w.next-1, s.visible) {
+		if e.Record.Revision >= w.next { // the first event of its revision: a batch never ends within one
+			if scanned >= maxScanned || len(w.buf) >= maxBatch {
+				break
+			}
+			if invariants.Enabled {
+				w.checkNext(e)
+			}
+			w.next++
 		}
 		if storage.Covers(w.path, e.Record.Key) {
 			w.buf = append(w.buf, e)
 		}
-		if invariants.Enabled {
-			w.checkNext(e)
-		}
-		w.next++
+		scanned++
 	}
 	if w.next <= s.visible {
 		return w.next - 1, len(w.buf) > 0, nil
@@ -138,11 +141,18 @@ func (w *watcher) Close() {
 	}
 }
 
-// publish wakes the watchers of every path that covers a record. The caller holds the lock.
-func (s *Store) publish(r *storage.Record) {
+// publish wakes the watchers of every path that covers the record of an event. The caller holds the lock.
+func (s *Store) publish(events []*storage.Event) {
 	if len(s.topics) == 0 {
 		return
 	}
+	for _, e := range events {
+		s.wakeWatchers(e.Record)
+	}
+}
+
+// wakeWatchers wakes the watchers of every path that covers a record. The caller holds the lock.
+func (s *Store) wakeWatchers(r *storage.Record) {
 	s.topics[""].wake(r.Revision)
 	for end := 0; ; {
 		i := strings.IndexByte(r.Key[end:], '/')

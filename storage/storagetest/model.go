@@ -17,15 +17,24 @@ type model struct {
 	events []*storage.Event
 }
 
-func (m *model) revision() uint64 { return storage.First + uint64(len(m.events)) }
+// revision returns the latest revision.
+func (m *model) revision() uint64 {
+	if len(m.events) == 0 {
+		return storage.First
+	}
+	return m.events[len(m.events)-1].Record.Revision
+}
 
 // at returns the records at a revision, in order.
 func (m *model) at(revision uint64) []*storage.Record {
 	byKey := map[string]*storage.Record{}
-	for _, e := range m.events[:revision-storage.First] {
-		if e.Type == storage.Deleted {
+	for _, e := range m.events {
+		switch {
+		case e.Record.Revision > revision:
+			return sorted(byKey)
+		case e.Type == storage.Deleted:
 			delete(byKey, e.Record.Key)
-		} else {
+		default:
 			byKey[e.Record.Key] = e.Record
 		}
 	}
@@ -57,37 +66,50 @@ func is(r *storage.Record, expect uint64) bool {
 	}
 }
 
-func (m *model) put(key, value string, expect uint64, require []storage.Condition) error {
-	old := m.get(key)
-	if !is(old, expect) {
-		return storage.ErrConflict
-	}
-	for _, c := range require {
-		if !is(m.get(c.Key), c.If) {
-			return storage.ErrCondition
+// commit carries out a transaction, and returns its events.
+func (m *model) commit(writes ...storage.Write) ([]*storage.Event, error) {
+	for i, w := range writes {
+		if slices.ContainsFunc(writes[:i], func(other storage.Write) bool { return other.Key == w.Key }) {
+			return nil, storage.ErrDuplicate
 		}
 	}
-	r := &storage.Record{Key: key, Revision: m.revision() + 1, Created: m.revision() + 1, Content: content(value)}
-	e := &storage.Event{Type: storage.Created, Record: r, Prev: old}
-	if old != nil {
-		e.Type, r.Created = storage.Modified, old.Created
+	for _, w := range writes {
+		switch old := m.get(w.Key); {
+		case w.Delete && old == nil:
+			return nil, storage.ErrNotFound
+		case !is(old, w.If):
+			return nil, storage.ErrConflict
+		}
 	}
-	m.events = append(m.events, e)
-	return nil
+	for _, w := range writes {
+		for _, c := range w.Require {
+			if !is(m.get(c.Key), c.If) {
+				return nil, storage.ErrCondition
+			}
+		}
+	}
+	revision := m.revision() + 1
+	var events []*storage.Event
+	for _, w := range writes {
+		events = append(events, event(w, m.get(w.Key), revision))
+	}
+	m.events = append(m.events, events...)
+	return events, nil
 }
 
-func (m *model) delete(key string, expect uint64) error {
-	old := m.get(key)
+// event returns the event of a write at a revision that replaces a record or nil.
+func event(w storage.Write, old *storage.Record, revision uint64) *storage.Event {
+	e := &storage.Event{Type: storage.Created, Prev: old}
+	r := storage.Record{Key: w.Key, Revision: revision, Created: revision, Version: 1, Content: content(w.Value)}
 	switch {
-	case old == nil:
-		return storage.ErrNotFound
-	case !is(old, expect):
-		return storage.ErrConflict
+	case w.Delete:
+		e.Type, r = storage.Deleted, *old
+		r.Revision = revision
+	case old != nil:
+		e.Type, r.Created, r.Version = storage.Modified, old.Created, old.Version+1
 	}
-	r := *old
-	r.Revision = m.revision() + 1
-	m.events = append(m.events, &storage.Event{Type: storage.Deleted, Record: &r, Prev: old})
-	return nil
+	e.Record = &r
+	return e
 }
 
 // page returns the result of a range.
@@ -202,6 +224,8 @@ func (p *replay) step() {
 	switch p.choose(16) {
 	default:
 		p.put(key)
+	case 6, 7:
+		p.commit()
 	case 8, 9:
 		p.delete(key)
 	case 10:
@@ -227,7 +251,7 @@ func (p *replay) put(key string) {
 	value, expect := fmt.Sprint(p.choose(10)), p.condition(key)
 	require := p.conditions()
 	r, err := p.store.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: expect, Require: require})
-	want := p.model.put(key, value, expect, require)
+	_, want := p.model.commit(storage.Write{Key: key, Value: []byte(value), If: expect, Require: require})
 	p.compare("Put", err, want)
 	if want == storage.ErrCondition {
 		p.compareRecord("Put", r, nil)
@@ -239,13 +263,48 @@ func (p *replay) put(key string) {
 func (p *replay) delete(key string) {
 	expect := p.condition(key)
 	r, err := p.store.Delete(ctx, key, expect)
-	want := p.model.delete(key, expect)
+	_, want := p.model.commit(storage.Write{Key: key, Delete: true, If: expect})
 	p.compare("Delete", err, want)
 	switch want {
 	case nil:
 		p.compareRecord("Delete", r, p.model.events[len(p.model.events)-1].Record)
 	case storage.ErrConflict:
 		p.compareRecord("Delete", r, p.model.get(key))
+	}
+}
+
+// commit carries out a transaction of up to four writes, sometimes of one key twice.
+func (p *replay) commit() {
+	var writes []storage.Write
+	for range p.choose(4) + 1 {
+		w := storage.Write{Key: someKeys[p.choose(len(someKeys))]}
+		if w.If = p.condition(w.Key); p.choose(3) == 0 {
+			w.Delete = true
+		} else {
+			w.Value = []byte(fmt.Sprint(p.choose(10)))
+		}
+		w.Require = p.conditions()
+		writes = append(writes, w)
+	}
+	records, err := p.store.Commit(ctx, writes)
+	events, want := p.model.commit(writes...)
+	p.compare("Commit", err, want)
+	var wanted []*storage.Record
+	switch want {
+	case nil:
+		for _, e := range events {
+			wanted = append(wanted, e.Record)
+		}
+	case storage.ErrConflict, storage.ErrNotFound:
+		for _, w := range writes {
+			wanted = append(wanted, p.model.get(w.Key))
+		}
+	}
+	if len(records) != len(wanted) {
+		p.t.Fatalf("Commit of %+v: %d records, want %d", writes, len(records), len(wanted))
+	}
+	for i := range wanted {
+		p.compareRecord("Commit", records[i], wanted[i])
 	}
 }
 

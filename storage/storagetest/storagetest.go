@@ -30,7 +30,11 @@ func Run(t *testing.T, open Open) {
 		{"ConcurrentConditions", testConcurrentConditions},
 		{"EndedContext", testEndedContext},
 		{"Keys", testKeys},
-		{"BeforeCommit", testBeforeCommit},
+		{"OnCommit", testOnCommit},
+		{"Commit", testCommit},
+		{"RefusedCommit", testRefusedCommit},
+		{"LargeCommit", testLargeCommit},
+		{"ConcurrentCommits", testConcurrentCommits},
 		{"Pages", testPages},
 		{"OldRevision", testOldRevision},
 		{"Many", testMany},
@@ -247,21 +251,21 @@ func testKeys(t *testing.T, s storage.Store) {
 	}
 }
 
-func testBeforeCommit(t *testing.T, s storage.Store) {
-	var sealed *storage.Record
-	w := storage.Write{Key: "a", If: storage.Absent, BeforeCommit: func(r *storage.Record) {
-		sealed = r
+func testOnCommit(t *testing.T, s storage.Store) {
+	var committed *storage.Record
+	w := storage.Write{Key: "a", If: storage.Absent, OnCommit: func(r *storage.Record) {
+		committed = r
 		r.SetCached(t, r.Revision)
 	}}
 	r, err := s.Put(ctx, w)
-	if err != nil || sealed != r || r.Cached(t) != r.Revision {
-		t.Errorf("sealed %p with cached value %v, put %p, %v", sealed, r.Cached(t), r, err)
+	if err != nil || committed != r || r.Cached(t) != r.Revision {
+		t.Errorf("committed %p with cached value %v, put %p, %v", committed, r.Cached(t), r, err)
 	}
-	sealed = nil
+	committed = nil
 	_, err = s.Put(ctx, w)
 	wantErr(t, "Put", err, storage.ErrConflict)
-	if sealed != nil {
-		t.Error("sealed a write that failed")
+	if committed != nil {
+		t.Error("committed a write that failed")
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // describe returns a description of an event that can be compared.
 func describe(e *storage.Event) string {
 	s := fmt.Sprintf("%d %d %s=%s since %d", e.Record.Revision, e.Type, e.Record.Key, e.Record.Value(), e.Record.Created)
+	if e.Record.Version > 1 {
+		s += fmt.Sprintf(", version %d", e.Record.Version)
+	}
 	if e.Prev != nil {
 		s += fmt.Sprintf(", was %s of %d", e.Prev.Value(), e.Prev.Revision)
 	}
@@ -44,7 +47,7 @@ func testWatch(t *testing.T, s storage.Store) {
 	if _, err := s.Delete(ctx, "a/x", storage.Any); err != nil {
 		t.Fatal(err)
 	}
-	ax := []string{"2 1 a/x=1 since 2", "4 2 a/x=2 since 2, was 1 of 2", "6 3 a/x=2 since 2, was 2 of 4"}
+	ax := []string{"2 1 a/x=1 since 2", "4 2 a/x=2 since 2, version 2, was 1 of 2", "6 3 a/x=2 since 2, version 2, was 2 of 4"}
 	abc, z := "3 1 a/b/c=1 since 3", "5 1 z=1 since 5"
 	for path, want := range map[string][]string{
 		"":     {ax[0], abc, ax[1], z, ax[2]},
@@ -73,7 +76,7 @@ func testWatchFuture(t *testing.T, s storage.Store) {
 		t.Errorf("Next: %d events up to %d, %v", len(events), revision, err)
 	}
 	put(t, s, "a", "now")
-	if got := take(t, w, 1); !slices.Equal(got, []string{"5 2 a=now since 2, was 2 of 4"}) {
+	if got := take(t, w, 1); !slices.Equal(got, []string{"5 2 a=now since 2, version 4, was 2 of 4"}) {
 		t.Errorf("got %q", got)
 	}
 }
