@@ -107,14 +107,14 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 	if err := storage.CheckKey(w.Key); err != nil {
 		return nil, err
 	}
-	ops := [1]operation{newOperation(&w)}
+	ops := [1]operation{newOperation(w)}
 	err := s.write(ctx, ops[:])
 	return ops[0].record, err
 }
 
 // Delete implements [storage.Store].
 func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
-	ops := [1]operation{newOperation(&storage.Write{Key: key, Delete: true, If: revision})}
+	ops := [1]operation{newOperation(storage.Write{Key: key, Delete: true, If: revision})}
 	err := s.write(ctx, ops[:])
 	return ops[0].record, err
 }
@@ -126,7 +126,7 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 	}
 	ops := make([]operation, len(writes))
 	for i := range writes {
-		ops[i] = newOperation(&writes[i])
+		ops[i] = newOperation(writes[i])
 	}
 	err := s.write(ctx, ops)
 	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {

@@ -71,6 +71,7 @@ func (s *Store) Reset() error {
 	if len(c.replaced) == 0 {
 		s.revision++ // so that every watcher is behind
 	}
+	s.visible = s.revision
 	s.history.compacted, s.history.dropped, s.history.reset = s.revision, s.revision, s.revision
 	s.snapshots = nil
 	s.expiry.arm(s)

@@ -9,7 +9,7 @@ import (
 
 // operation is one write of a transaction.
 type operation struct {
-	*storage.Write
+	storage.Write
 	entry *entry // of a write that is not a deletion
 	// old is the record that the write replaces, as check has found it.
 	old *storage.Record
@@ -18,7 +18,7 @@ type operation struct {
 }
 
 // newOperation prepares a write, whose key is valid.
-func newOperation(w *storage.Write) operation {
+func newOperation(w storage.Write) operation {
 	o := operation{Write: w}
 	if !w.Delete {
 		o.entry = newEntry(w.Key, w.Value)
