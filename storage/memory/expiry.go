@@ -87,7 +87,8 @@ func (s *Store) removeExpired() *batch {
 	now := time.Now()
 	s.expiry.stop()
 	for r := s.expiry.next(); r != nil && !r.Expires.After(now); r = s.expiry.next() {
-		s.commit([]*storage.Event{s.remove(r)})
+		revision := s.revision + 1
+		s.commit([]*storage.Event{s.remove(r, revision)}, revision)
 	}
 	s.expiry.arm(s)
 	return s.commits.last

@@ -30,8 +30,8 @@ type history struct {
 	size      int
 	retention time.Duration
 
-	// log holds the events of each revision after compacted, at least one for each. Its elements never change, so a
-	// slice of it can be read without the lock.
+	// log holds the events of the revisions after compacted, at least one for each except in a [Replica]. Its elements
+	// never change, so a slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
 	// reset is the revision of the last Reset, or zero.
@@ -59,18 +59,14 @@ func (h *history) between(after, until uint64) []*storage.Event {
 	return h.log[h.index(after):h.index(until)]
 }
 
-// index returns the index of the first event after a revision. There is at least one event for each revision, and most
-// often exactly one, so that only the transactions with several writes have to be searched for.
+// index returns the index of the first event after a revision. Most often, each revision has one event, so index need not
+// search.
 func (h *history) index(revision uint64) int {
-	if revision == h.compacted || len(h.log) == 0 {
-		return 0
+	i := int(min(revision-h.compacted, uint64(len(h.log))))
+	if (i == 0 || h.log[i-1].Record.Revision <= revision) && (i == len(h.log) || h.log[i].Record.Revision > revision) {
+		return i
 	}
-	low := int(revision - h.compacted)
-	several := len(h.log) - int(h.log[len(h.log)-1].Record.Revision-h.compacted)
-	if several == 0 {
-		return low
-	}
-	return low + sort.Search(several, func(i int) bool { return h.log[low+i].Record.Revision > revision })
+	return sort.Search(len(h.log), func(i int) bool { return h.log[i].Record.Revision > revision })
 }
 
 // cost returns the approximate number of bytes that the log retains for an event.

@@ -54,6 +54,9 @@ type Store struct {
 	expiry    expiry
 	commits   commits
 
+	// replica is set in a [Replica].
+	replica bool
+
 	compression compression
 	// checkpoint is nil before Checkpoint.
 	checkpoint *checkpoint

@@ -58,7 +58,7 @@ func (s *Store) tryWrite(ctx context.Context, ops []operation) (b *batch, guess 
 	if guess, err := s.check(ops); err != nil {
 		return s.commits.last, guess, err
 	}
-	s.apply(ops)
+	s.apply(ops, s.revision+1)
 	return s.commits.last, false, nil
 }
 
@@ -107,30 +107,29 @@ func (s *Store) current(ops []operation) {
 	}
 }
 
-// apply carries out a transaction that was checked. The caller holds the lock.
-func (s *Store) apply(ops []operation) {
+// apply carries out a transaction that was checked, at a revision after the latest. The caller holds the lock.
+func (s *Store) apply(ops []operation, revision uint64) {
 	var few [4]*storage.Event // most transactions need no allocation
 	events := few[:0]
 	for i := range ops {
 		o := &ops[i]
 		var event *storage.Event
 		if o.Delete {
-			event = s.remove(o.old)
+			event = s.remove(o.old, revision)
 		} else {
-			event = s.put(o)
+			event = s.put(o, revision)
 		}
 		o.record = event.Record
 		events = append(events, event)
 	}
-	s.commit(events)
+	s.commit(events, revision)
 }
 
-// put puts the record of a write that replaces o.old into the tree, at the next revision. The caller holds the lock.
-func (s *Store) put(o *operation) *storage.Event {
+// put puts the record of a write that replaces o.old into the tree. The caller holds the lock.
+func (s *Store) put(o *operation, revision uint64) *storage.Event {
 	record := &o.entry.Record
 	event := &storage.Event{Type: storage.Created, Record: record}
-	record.Revision = s.revision + 1
-	record.Created, record.Version = record.Revision, 1
+	record.Revision, record.Created, record.Version = revision, revision, 1
 	if o.old != nil {
 		record.Created, record.Version = o.old.Created, o.old.Version+1
 		event.Type, event.Prev = storage.Modified, o.old
@@ -143,18 +142,18 @@ func (s *Store) put(o *operation) *storage.Event {
 	return event
 }
 
-// remove removes a record from the tree, at the next revision. The caller holds the lock.
-func (s *Store) remove(old *storage.Record) *storage.Event {
+// remove removes a record from the tree. The caller holds the lock.
+func (s *Store) remove(old *storage.Record, revision uint64) *storage.Event {
 	tombstone := &entryOf(old).copy().Record
-	tombstone.Revision = s.revision + 1
+	tombstone.Revision = revision
 	s.tree.remove(old.Key)
 	return &storage.Event{Type: storage.Deleted, Record: tombstone, Prev: old}
 }
 
 // commit makes a transaction that is already in the tree the latest one: it appends the events to the log. Without a
 // journal, the transaction is visible at once. The caller holds the lock.
-func (s *Store) commit(events []*storage.Event) {
-	s.revision++
+func (s *Store) commit(events []*storage.Event, revision uint64) {
+	s.revision = revision
 	for _, e := range events {
 		if e.Prev == nil {
 			continue

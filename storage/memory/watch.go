@@ -89,24 +89,19 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	case w.next <= s.history.compacted:
 		return 0, true, s.compacted(w.next - 1)
 	}
-	scanned := 0
-	for _, e := range s.history.between(w.next-1, s.visible) {
+	for i, e := range s.history.between(w.next-1, s.visible) {
 		if e.Record.Revision >= w.next { // the first event of its revision: a batch never ends within one
-			if scanned >= maxScanned || len(w.buf) >= maxBatch {
-				break
+			if i >= maxScanned || len(w.buf) >= maxBatch {
+				return w.next - 1, len(w.buf) > 0, nil
 			}
 			if invariants.Enabled {
 				w.checkNext(e)
 			}
-			w.next++
+			w.next = e.Record.Revision + 1
 		}
 		if storage.Covers(w.path, e.Record.Key) {
 			w.buf = append(w.buf, e)
 		}
-		scanned++
-	}
-	if w.next <= s.visible {
-		return w.next - 1, len(w.buf) > 0, nil
 	}
 	w.park(s.topics[w.path])
 	return s.visible, true, nil

@@ -219,6 +219,7 @@ func (p *replay) conditions() []storage.Condition {
 	return all
 }
 
+// step makes the call that the next bytes of the program choose, and compares the revisions.
 func (p *replay) step() {
 	key := someKeys[p.choose(len(someKeys))]
 	switch p.choose(16) {
