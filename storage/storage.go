@@ -42,6 +42,8 @@ var (
 	ErrKey = errors.New("storage: not a key")
 	// ErrDuplicate means that two writes of a transaction have the same key.
 	ErrDuplicate = errors.New("storage: duplicate key in a transaction")
+	// ErrTooMany means that a transaction has more than MaxOperations.
+	ErrTooMany = errors.New("storage: too many operations in a transaction")
 	// ErrNoCheckpoint means that Reset was called before Checkpoint.
 	ErrNoCheckpoint = errors.New("storage: there is no checkpoint")
 	// ErrFenced means that the store was reset since the request began.
@@ -51,6 +53,10 @@ var (
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("storage: closed")
 )
+
+// MaxOperations is the largest number of writes in a transaction, together with their conditions on other records. It is
+// the default of etcd.
+const MaxOperations = 128
 
 // First is the revision of an empty store.
 const First uint64 = 1
@@ -105,8 +111,8 @@ type Store interface {
 	// returns the current records, with nil for a key without a record. Commit with a single write does the same as Put
 	// or Delete, and without any write does nothing.
 	//
-	// Possible errors: ErrNotFound, ErrConflict, ErrCondition, ErrKey, ErrDuplicate, ErrFenced, ErrClosed, the error of
-	// the context.
+	// Possible errors: ErrNotFound, ErrConflict, ErrCondition, ErrKey, ErrDuplicate, ErrTooMany, ErrFenced, ErrClosed, the
+	// error of the context.
 	Commit(ctx context.Context, writes []Write) ([]*Record, error)
 
 	// Watch returns a watcher of all writes to path after a revision; zero means the latest revision. If the revision
@@ -235,10 +241,17 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckWrites returns ErrKey or ErrDuplicate if the keys of the writes of a transaction are not valid.
+// CheckWrites returns ErrKey, ErrDuplicate or ErrTooMany if writes are not a valid transaction.
 func CheckWrites(writes []Write) error {
 	if len(writes) == 1 {
 		return CheckKey(writes[0].Key)
+	}
+	operations := len(writes)
+	for i := range writes {
+		operations += len(writes[i].Require)
+	}
+	if operations > MaxOperations {
+		return fmt.Errorf("%w: %d, and at most %d are allowed", ErrTooMany, operations, MaxOperations)
 	}
 	seen := make(map[string]bool, len(writes))
 	for i := range writes {

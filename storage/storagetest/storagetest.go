@@ -33,7 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"OnCommit", testOnCommit},
 		{"Commit", testCommit},
 		{"RefusedCommit", testRefusedCommit},
-		{"LargeCommit", testLargeCommit},
+		{"LargeCommits", testLargeCommits},
 		{"ConcurrentCommits", testConcurrentCommits},
 		{"Pages", testPages},
 		{"OldRevision", testOldRevision},

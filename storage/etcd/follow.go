@@ -1,0 +1,166 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"flyball.dev/storage"
+)
+
+const (
+	// loadPage is the number of records that are read at once.
+	loadPage = 1000
+	// retryDelay is the time between attempts to reach the cluster.
+	retryDelay = 100 * time.Millisecond
+)
+
+// load replaces the contents of the replica by the records of the cluster.
+func (s *Store) load(ctx context.Context) error {
+	for {
+		err := s.loadOnce(ctx)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return err
+		}
+	}
+}
+
+// loadOnce reads all records at one revision. If the revision is compacted meanwhile, loadOnce fails.
+func (s *Store) loadOnce(ctx context.Context) error {
+	var records []storage.Record
+	var values [][]byte
+	var revision int64
+	for _, prefix := range s.options.Prefixes {
+		key, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+		if prefix == "" {
+			key = firstKey
+		}
+		for {
+			page, err := s.client.Get(ctx, key, clientv3.WithRange(end), clientv3.WithLimit(loadPage), clientv3.WithRev(revision))
+			if err != nil {
+				return err
+			}
+			if revision == 0 {
+				revision = page.Header.Revision
+			}
+			for _, kv := range page.Kvs {
+				records = append(records, record(kv))
+				values = append(values, kv.Value)
+			}
+			if !page.More {
+				break
+			}
+			key = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		}
+	}
+	if err := s.replica.Replace(uint64(revision), records, values); err != nil {
+		return err
+	}
+	s.position.reach(uint64(revision))
+	return nil
+}
+
+// record returns the record of a key, without the value.
+func record(kv *mvccpb.KeyValue) storage.Record {
+	return storage.Record{Key: string(kv.Key), Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Version: uint64(kv.Version)}
+}
+
+// follow keeps the replica up to date until ctx ends.
+func (s *Store) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.watch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errLost) {
+			s.options.Logf("etcd: %v; loading all records again", err)
+			err = s.load(ctx)
+		}
+		if errors.Is(err, errBackwards) {
+			s.position.fail(err)
+			s.options.Logf("etcd: %v", err)
+			return
+		}
+		if err != nil {
+			s.options.Logf("etcd: the watch has ended: %v", err)
+		}
+		select {
+		case <-time.After(retryDelay):
+		case <-ctx.Done():
+		}
+	}
+}
+
+var (
+	// errLost means that events are missing.
+	errLost = errors.New("events are missing")
+	// errBackwards means that the cluster is at an earlier revision than before, as after its restoration.
+	errBackwards = errors.New("the cluster has gone back to an earlier revision; restart the server")
+)
+
+// watch applies all writes of the cluster to the replica until the watch ends. Writes to other keys are watched too, so
+// that the replica reaches each revision of the cluster.
+func (s *Store) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	if err := s.checkCluster(ctx); err != nil {
+		return err
+	}
+	next := int64(s.position.latest()) + 1
+	responses := s.client.Watch(ctx, firstKey, clientv3.WithFromKey(), clientv3.WithRev(next), clientv3.WithFragment())
+	for r := range responses {
+		if r.CompactRevision != 0 {
+			return fmt.Errorf("%w: revision %d is needed, and the cluster has compacted %d", errLost, next, r.CompactRevision)
+		}
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if err := s.apply(r.Events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCluster returns errBackwards if the cluster is at an earlier revision than the replica.
+func (s *Store) checkCluster(ctx context.Context) error {
+	revision, err := s.ask(ctx)
+	if err == nil && revision < s.position.latest() {
+		err = fmt.Errorf("%w: it is at revision %d, and was at %d", errBackwards, revision, s.position.latest())
+	}
+	return err
+}
+
+// apply applies the events of whole revisions to the replica.
+func (s *Store) apply(events []*clientv3.Event) error {
+	for len(events) > 0 {
+		revision := events[0].Kv.ModRevision
+		var writes []storage.Write
+		for ; len(events) > 0 && events[0].Kv.ModRevision == revision; events = events[1:] {
+			if e := events[0]; s.has(string(e.Kv.Key)) {
+				writes = append(writes, storage.Write{Key: string(e.Kv.Key), Value: e.Kv.Value, Delete: e.Type == clientv3.EventTypeDelete})
+			}
+		}
+		if err := s.replica.Apply(uint64(revision), writes); err != nil {
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
+		s.position.reach(uint64(revision))
+	}
+	return nil
+}
+
+// has reports whether a key is one of the store.
+func (s *Store) has(key string) bool {
+	for _, prefix := range s.options.Prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,148 @@
+package etcd
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"go.uber.org/goleak"
+)
+
+// member is set in the environment of a process that is a member of an etcd cluster, and not a test.
+const member = "FLYBALL_TEST_ETCD_MEMBER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(member) != "" {
+		os.Unsetenv(member)
+		etcdmain.Main(os.Args)
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// process is a member of a cluster.
+type process struct {
+	url     string // for clients
+	args    []string
+	command *exec.Cmd
+	log     string
+}
+
+// cluster is an etcd cluster. The members are processes of the real etcd, with short timeouts.
+type cluster struct {
+	t       testing.TB
+	members []*process
+}
+
+// startCluster starts a cluster of n members, which ends with the test.
+func startCluster(t testing.TB, n int) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	dir := t.TempDir()
+	var peers []string
+	ports := freePorts(t, 2*n)
+	for i := range n {
+		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, ports[n+i]))
+	}
+	for i := range n {
+		url, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[i]), fmt.Sprintf("http://127.0.0.1:%d", ports[n+i])
+		c.members = append(c.members, &process{url: url, log: filepath.Join(dir, fmt.Sprintf("m%d.log", i)), args: []string{
+			fmt.Sprintf("--name=m%d", i), "--data-dir=" + filepath.Join(dir, fmt.Sprintf("m%d", i)), "--unsafe-no-fsync",
+			"--listen-client-urls=" + url, "--advertise-client-urls=" + url, "--listen-peer-urls=" + peer,
+			"--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(peers, ","),
+			"--heartbeat-interval=20", "--election-timeout=200", "--log-level=warn",
+		}})
+	}
+	for _, m := range c.members {
+		c.start(m)
+	}
+	for _, m := range c.members {
+		c.await(m)
+	}
+	t.Cleanup(func() {
+		for _, m := range c.members {
+			c.kill(m)
+		}
+	})
+	return c
+}
+
+// freePorts returns ports that nobody listens on.
+func freePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// endpoints returns the URLs of all members.
+func (c *cluster) endpoints() (urls []string) {
+	for _, m := range c.members {
+		urls = append(urls, m.url)
+	}
+	return urls
+}
+
+// start starts the process of a member.
+func (c *cluster) start(m *process) {
+	c.t.Helper()
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	m.command = exec.Command(os.Args[0], m.args...)
+	m.command.Env = append(os.Environ(), member+"=true")
+	m.command.Stdout, m.command.Stderr = log, log
+	if err := m.command.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// await waits until a member is healthy.
+func (c *cluster) await(m *process) {
+	c.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		if r, err := http.Get(m.url + "/health"); err == nil {
+			io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				http.DefaultClient.CloseIdleConnections()
+				return
+			}
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	log, _ := os.ReadFile(m.log)
+	c.t.Fatalf("etcd has not started:\n%s", log)
+}
+
+// kill kills the process of a member.
+func (c *cluster) kill(m *process) {
+	if m.command == nil {
+		return
+	}
+	m.command.Process.Signal(syscall.SIGCONT)
+	m.command.Process.Kill()
+	m.command.Wait()
+	m.command = nil
+}
+
+// pause stops the process of a member until resume.
+func (c *cluster) pause(m *process)  { m.command.Process.Signal(syscall.SIGSTOP) }
+func (c *cluster) resume(m *process) { m.command.Process.Signal(syscall.SIGCONT) }
