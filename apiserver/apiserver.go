@@ -94,6 +94,9 @@ type Options struct {
 	// DeletionDelay is how long the server keeps an object with a deletion timestamp that it could remove at once; see
 	// [store.Config]. It must be shorter than [RequestTimeout].
 	DeletionDelay time.Duration
+	// Shared says that other servers may use the storage at the same time. The endpoints of the Service kubernetes then
+	// have the addresses of all.
+	Shared bool
 	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the server handles common
 	// requests with shorter code of its own. The responses are the same.
 	WithoutFastPath bool
@@ -180,6 +183,7 @@ func New(o Options) (*Server, error) {
 		WebhookAuthentication: s.webhooks.Authentication,
 		DeletionDelay:         o.DeletionDelay,
 		Require:               require,
+		Shared:                o.Shared,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}

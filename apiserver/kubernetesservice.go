@@ -47,9 +47,17 @@ func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.Serv
 // because users can delete kube-node-lease. Advertise must be called at most once.
 //
 // The address is the listen address of the server. For an unspecified address, the endpoints get an address of the
-// host. For a loopback address or the zero value, they get the unreachable address 192.0.2.1.
+// host. For a loopback address or the zero value, they get the unreachable address 192.0.2.1. With [Options].Shared, the
+// endpoints have the addresses of all servers, with the port of one of them: the servers should have the same port.
 func (s *Server) Advertise(address netip.AddrPort) error {
 	k := &kubernetesService{server: s, address: advertised(address)}
+	k.addresses = []netip.Addr{k.address.Addr()}
+	if s.options.Shared {
+		k.leases = &masterLeases{storage: s.options.Storage, address: k.address.Addr()}
+		if k.address.Addr() == unreachable.Addr() {
+			k.address = unreachable // so that servers with different ports on loopback agree
+		}
+	}
 	if err := k.reconcile(); err != nil {
 		klog.ErrorS(err, "Cannot reconcile the Service kubernetes")
 	}
@@ -85,12 +93,20 @@ func advertised(listen netip.AddrPort) netip.AddrPort {
 type kubernetesService struct {
 	server  *Server
 	address netip.AddrPort
+	// leases are the addresses of all servers, or nil if there is one server.
+	leases *masterLeases
+	// addresses are the addresses of the endpoints.
+	addresses []netip.Addr
 }
 
-// run reconciles after each change, and again after an error, until the server stops.
+// run reconciles after each change, and again after an error, until the server stops. With leases, run reconciles
+// periodically.
 func (k *kubernetesService) run(changed <-chan struct{}) {
+	if k.leases != nil {
+		defer k.leases.remove()
+	}
 	for failed := false; ; {
-		if !failed {
+		if !failed && k.leases == nil {
 			select {
 			case <-k.server.stopping.Done():
 				return
@@ -130,6 +146,13 @@ func (k *kubernetesService) keys() []string {
 //upstream:pkg/controlplane/controller/kubernetesservice.Controller.UpdateKubernetesService
 func (k *kubernetesService) reconcile() error {
 	all := k.server.reconcileServiceCIDR()
+	if k.leases != nil {
+		addresses, err := k.leases.renew(k.server.stopping)
+		if err != nil {
+			return errors.Join(all, fmt.Errorf("leases of the API servers: %w", err))
+		}
+		k.addresses = addresses
+	}
 	endpoints, slice := k.endpoints(), k.slice()
 	for _, object := range []struct {
 		resource schema.GroupVersionResource
@@ -215,16 +238,25 @@ func (k *kubernetesService) service() *corev1.Service {
 }
 
 func (k *kubernetesService) endpoints() *corev1.Endpoints {
+	var addresses []corev1.EndpointAddress
+	for _, a := range k.addresses {
+		addresses = append(addresses, corev1.EndpointAddress{IP: a.String()})
+	}
 	return &corev1.Endpoints{
 		ObjectMeta: k.meta(map[string]string{discoveryv1.LabelSkipMirror: "true"}),
 		Subsets: []corev1.EndpointSubset{{
-			Addresses: []corev1.EndpointAddress{{IP: k.address.Addr().String()}},
+			Addresses: addresses,
 			Ports:     []corev1.EndpointPort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: int32(k.address.Port())}},
 		}},
 	}
 }
 
 func (k *kubernetesService) slice() *discoveryv1.EndpointSlice {
+	var endpoints []discoveryv1.Endpoint
+	for _, a := range k.addresses {
+		endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{a.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
+	}
 	family := discoveryv1.AddressTypeIPv4
 	if k.address.Addr().Is6() {
 		family = discoveryv1.AddressTypeIPv6
@@ -232,8 +264,7 @@ func (k *kubernetesService) slice() *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  k.meta(map[string]string{discoveryv1.LabelServiceName: serviceName}),
 		AddressType: family,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{k.address.Addr().String()},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Endpoints:   endpoints,
 		Ports: []discoveryv1.EndpointPort{{Name: new(portName), Protocol: new(corev1.ProtocolTCP),
 			Port: new(int32(k.address.Port()))}},
 	}

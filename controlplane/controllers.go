@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/apiserver"
@@ -46,10 +47,63 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 	return &controllerManager{names: names, logger: logger, done: make(chan struct{}), failed: map[string]error{}}, nil
 }
 
-// start starts the controllers and returns without waiting for their caches.
-func (m *controllerManager) start(o controllers.Options) error {
+// The periods of the Lease of the controllers. A control plane that has ended is followed by another one within seconds.
+const (
+	leaseDuration = 6 * time.Second
+	renewDeadline = 4 * time.Second
+	retryPeriod   = time.Second
+)
+
+// start starts the controllers and returns without waiting for their caches. If other control planes share the storage,
+// the controllers run while this control plane holds the Lease.
+func (m *controllerManager) start(o controllers.Options, shared bool) error {
+	onFailure := o.OnFailure
+	o.OnFailure = func(controller string, err error) {
+		m.fail(controller, err)
+		if onFailure != nil {
+			onFailure(controller, err)
+		}
+	}
+	mgr, err := m.newManager(o, shared)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	go func() {
+		defer close(m.done)
+		for {
+			m.err = mgr.Start(ctx)
+			if m.err == nil || ctx.Err() != nil || !shared {
+				break
+			}
+			m.logger.Error(m.err, "The controllers have stopped, and start again", "after", retryPeriod)
+			select {
+			case <-time.After(retryPeriod):
+			case <-ctx.Done():
+			}
+			if mgr, m.err = m.newManager(o, shared); m.err != nil {
+				break
+			}
+		}
+		if m.err != nil && ctx.Err() == nil {
+			m.logger.Error(m.err, "The controllers have stopped")
+		}
+	}()
+	return nil
+}
+
+// newManager returns a manager with the controllers.
+func (m *controllerManager) newManager(o controllers.Options, shared bool) (manager.Manager, error) {
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(o.ConfigFor(controllers.ManagerIdentity), manager.Options{
+		LeaderElection:                shared,
+		LeaderElectionID:              "kube-controller-manager",
+		LeaderElectionNamespace:       metav1.NamespaceSystem,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
 		// The info messages of the runtime are of little interest to users of a control plane.
 		Logger: m.logger.V(1),
 		Cache: cache.Options{
@@ -60,31 +114,16 @@ func (m *controllerManager) start(o controllers.Options) error {
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
 		Development:            new(bool), // off: these are not the user's controllers
 	})
+	if err == nil {
+		err = controllers.AddAll(mgr, o)
+	}
 	if err != nil {
-		return fmt.Errorf("controllers: %w", err)
+		return nil, fmt.Errorf("controllers: %w", err)
 	}
-	onFailure := o.OnFailure
-	o.OnFailure = func(controller string, err error) {
-		m.fail(controller, err)
-		if onFailure != nil {
-			onFailure(controller, err)
-		}
-	}
-	if err := controllers.AddAll(mgr, o); err != nil {
-		return fmt.Errorf("controllers: %w", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m.cancel = cancel
 	m.mu.Lock()
 	m.synced = syncedWithin(syncTimeout, mgr.GetCache())
 	m.mu.Unlock()
-	go func() {
-		defer close(m.done)
-		if m.err = mgr.Start(ctx); m.err != nil && ctx.Err() == nil {
-			m.logger.Error(m.err, "The controllers have stopped")
-		}
-	}()
-	return nil
+	return mgr, nil
 }
 
 // watchErrors logs the errors of the controllers' informers. Two conditions are not logged as errors: a kind is no

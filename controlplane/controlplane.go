@@ -92,6 +92,11 @@ type Options struct {
 	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
 	// when Start fails.
 	Storage storage.Store
+	// Shared says that other control planes may use Storage at the same time, as with an etcd cluster. The controllers
+	// then run in only one of them, the holder of the Lease kube-controller-manager in the namespace kube-system, and
+	// the endpoints of the Service kubernetes have the addresses of all; the control planes should listen on the same
+	// port.
+	Shared bool
 	// Controllers selects and configures the controllers. RootCA defaults to the certificate of this control plane's
 	// authority, and Signer to the authority itself. Start replaces ConfigFor: controllers make their requests in the
 	// process, each with its own identity.
@@ -241,6 +246,7 @@ func (c *ControlPlane) start(o Options) error {
 		ServiceAccounts:             o.ServiceAccounts,
 		ServiceNetwork:              o.ServiceNetwork,
 		DeletionDelay:               o.DeletionDelay,
+		Shared:                      o.Shared,
 		WithoutFastPath:             o.WithoutFastPath,
 	}
 	if !o.WithoutControllers {
@@ -276,7 +282,7 @@ func (c *ControlPlane) start(o Options) error {
 	if o.Controllers.ConfigFor, err = c.identities(); err != nil {
 		return err
 	}
-	return c.controllers.start(o.Controllers)
+	return c.controllers.start(o.Controllers, o.Shared)
 }
 
 // checkKubeconfigFile returns an error if Start cannot or must not write the kubeconfig.

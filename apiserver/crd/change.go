@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -136,7 +137,6 @@ func (k *Kinds) taken(group string) names {
 	return n
 }
 
-// acceptFreedNames gives names that a write has freed to the definitions that want them. The lock
 // acceptFreedNames accepts names that a write has freed for the definitions that want them. The caller holds the lock.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.requeueAllOtherGroupCRDs
@@ -153,7 +153,11 @@ func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
 			continue
 		}
 		out := &apiextensions.CustomResourceDefinition{}
-		if err := k.store.replace(ctx, k.store.root+"/"+name, crd.ResourceVersion, crd, out); err != nil {
+		err := k.store.replace(ctx, k.store.root+"/"+name, crd.ResourceVersion, crd, out)
+		if errors.Is(err, errStale) { // another server was first
+			continue
+		}
+		if err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot accept free names of a definition", "definition", name)
 			continue
 		}

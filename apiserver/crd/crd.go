@@ -4,10 +4,10 @@
 // and its resources are in the catalog. kube-apiserver leaves this to controllers, which run later.
 //
 // One lock guards the acceptance of names, the storage of definitions and the catalog, so that the catalog changes in
-// the order of the writes. The only goroutines are the cleanups, which delete the resources of deleted definitions.
+// the order of the writes. The cleanups, which delete the resources of deleted definitions, are goroutines.
 //
-// Servers over one storage must share one [Kinds], because a definition written by another process is served only after
-// a restart.
+// Several servers may use one storage. With [Options].Shared, a goroutine of each serves the definitions that the others
+// write, soon after the write.
 package crd
 
 import (
@@ -51,6 +51,8 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Require returns the conditions for the creation of a custom resource; see [store.Options].
 	Require store.Requirement
+	// Shared says that other servers may use the storage at the same time.
+	Shared bool
 }
 
 // Kinds are the custom kinds of one server.
@@ -60,9 +62,10 @@ type Kinds struct {
 	store      *definitionStore
 	status     rest.Patcher // of definitions
 
-	ctx    context.Context // ends with Close, and with it every watch and cleanup
-	cancel context.CancelFunc
-	work   sync.WaitGroup // running cleanups
+	ctx      context.Context // ends with Close, and with it every watch and cleanup
+	cancel   context.CancelFunc
+	work     sync.WaitGroup // running cleanups
+	follower sync.WaitGroup
 
 	compilations atomic.Int64 // of rules and validations, for tests
 
@@ -99,7 +102,13 @@ func New(o Options) (*Kinds, error) {
 		return nil, err
 	}
 	o.Catalog.Set("crd", definitions)
-	if err := k.load(); err != nil {
+	if o.Shared { // before the definitions are loaded, so that none is missed
+		err = k.startFollowing()
+	}
+	if err == nil {
+		err = k.load()
+	}
+	if err != nil {
 		k.Close()
 		return nil, err
 	}
@@ -112,6 +121,7 @@ func (k *Kinds) Close() {
 	k.mu.Lock()
 	k.cancel()
 	k.mu.Unlock()
+	k.follower.Wait()
 	k.work.Wait()
 }
 

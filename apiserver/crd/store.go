@@ -43,6 +43,11 @@ func (s *definitionStore) Create(ctx context.Context, key string, obj, out runti
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.options.Shared {
+		if err := k.refresh(crd.Name); err != nil {
+			return err
+		}
+	}
 	if k.definitions[crd.Name] != nil {
 		return storage.NewKeyExistsError(key, 0)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 // up returns the command "flyball up".
 func up() *cobra.Command {
 	var options controlplane.Options
+	var cluster etcdCluster
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -35,22 +37,28 @@ the directory keeps them: every write is on the disk before it is acknowledged. 
 start with the directory goes on where the last one has ended, with the same port and
 the same keys. The directory has private keys.
 
+With --etcd-servers, an etcd cluster keeps all objects, under the keys and in the
+encodings of kube-apiserver. Several control planes can share the cluster; they should
+listen on the same port of different hosts. The controllers run in one of them.
+
 The API server and the controllers log errors and warnings to standard error; -v logs
 more.`,
 		Example: `  flyball up
   flyball up --listen 127.0.0.1:6443 --kubeconfig /tmp/kubeconfig
   flyball up --data-dir .flyball/data
+  flyball up --listen 10.0.0.1:6443 --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
   kubectl --kubeconfig .flyball/kubeconfig get namespaces`,
 		Args: noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), options)
+			return runUp(cmd.Context(), cmd.OutOrStdout(), options, cluster)
 		},
 	}
 	cmd.Flags().StringVar(&options.KubeconfigFile, "kubeconfig", kubeconfig.DefaultPath,
 		"the file to write the administrator's kubeconfig to")
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", "",
 		"the directory that keeps all objects; by default there is none, and they are in memory alone")
+	cluster.add(cmd.Flags())
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
@@ -84,10 +92,22 @@ func setUpLogging(verbosity int) {
 }
 
 // runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, options controlplane.Options) error {
+func runUp(ctx context.Context, out io.Writer, options controlplane.Options, cluster etcdCluster) error {
 	defer saveMemory()()
 	start := time.Now()
-	if options.DataDir == "" {
+	inCluster, err := cluster.used()
+	switch {
+	case err != nil:
+		return err
+	case inCluster && options.DataDir != "":
+		return errors.New("--data-dir and --etcd-servers are mutually exclusive")
+	case inCluster:
+		store, err := cluster.open(ctx)
+		if err != nil {
+			return err
+		}
+		options.Storage, options.Shared = store, true
+	case options.DataDir == "":
 		options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
 	}
 	plane, err := controlplane.Start(ctx, options)

@@ -112,11 +112,10 @@ func (s *Store) watch(ctx context.Context) error {
 	if err := s.checkCluster(ctx); err != nil {
 		return err
 	}
-	next := int64(s.position.latest()) + 1
-	responses := s.client.Watch(ctx, firstKey, clientv3.WithFromKey(), clientv3.WithRev(next), clientv3.WithFragment())
+	responses := s.client.Watch(ctx, firstKey, clientv3.WithFromKey(), clientv3.WithRev(int64(s.position.latest())+1), clientv3.WithFragment())
 	for r := range responses {
 		if r.CompactRevision != 0 {
-			return fmt.Errorf("%w: revision %d is needed, and the cluster has compacted %d", errLost, next, r.CompactRevision)
+			return fmt.Errorf("%w: revision %d is needed, and the cluster has compacted %d", errLost, s.position.latest()+1, r.CompactRevision)
 		}
 		if err := r.Err(); err != nil {
 			return err

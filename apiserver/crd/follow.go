@@ -1,0 +1,105 @@
+package crd
+
+import (
+	"errors"
+	"maps"
+	"path"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/storage"
+)
+
+// startFollowing begins to serve the definitions that other servers over the same storage write, until Close.
+func (k *Kinds) startFollowing() error {
+	w, err := k.options.Storage.Watch(k.ctx, k.store.root+"/", 0)
+	if err != nil {
+		return err
+	}
+	k.follower.Go(func() { k.follow(w) })
+	return nil
+}
+
+// follow observes the definitions of all events. If events are missing, follow observes all definitions.
+func (k *Kinds) follow(w storage.Watcher) {
+	defer func() { w.Close() }()
+	for {
+		events, _, err := w.Next()
+		if errors.Is(err, storage.ErrCompacted) {
+			w.Close()
+			if w, err = k.options.Storage.Watch(k.ctx, k.store.root+"/", 0); err == nil {
+				k.observeAll()
+				continue
+			}
+		}
+		if err != nil {
+			if k.ctx.Err() == nil {
+				klog.FromContext(k.ctx).Error(err, "The definitions of other servers are no longer served")
+			}
+			return
+		}
+		for _, e := range events {
+			k.observe(path.Base(e.Record.Key))
+		}
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-w.Ready():
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// observeAll observes all definitions that are stored or served.
+func (k *Kinds) observeAll() {
+	names := map[string]bool{}
+	k.mu.Lock()
+	for name := range k.definitions {
+		names[name] = true
+	}
+	k.mu.Unlock()
+	list := &apiextensions.CustomResourceDefinitionList{}
+	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, list); err != nil {
+		klog.FromContext(k.ctx).Error(err, "Cannot list the definitions of other servers")
+	}
+	for i := range list.Items {
+		names[list.Items[i].Name] = true
+	}
+	for name := range maps.Keys(names) {
+		k.observe(name)
+	}
+}
+
+// observe serves a definition as it is stored.
+func (k *Kinds) observe(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.refresh(name); err != nil && k.ctx.Err() == nil {
+		klog.FromContext(k.ctx).Error(err, "A definition of another server cannot be served", "definition", name)
+	}
+}
+
+// refresh serves a definition as it is stored, unless it is served so already. The caller holds the lock.
+func (k *Kinds) refresh(name string) error {
+	crd := &apiextensions.CustomResourceDefinition{}
+	err := k.store.Get(k.ctx, k.store.root+"/"+name, apistorage.GetOptions{}, crd)
+	d := k.definitions[name]
+	switch {
+	case apistorage.IsNotFound(err) && d == nil:
+		return nil
+	case apistorage.IsNotFound(err):
+		delete(k.definitions, name)
+		k.publish(name, nil)
+		d.gate.cancel()
+		return nil
+	case err != nil:
+		return err
+	case d != nil && d.crd.ResourceVersion == crd.ResourceVersion:
+		return nil
+	}
+	return k.restore(name)
+}
