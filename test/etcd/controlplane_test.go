@@ -27,14 +27,17 @@ import (
 )
 
 // startPlane starts a control plane on a cluster, with an address of its own in the endpoints of the Service kubernetes.
-func startPlane(t testing.TB, c *cluster, address string) *controlplane.ControlPlane {
+func startPlane(t testing.TB, c *cluster, address string, change ...func(*controlplane.Options)) *controlplane.ControlPlane {
 	t.Helper()
 	s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: c.endpoints(), Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(context.Background(), controlplane.Options{
-		Storage: s, Shared: true, Listen: "127.0.0.1:0", AdvertiseAddress: netip.MustParseAddr(address)})
+	options := controlplane.Options{Storage: s, Shared: true, Listen: "127.0.0.1:0", AdvertiseAddress: netip.MustParseAddr(address)}
+	for _, f := range change {
+		f(&options)
+	}
+	plane, err := controlplane.Start(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
