@@ -232,7 +232,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 		},
 		MaxRequestBodyBytes: maxRequestBody,
 		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
-	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork, Authorizer: s.access, Namespace: s.objects.namespace}), builtin.Computed(),
+	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork, Claims: o.claims(), Authorizer: s.access, Namespace: s.objects.namespace}), builtin.Computed(),
 		builtin.Reviews(s.users, s.tokens.Audiences(), s.access)))
 	if err != nil {
 		return err

@@ -33,6 +33,8 @@ import (
 type Options struct {
 	// ServiceNetwork is the IPv4 range of cluster IPs. The default is [core.DefaultServiceNetwork].
 	ServiceNetwork netip.Prefix
+	// Claims, if not nil, keeps the servers that share a storage from allocating a node port twice.
+	Claims core.Claims
 	// Authorizer authorizes connections to pods and writes of the status of ResourceClaims.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Namespace returns a namespace. The caller must not change it. Admin access to devices depends on its label.
@@ -46,7 +48,7 @@ func All(o Options) []kinds.Kind {
 		o.ServiceNetwork = core.DefaultServiceNetwork
 	}
 	devices := resource.Access{Authorizer: o.Authorizer, Namespace: o.Namespace}
-	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked()}
+	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked(), Claims: o.Claims}
 	return []kinds.Kind{
 		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder, o.Authorizer), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -29,6 +30,8 @@ const addressManager = "ipallocator.k8s.io"
 type Addresses struct {
 	// Network is the range of the addresses that services get first.
 	Network netip.Prefix
+	// Claims is nil unless other servers may use the storage at the same time.
+	Claims Claims
 
 	IPs      kinds.Stored[*networkingv1.IPAddress]
 	CIDRs    kinds.Stored[*networkingv1.ServiceCIDR]
@@ -79,8 +82,11 @@ func (a *Addresses) delete(ips []netip.Addr) {
 	}
 }
 
+// leakedAfter is the age of an IPAddress at which a service that is not stored yet will never be, as in kube-apiserver.
+const leakedAfter = time.Minute
+
 // reconcile creates the missing IPAddresses of services. It deletes the IPAddresses of services that were
-// never written.
+// never written. Another server may be about to write the service of a new IPAddress.
 //
 //upstream:pkg/registry/core/service/ipallocator/controller.RepairIPAddress
 func (a *Addresses) reconcile(ctx context.Context, services map[netip.Addr]metav1.ObjectMeta) error {
@@ -92,7 +98,8 @@ func (a *Addresses) reconcile(ctx context.Context, services map[netip.Addr]metav
 			return
 		}
 		reserved[ip] = true
-		if _, ok := services[ip]; !ok && o.Labels[networkingv1.LabelManagedBy] == addressManager {
+		writing := a.Claims != nil && time.Since(o.CreationTimestamp.Time) < leakedAfter
+		if _, ok := services[ip]; !ok && !writing && o.Labels[networkingv1.LabelManagedBy] == addressManager {
 			leaked = append(leaked, ip)
 		}
 	})

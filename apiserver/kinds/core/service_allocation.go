@@ -38,7 +38,7 @@ type serviceAllocation struct {
 // undo releases the allocations of the write.
 func (a *serviceAllocation) undo() {
 	a.addresses.delete(a.ips.Rollback(&a.Write))
-	a.ports.Rollback(&a.Write)
+	a.unclaim(a.Owner, a.ports.Rollback(&a.Write))
 }
 
 // all allocates what a service needs. It stops at the first error.
@@ -415,16 +415,25 @@ func (a *serviceAllocation) nodePort(p nodePort) string {
 	if a.dryRun {
 		return ""
 	}
-	switch _, taken := a.ports.Owner(p); {
-	case !taken && (p.number < firstNodePort || p.number > lastNodePort):
+	_, taken := a.ports.Owner(p)
+	if !taken && (p.number < firstNodePort || p.number > lastNodePort) {
 		return fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)
-	case !a.ports.Allocate(p, &a.Write):
+	}
+	if !taken {
+		switch claimed, err := a.claim(a.ctx, p, a.Owner); {
+		case err != nil:
+			return err.Error()
+		case !claimed:
+			return takenPort
+		}
+	}
+	if !a.ports.Allocate(p, &a.Write) {
 		return takenPort
 	}
 	return ""
 }
 
-// freeNodePort allocates a free node port, and reports whether there is one.
+// freeNodePort allocates a free node port, and reports whether there is one. If the storage fails, there is none.
 //
 //upstream:pkg/registry/core/service/portallocator.PortAllocator.AllocateNext
 func (a *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol) bool {
@@ -432,7 +441,13 @@ func (a *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol
 	start := int32(a.start % n)
 	for i := range int32(n) {
 		p := nodePort{protocol, firstNodePort + (start+i)%n}
-		if _, taken := a.ports.Owner(p); !taken {
+		if _, taken := a.ports.Owner(p); taken {
+			continue
+		}
+		switch claimed, err := a.claim(a.ctx, p, a.Owner); {
+		case err != nil:
+			return false
+		case claimed:
 			*number = p.number
 			return a.ports.Allocate(p, &a.Write)
 		}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/allocator"
@@ -32,8 +34,17 @@ func wantsHealthPort(s *corev1.Service) bool {
 		s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
+// Claims keeps servers that share a storage from allocating the same thing at the same time. A claim lasts as long as a
+// request can take. Afterwards, the stored object itself shows the allocation.
+type Claims interface {
+	// Claim claims a name for an owner, or returns false if another owner has claimed it.
+	Claim(ctx context.Context, name, owner string) (bool, error)
+	// Unclaim ends a claim early.
+	Unclaim(ctx context.Context, name, owner string)
+}
+
 // serviceAllocator allocates cluster IPs and node ports. At its first use it reads the allocations from
-// the stored services. An IPAddress reserves each cluster IP.
+// the stored services; with other servers, it does so at each use. An IPAddress reserves each cluster IP.
 //
 //upstream:pkg/registry/core/service/storage.Allocators
 type serviceAllocator struct {
@@ -52,6 +63,9 @@ type nodePort struct {
 	number   int32
 }
 
+// claim returns the name of a claim on the port.
+func (p nodePort) claim() string { return fmt.Sprintf("nodeports/%s/%d", p.protocol, p.number) }
+
 // Allocate sets the addresses and the node ports that the type of a service needs. An update keeps the
 // old ones that the type still needs. A dry run gets the addresses and ports that it requests, allocated
 // or not.
@@ -63,6 +77,7 @@ type nodePort struct {
 func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service, dryRun bool) (func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.loaded = c.loaded && c.addresses.Claims == nil
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
@@ -104,7 +119,25 @@ func (c *serviceAllocator) Release(s *corev1.Service) {
 	defer c.mu.Unlock()
 	if c.loaded {
 		c.addresses.delete(c.ips.Release(s.UID))
-		c.ports.Release(s.UID)
+		c.unclaim(s.UID, c.ports.Release(s.UID))
+	}
+}
+
+// claim claims a node port for a service, if there are other servers.
+func (c *serviceAllocator) claim(ctx context.Context, p nodePort, owner types.UID) (bool, error) {
+	if c.addresses.Claims == nil {
+		return true, nil
+	}
+	return c.addresses.Claims.Claim(ctx, p.claim(), string(owner))
+}
+
+// unclaim ends the claims on node ports.
+func (c *serviceAllocator) unclaim(owner types.UID, ports []nodePort) {
+	if c.addresses.Claims == nil {
+		return
+	}
+	for _, p := range ports {
+		c.addresses.Claims.Unclaim(clusterScope(), p.claim(), string(owner))
 	}
 }
 
