@@ -70,13 +70,17 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// Open connects to a cluster and loads the records. The context bounds the call, not the store.
+// Open connects to a cluster and loads the records. The context bounds the call, not the store. If no endpoint can be
+// reached, Open returns an error at once, which says why.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Prefixes) == 0 {
 		o.Prefixes = []string{"/registry/", "/flyball/"}
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
+	}
+	if err := reach(ctx, o); err != nil {
+		return nil, err
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: o.Endpoints, TLS: o.TLS, DialKeepAliveTime: keepaliveTime, DialKeepAliveTimeout: keepaliveTimeout,
@@ -89,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.position.changed = make(chan struct{})
 	s.questions.ask = s.ask
 	if err := s.load(ctx); err != nil {
-		return nil, errors.Join(diagnose(ctx, o, err), s.replica.Close(), client.Close())
+		return nil, errors.Join(translate(err), s.replica.Close(), client.Close())
 	}
 	s.compactor = etcd3.NewCompactor(client, o.CompactionInterval, clock.RealClock{}, nil)
 	background, stop := context.WithCancel(context.Background())

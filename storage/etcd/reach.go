@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// diagnoseTimeout bounds the connection to one endpoint.
-const diagnoseTimeout = 2 * time.Second
+// connectTimeout bounds the connection to one endpoint.
+const connectTimeout = 2 * time.Second
 
-// diagnose returns an error that says which endpoints cannot be reached, and why. The error of the client often says only
-// that the time has run out.
-func diagnose(ctx context.Context, o Options, err error) error {
-	ctx = context.WithoutCancel(ctx)
+// reach returns an error if no endpoint can be reached. The error of the client would say only that the time has run out.
+func reach(ctx context.Context, o Options) error {
+	if len(o.Endpoints) == 0 {
+		return errors.New("etcd: there are no endpoints")
+	}
 	var unreachable []error
 	for _, endpoint := range o.Endpoints {
-		if failed := connect(ctx, endpoint, o.TLS); failed != nil {
-			unreachable = append(unreachable, fmt.Errorf("%s: %w", endpoint, failed))
+		err := connect(ctx, endpoint, o.TLS)
+		if err == nil {
+			return nil
 		}
-	}
-	if len(unreachable) == 0 {
-		return fmt.Errorf("etcd: %w", err)
+		unreachable = append(unreachable, fmt.Errorf("%s: %w", endpoint, err))
 	}
 	return fmt.Errorf("etcd cannot be reached: %w", errors.Join(unreachable...))
 }
@@ -35,7 +35,7 @@ func connect(ctx context.Context, endpoint string, config *tls.Config) error {
 	if err != nil || u.Host == "" {
 		return errors.New("not a URL such as https://10.0.0.1:2379")
 	}
-	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var conn net.Conn
 	if u.Scheme == "https" {
