@@ -49,6 +49,49 @@ func startPlane(t testing.TB, c *cluster, address string, change ...func(*contro
 	return plane
 }
 
+// through makes a control plane reach the cluster through a proxy.
+func through(t testing.TB, p *proxy) func(*controlplane.Options) {
+	return func(o *controlplane.Options) {
+		s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: []string{p.url}, Logf: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Storage.Close()
+		o.Storage = s
+	}
+}
+
+// TestTakeover cuts the control plane that runs the controllers off from the cluster. The other one takes over, and the
+// first one goes on when it is back.
+func TestTakeover(t *testing.T) {
+	c := startCluster(t, 1)
+	p := startProxy(t, c.members[0].url)
+	first := startPlane(t, c, "203.0.113.1", through(t, p))
+	ctx := t.Context()
+	one := clientFor(t, configOf(t, first))
+	if err := one.Create(ctx, deployment("before")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "a deployment", func() error { return wantAvailable(ctx, one, "before") })
+	second := startPlane(t, c, "203.0.113.2")
+	two := clientFor(t, configOf(t, second))
+
+	p.cut(true)
+	if err := two.Create(ctx, deployment("after")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 12*time.Second, "a deployment after the first server was cut off", func() error { return wantAvailable(ctx, two, "after") })
+	p.cut(false)
+	eventually(t, 20*time.Second, "the first server", func() error { return wantAvailable(ctx, one, "after") })
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := one.Create(ctx, deployment("last")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "a deployment after the end of the second server", func() error { return wantAvailable(ctx, one, "last") })
+}
+
 // configOf returns the configuration of the administrator of a control plane, over HTTPS.
 func configOf(t testing.TB, plane *controlplane.ControlPlane) *rest.Config {
 	t.Helper()
