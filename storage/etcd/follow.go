@@ -17,8 +17,9 @@ import (
 const (
 	// loadPage is the number of records that are read at once.
 	loadPage = 1000
-	// retryDelay is the time between attempts to reach the cluster.
-	retryDelay = 100 * time.Millisecond
+	// The delays between attempts to reach the cluster double from firstRetry to lastRetry.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Second
 )
 
 // load replaces the contents of the replica by the records of the cluster.
@@ -73,27 +74,33 @@ func record(kv *mvccpb.KeyValue) storage.Record {
 
 // follow keeps the replica up to date until ctx ends.
 func (s *Store) follow(ctx context.Context) {
-	for ctx.Err() == nil {
+	delay, logged := firstRetry, ""
+	for {
+		before := s.position.latest()
 		err := s.watch(ctx)
-		if ctx.Err() != nil {
-			return
-		}
 		if errors.Is(err, errLost) {
 			s.options.Logf("etcd: %v; loading all records again", err)
 			err = s.load(ctx)
 		}
-		if errors.Is(err, errBackwards) {
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errBackwards):
 			s.position.fail(err)
 			s.options.Logf("etcd: %v", err)
 			return
+		case s.position.latest() > before:
+			delay, logged = firstRetry, ""
 		}
-		if err != nil {
-			s.options.Logf("etcd: the watch has ended: %v", err)
+		if err != nil && err.Error() != logged { // the same error comes again and again while the cluster is away
+			logged = err.Error()
+			s.options.Logf("etcd: the watch has ended, trying again: %v", err)
 		}
 		select {
-		case <-time.After(retryDelay):
+		case <-time.After(delay):
 		case <-ctx.Done():
 		}
+		delay = min(2*delay, lastRetry)
 	}
 }
 
@@ -129,6 +136,8 @@ func (s *Store) watch(ctx context.Context) error {
 
 // checkCluster returns errBackwards if the cluster is at an earlier revision than the replica.
 func (s *Store) checkCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	revision, err := s.ask(ctx)
 	if err == nil && revision < s.position.latest() {
 		err = fmt.Errorf("%w: it is at revision %d, and was at %d", errBackwards, revision, s.position.latest())

@@ -53,7 +53,7 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 	if !r.Succeeded {
 		return s.refused(ctx, writes, r)
 	}
-	return s.written(writes, revision)
+	return s.written(ctx, writes, revision)
 }
 
 // writable returns the error for a write with the given context.
@@ -111,11 +111,12 @@ func (s *Store) operation(ctx context.Context, w storage.Write) (clientv3.Op, er
 	return clientv3.OpPut(w.Key, string(w.Value), clientv3.WithLease(lease)), nil
 }
 
-// written returns the records of writes that have taken place at a revision.
-func (s *Store) written(writes []storage.Write, revision uint64) ([]*storage.Record, error) {
+// written returns the records of writes that have taken place at a revision. The history may have lost them, if the
+// replica was loaded again meanwhile.
+func (s *Store) written(ctx context.Context, writes []storage.Write, revision uint64) ([]*storage.Record, error) {
 	events, err := s.replica.Events(revision)
-	if err != nil {
-		return nil, fmt.Errorf("the write has taken place at revision %d, but is no longer in the history: %w", revision, err)
+	if err != nil && !errors.Is(err, storage.ErrCompacted) {
+		return nil, err
 	}
 	byKey := make(map[string]*storage.Record, len(events))
 	for _, e := range events {
@@ -123,9 +124,11 @@ func (s *Store) written(writes []storage.Write, revision uint64) ([]*storage.Rec
 	}
 	records := make([]*storage.Record, len(writes))
 	for i, w := range writes {
-		records[i] = byKey[w.Key]
-		if records[i] == nil {
-			return nil, fmt.Errorf("the write of %s has taken place at revision %d, but the replica does not have it", w.Key, revision)
+		if records[i] = byKey[w.Key]; records[i] == nil {
+			records[i], err = s.replica.Get(ctx, w.Key)
+		}
+		if records[i] == nil || records[i].Revision != revision {
+			return nil, fmt.Errorf("the write of %s has taken place at revision %d, and was replaced since: %w", w.Key, revision, errors.Join(err, storage.ErrCompacted))
 		}
 		if w.OnCommit != nil && !w.Delete {
 			w.OnCommit(records[i])

@@ -9,7 +9,10 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
 	"flyball.dev/storage"
 	"flyball.dev/storage/etcd"
 )
@@ -18,18 +21,18 @@ import (
 // also waits until the record has arrived in memory.
 func BenchmarkCreate(b *testing.B) {
 	c := startCluster(b, 1)
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), Logger: zap.NewNop()})
+	plain, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), Logger: zap.NewNop()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer client.Close()
+	defer plain.Close()
 	s := open(b, c, etcd.Options{})
 	defer s.Close()
 	value := make([]byte, 3000)
 	var n atomic.Int64
 	for name, create := range map[string]func(ctx context.Context, key string) error{
 		"client": func(ctx context.Context, key string) error {
-			_, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, string(value))).Commit()
+			_, err := plain.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, string(value))).Commit()
 			return err
 		},
 		"store": func(ctx context.Context, key string) error {
@@ -80,4 +83,30 @@ func BenchmarkOtherServer(b *testing.B) {
 		slowest = max(slowest, time.Since(start))
 	}
 	b.ReportMetric(float64(slowest.Microseconds()), "us-slowest")
+}
+
+// BenchmarkGet reads an object from a control plane over HTTPS, with etcd and with the storage in memory.
+func BenchmarkGet(b *testing.B) {
+	c := startCluster(b, 1)
+	alone := func(o *controlplane.Options) { o.WithoutControllers = true }
+	inMemory := func(o *controlplane.Options) {
+		o.Storage.Close()
+		o.Storage, o.Shared = nil, false
+	}
+	for name, plane := range map[string]*controlplane.ControlPlane{
+		"etcd":   startPlane(b, c, "203.0.113.1", alone),
+		"memory": startPlane(b, c, "203.0.113.1", alone, inMemory),
+	} {
+		b.Run(name, func(b *testing.B) {
+			reader := clientFor(b, configOf(b, plane))
+			b.SetParallelism(4)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := reader.Get(b.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
 }
