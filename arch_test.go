@@ -55,6 +55,7 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/inprocess", "internal/kubeconfig"}},
+	{path: "controlplane/encryption", imports: []string{"apiserver"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
 	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/datadir", "storage/etcd", "storage/memory", "vet"}},
 	{path: "cmd/flyball/internal/apply"},

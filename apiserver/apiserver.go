@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/auditlog"
@@ -94,6 +95,9 @@ type Options struct {
 	// DeletionDelay is how long the server keeps an object with a deletion timestamp that it could remove at once; see
 	// [store.Config]. It must be shorter than [RequestTimeout].
 	DeletionDelay time.Duration
+	// Transformers encrypt the stored objects; nil means no encryption. Records of the server that are no objects are not
+	// encrypted.
+	Transformers value.ResourceTransformers
 	// Shared says that other servers may use the storage at the same time. The endpoints of the Service kubernetes then
 	// have the addresses of all.
 	Shared bool
@@ -183,6 +187,7 @@ func New(o Options) (*Server, error) {
 		WebhookAuthentication: s.webhooks.Authentication,
 		DeletionDelay:         o.DeletionDelay,
 		Require:               require,
+		Transformers:          o.Transformers,
 		Shared:                o.Shared,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
@@ -222,6 +227,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 		Codecs: builtin.Codecs(),
 		Storage: store.RESTOptions(store.Options{
 			Storage: o.Storage, Codec: builtin.StorageCodec, DeletionDelay: o.DeletionDelay, Require: require,
+			Transformers: o.Transformers,
 		}),
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:    s.access,

@@ -165,7 +165,11 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	if err != nil {
 		return false, err
 	}
-	_, err = s.options.Storage.Put(ctx, storage.Write{Key: store.Key(gvr.GroupResource(), obj.GetNamespace(), obj.GetName()), Value: data, If: storage.Absent})
+	key := store.Key(gvr.GroupResource(), obj.GetNamespace(), obj.GetName())
+	if data, err = store.Seal(ctx, store.Transformer(s.options.Transformers, gvr.GroupResource()), key, data); err != nil {
+		return false, err
+	}
+	_, err = s.options.Storage.Put(ctx, storage.Write{Key: key, Value: data, If: storage.Absent})
 	if stderrors.Is(err, storage.ErrConflict) {
 		return false, nil
 	}

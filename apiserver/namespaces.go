@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/builtin"
@@ -21,13 +22,16 @@ func (s *Server) requirement() store.Requirement {
 	if slices.Contains(s.options.Admission.Disable, admission.NamespaceLifecycle) {
 		return nil
 	}
-	return (&namespaces{s.options.Storage}).require
+	return (&namespaces{s.options.Storage, store.Transformer(s.options.Transformers, corev1.Resource("namespaces"))}).require
 }
 
 // namespaces checks the namespaces of new objects: when an object is written, its namespace must exist and must not be
 // terminating. The plugin NamespaceLifecycle checks the same earlier. A webhook may answer much later, and by then the
 // namespace controller may have found the namespace empty and removed it.
-type namespaces struct{ storage storage.Store }
+type namespaces struct {
+	storage     storage.Store
+	transformer value.Transformer
+}
 
 // require is a [store.Requirement]: the namespace must not change until the object is written.
 func (n *namespaces) require(ctx context.Context, resource schema.GroupResource, namespace, name string) ([]storage.Condition, error) {
@@ -42,7 +46,7 @@ func (n *namespaces) require(ctx context.Context, resource schema.GroupResource,
 	case err != nil:
 		return nil, err
 	}
-	terminating, err := n.terminating(record)
+	terminating, err := n.terminating(ctx, record)
 	switch {
 	case err != nil:
 		return nil, err
@@ -55,12 +59,16 @@ func (n *namespaces) require(ctx context.Context, resource schema.GroupResource,
 }
 
 // terminating reports whether a namespace is terminating. The result is cached with the record.
-func (n *namespaces) terminating(r *storage.Record) (bool, error) {
+func (n *namespaces) terminating(ctx context.Context, r *storage.Record) (bool, error) {
 	if cached, ok := r.Cached(n).(bool); ok {
 		return cached, nil
 	}
+	data, _, err := store.Unseal(ctx, n.transformer, r)
+	if err != nil {
+		return false, err
+	}
 	ns := &corev1.Namespace{}
-	if err := runtime.DecodeInto(builtin.StorageCodec(corev1.Resource("namespaces")), r.Value(), ns); err != nil {
+	if err := runtime.DecodeInto(builtin.StorageCodec(corev1.Resource("namespaces")), data, ns); err != nil {
 		return false, err
 	}
 	return r.SetCached(n, admission.IsTerminating(ns)).(bool), nil

@@ -13,10 +13,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -92,6 +94,11 @@ type Options struct {
 	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
 	// when Start fails.
 	Storage storage.Store
+	// Transformers encrypt the objects in the storage, such as those of the package encryptionconfig of k8s.io/apiserver.
+	// They do not encrypt the keys of the control plane itself. By default, nothing is encrypted.
+	Transformers value.ResourceTransformers
+	// ReadyChecks are additional checks of /readyz.
+	ReadyChecks []apiserver.ReadyCheck
 	// Shared says that other control planes may use Storage at the same time, as with an etcd cluster. The controllers
 	// then run in only one of them, the holder of the Lease kube-controller-manager in the namespace kube-system, and
 	// the endpoints of the Service kubernetes have the addresses of all; the control planes should listen on the same
@@ -246,6 +253,8 @@ func (c *ControlPlane) start(o Options) error {
 		ServiceAccounts:             o.ServiceAccounts,
 		ServiceNetwork:              o.ServiceNetwork,
 		DeletionDelay:               o.DeletionDelay,
+		Transformers:                o.Transformers,
+		ReadyChecks:                 o.ReadyChecks,
 		Shared:                      o.Shared,
 		WithoutFastPath:             o.WithoutFastPath,
 	}
@@ -254,7 +263,7 @@ func (c *ControlPlane) start(o Options) error {
 		if c.controllers, err = newControllerManager(o.Logger, o.Controllers); err != nil {
 			return err
 		}
-		options.ReadyChecks = c.controllers.readyChecks()
+		options.ReadyChecks = slices.Concat(options.ReadyChecks, c.controllers.readyChecks())
 		options.Warnings, options.Simulated = o.Controllers.Warnings, pods.Simulated
 		if options.Objects, err = o.manifests(); err != nil {
 			return err

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/klog/v2"
 
@@ -51,6 +52,8 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Require returns the conditions for the creation of a custom resource; see [store.Options].
 	Require store.Requirement
+	// Transformers encrypt the stored definitions and custom resources. It may be nil.
+	Transformers value.ResourceTransformers
 	// Shared says that other servers may use the storage at the same time.
 	Shared bool
 }

@@ -140,6 +140,7 @@ func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 		Codec:         func(schema.GroupResource) runtime.Codec { return codec },
 		DeletionDelay: k.options.DeletionDelay,
 		Require:       k.options.Require,
+		Transformers:  k.options.Transformers,
 	})
 }
 
@@ -151,6 +152,8 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 	o, err := store.RESTOptions(store.Options{
 		Storage: k.options.Storage,
 		Codec:   func(schema.GroupResource) runtime.Codec { return definitionCodec() },
+
+		Transformers: k.options.Transformers,
 	}).GetRESTOptions(r, example)
 	open := o.Decorator
 	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),

@@ -33,7 +33,7 @@ func corrupt(r *storage.Record, err error) error {
 //upstream:k8s.io/apiserver/pkg/storage/etcd3.store.getState
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
-		if _, err := s.decode(r.Value()); err == nil {
+		if _, err := s.read(r); err == nil {
 			return nil, apistorage.NewInvalidObjError(r.Key,
 				"unsafe deletion is not allowed because the object is decodable from storage")
 		}

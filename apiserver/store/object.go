@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,7 +30,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); ok {
 		return o, nil
 	}
-	decoded, err := s.decode(r.Value())
+	decoded, err := s.read(r)
 	if err != nil {
 		return nil, corrupt(r, err)
 	}
@@ -41,7 +42,7 @@ func (s *Store) latest(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
 		return s.object(r)
 	}
-	o, err := s.decode(r.Value())
+	o, err := s.read(r)
 	if err != nil {
 		return nil, corrupt(r, err)
 	}
@@ -125,7 +126,11 @@ func (s *Store) copyTo(out runtime.Object, o *object, r *storage.Record) error {
 		to.Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
 		return nil
 	}
-	if _, _, err := s.codec.Decode(r.Value(), nil, out); err != nil {
+	data, _, err := Unseal(context.Background(), s.transformer, r)
+	if err != nil {
+		return corrupt(r, err)
+	}
+	if _, _, err := s.codec.Decode(data, nil, out); err != nil {
 		return err
 	}
 	s.setVersion(out, r.Revision)

@@ -12,6 +12,7 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/tools/cache"
 
 	"flyball.dev/storage"
@@ -30,6 +31,8 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Require is [Config].Require for all resources. It may be nil.
 	Require Requirement
+	// Transformers encrypt the stored objects. It may be nil.
+	Transformers value.ResourceTransformers
 }
 
 // Requirement returns the conditions for the creation of an object; see [Config].
@@ -98,12 +101,21 @@ func Key(resource schema.GroupResource, namespace, name string) string {
 	return path.Join(prefix(resource), namespace, name)
 }
 
+// Transformer returns the transformer of a resource, or nil if there are no transformers.
+func Transformer(all value.ResourceTransformers, resource schema.GroupResource) value.Transformer {
+	if all == nil {
+		return nil
+	}
+	return all.TransformerForResource(resource)
+}
+
 // open is the generic.StorageDecorator of the options.
 func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string,
 	_ func(runtime.Object) (string, error),
 	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
-	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay}
+	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay,
+		Transformer: Transformer(o.Transformers, config.GroupResource)}
 	if resource := config.GroupResource; o.Require != nil {
 		c.Require = func(ctx context.Context, namespace, name string) ([]storage.Condition, error) {
 			return o.Require(ctx, resource, namespace, name)

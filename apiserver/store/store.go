@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
@@ -51,6 +52,8 @@ type Config struct {
 	// creation that must not take place. The store calls Require again if one of these records changes before the
 	// object is written. The namespace of a cluster-scoped object is "".
 	Require func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
+	// Transformer encrypts the stored objects; nil means no encryption.
+	Transformer value.Transformer
 }
 
 // Store stores the objects of one resource. It is safe for concurrent use.
@@ -64,6 +67,8 @@ type Store struct {
 	progress  progress
 	delay     time.Duration // of deletions
 	require   func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
+
+	transformer value.Transformer // nil without encryption
 }
 
 var (
@@ -76,7 +81,7 @@ var (
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
-		require: c.Require}
+		require: c.Require, transformer: c.Transformer}
 	s.owner = &owner{weak.Make(s)}
 	return s
 }
@@ -299,13 +304,17 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	}
 	var meta apistorage.ResponseMeta
 	var before []byte
+	var stale bool
 	var last runtime.Object
 	expect := storage.Absent
 	if record != nil {
 		if o, ok := record.Cached(s.owner).(*object); ok {
 			last = o.Object
 		}
-		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value()
+		meta.ResourceVersion, expect = record.Revision, record.Revision
+		if before, stale, err = Unseal(ctx, s.transformer, record); err != nil {
+			return nil, nil, corrupt(record, err)
+		}
 	}
 	if err := preconditions.Check(key, input); err != nil {
 		return nil, nil, err
@@ -318,7 +327,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	if err != nil {
 		return nil, nil, err
 	}
-	if record != nil && bytes.Equal(data, before) {
+	if record != nil && !stale && bytes.Equal(data, before) {
 		return record, nil, nil
 	}
 	seconds := uint64(0)
@@ -336,6 +345,9 @@ func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, d
 	decoded, err := s.stored(obj, last, data)
 	if err != nil {
 		return nil, err
+	}
+	if data, err = Seal(ctx, s.transformer, key, data); err != nil {
+		return nil, apistorage.NewInternalError(err)
 	}
 	w := storage.Write{Key: key, Value: data, If: expect, OnCommit: func(r *storage.Record) {
 		s.cache(r, decoded)

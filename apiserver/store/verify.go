@@ -22,7 +22,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 			if s == nil {
 				continue
 			}
-			want, err := s.decode(record.Value())
+			want, err := s.read(record)
 			if err != nil {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}

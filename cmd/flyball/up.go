@@ -22,6 +22,7 @@ import (
 func up() *cobra.Command {
 	var options controlplane.Options
 	var cluster etcdCluster
+	var encryption encryptionFlags
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -51,7 +52,7 @@ more.`,
 		Args: noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), options, cluster)
+			return runUp(cmd.Context(), cmd.OutOrStdout(), options, cluster, encryption)
 		},
 	}
 	cmd.Flags().StringVar(&options.KubeconfigFile, "kubeconfig", kubeconfig.DefaultPath,
@@ -59,6 +60,7 @@ more.`,
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", "",
 		"the directory that keeps all objects; by default there is none, and they are in memory alone")
 	cluster.add(cmd.Flags())
+	encryption.add(cmd.Flags())
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
@@ -92,9 +94,15 @@ func setUpLogging(verbosity int) {
 }
 
 // runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, options controlplane.Options, cluster etcdCluster) error {
+func runUp(ctx context.Context, out io.Writer, options controlplane.Options, cluster etcdCluster,
+	encryption encryptionFlags) error {
 	defer saveMemory()()
 	start := time.Now()
+	endEncryption, err := encryption.apply(&options)
+	if err != nil {
+		return err
+	}
+	defer endEncryption()
 	inCluster, err := cluster.used()
 	switch {
 	case err != nil:

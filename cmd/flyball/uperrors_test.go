@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEtcdErrors starts control planes with flags that cannot work. The error says why.
-func TestEtcdErrors(t *testing.T) {
+// TestUpErrors starts control planes with flags that cannot work. The error says why.
+func TestUpErrors(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -25,6 +25,8 @@ func TestEtcdErrors(t *testing.T) {
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", filepath.Join(dir, "none")}, "--etcd-cafile: open "},
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-certfile", empty}, "--etcd-certfile and --etcd-keyfile: "},
 		{[]string{"--etcd-servers", "127.0.0.1:1"}, "127.0.0.1:1: not a URL such as https://10.0.0.1:2379"},
+		{[]string{"--encryption-provider-config-automatic-reload"}, "needs --encryption-provider-config"},
+		{[]string{"--encryption-provider-config", filepath.Join(dir, "none")}, "none: error while parsing file"},
 		{[]string{"--etcd-servers", "http://127.0.0.1:1"}, "etcd cannot be reached: http://127.0.0.1:1: dial tcp"},
 	} {
 		cmd := up()

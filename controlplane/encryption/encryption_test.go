@@ -1,0 +1,281 @@
+package encryption_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
+	"k8s.io/client-go/kubernetes"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controlplanetest"
+	"flyball.dev/controlplane/encryption"
+	"flyball.dev/storage/datadir"
+)
+
+func TestMain(m *testing.M) {
+	controller.EncryptionConfigFileChangePollDuration = 10 * time.Millisecond
+	goleak.VerifyTestMain(m)
+}
+
+// secretText is in the data of Secrets, and must not be in any file.
+const secretText = "the-eagle-has-landed"
+
+// provider returns the configuration of a provider with keys, the first of which encrypts.
+func provider(name string, keys ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  - %s:\n      keys:\n", name)
+	for _, k := range keys {
+		key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(k, 32)[:32]))
+		fmt.Fprintf(&b, "      - {name: %s, secret: %s}\n", k, key)
+	}
+	return b.String()
+}
+
+// configure writes a configuration file for Secrets.
+func configure(t testing.TB, file string, providers ...string) {
+	t.Helper()
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" +
+		strings.Join(providers, "")
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with starts a control plane with a data directory, calls f and stops the control plane. Without a file, nothing is
+// encrypted.
+func with(t testing.TB, dir, file string, reload bool, f func(kubernetes.Interface)) {
+	t.Helper()
+	options := controlplane.Options{DataDir: dir, WithoutControllers: true}
+	if file != "" {
+		e, err := encryption.Load(file, reload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		options.Transformers, options.ReadyChecks = e.Transformers, e.ReadyChecks
+	}
+	plane, err := controlplane.Start(context.Background(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	f(controlplanetest.ClientFor(t, plane.Config()))
+}
+
+func secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, StringData: map[string]string{"text": secretText}}
+}
+
+// check returns an error unless a Secret can be read.
+func check(ctx context.Context, c kubernetes.Interface, name string) error {
+	s, err := c.CoreV1().Secrets("default").Get(ctx, name, metav1.GetOptions{})
+	if err == nil && string(s.Data["text"]) != secretText {
+		err = fmt.Errorf("the Secret has %q", s.Data)
+	}
+	return err
+}
+
+// stored returns the stored value of a Secret.
+func stored(t testing.TB, dir, name string) []byte {
+	t.Helper()
+	s, err := datadir.Open(dir, datadir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r, err := s.Get(t.Context(), "/registry/secrets/default/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Value()
+}
+
+// contains reports whether a file below a directory contains a text.
+func contains(t testing.TB, dir, text string) (found bool) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		found = found || bytes.Contains(data, []byte(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestProviders encrypts Secrets with each provider that has its keys in the file. The values have kube-apiserver's
+// prefixes, and cannot be read without the key.
+func TestProviders(t *testing.T) {
+	for name, prefix := range map[string]string{
+		"aesgcm": "k8s:enc:aesgcm:v1:a:", "aescbc": "k8s:enc:aescbc:v1:a:", "secretbox": "k8s:enc:secretbox:v1:a:",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
+			configure(t, file, provider(name, "a"))
+			with(t, dir, file, false, func(c kubernetes.Interface) {
+				if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret("s"), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"text": "plain-text"}}, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if value := stored(t, dir, "s"); !bytes.HasPrefix(value, []byte(prefix)) {
+				t.Errorf("the value begins with %q, want %q", value[:min(len(value), 30)], prefix)
+			}
+			if contains(t, dir, secretText) {
+				t.Error("the text of the Secret is in a file")
+			}
+			if !contains(t, dir, "plain-text") {
+				t.Error("the text of the ConfigMap is in no file")
+			}
+			with(t, dir, file, false, func(c kubernetes.Interface) {
+				if err := check(t.Context(), c, "s"); err != nil {
+					t.Errorf("after a restart: %v", err)
+				}
+			})
+			with(t, dir, "", false, func(c kubernetes.Interface) {
+				if err := check(t.Context(), c, "s"); err == nil {
+					t.Error("the Secret can be read without a key")
+				}
+			})
+			configure(t, file, provider(name, "b"))
+			with(t, dir, file, false, func(c kubernetes.Interface) {
+				if err := check(t.Context(), c, "s"); err == nil || !strings.Contains(err.Error(), "Internal error occurred") && !strings.Contains(err.Error(), "no matching") {
+					t.Errorf("with another key: %v", err)
+				}
+				if _, err := c.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err == nil {
+					t.Error("the Secrets can be listed with another key")
+				}
+			})
+		})
+	}
+}
+
+// TestRotation replaces a key while the control plane runs: an update rewrites a value of an old key, even if nothing else
+// changes, and then the old key is no longer needed.
+func TestRotation(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
+	with(t, dir, "", false, func(c kubernetes.Interface) {
+		if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret("plain"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	configure(t, file, provider("aesgcm", "a"), "  - identity: {}\n")
+	with(t, dir, file, true, func(c kubernetes.Interface) {
+		secrets := c.CoreV1().Secrets("default")
+		if _, err := secrets.Create(t.Context(), secret("s"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		before := rewrite(t, c, "s")
+		if rewrite(t, c, "s") != before {
+			t.Error("an update without a change is written")
+		}
+		configure(t, file, provider("secretbox", "b"), provider("aesgcm", "a"), "  - identity: {}\n")
+		for rewrite(t, c, "s") == before { // until the file is read
+			<-time.After(5 * time.Millisecond)
+		}
+		rewrite(t, c, "plain")
+		configure(t, file, "  - nonsense: {}\n") // is refused, and the next one is read
+		before = rewrite(t, c, "s")
+		configure(t, file, provider("secretbox", "c", "b"))
+		for rewrite(t, c, "s") == before {
+			<-time.After(5 * time.Millisecond)
+		}
+		rewrite(t, c, "plain")
+	})
+	configure(t, file, provider("secretbox", "c"))
+	with(t, dir, file, false, func(c kubernetes.Interface) {
+		for _, name := range []string{"s", "plain"} {
+			if err := check(t.Context(), c, name); err != nil {
+				t.Errorf("%s, with the new key alone: %v", name, err)
+			}
+		}
+	})
+	for _, name := range []string{"s", "plain"} {
+		if value := stored(t, dir, name); !bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:c:")) {
+			t.Errorf("%s begins with %q", name, value[:min(len(value), 30)])
+		}
+	}
+}
+
+// rewrite updates a Secret without a change, and returns its resource version.
+func rewrite(t testing.TB, c kubernetes.Interface, name string) string {
+	t.Helper()
+	secrets := c.CoreV1().Secrets("default")
+	s, err := secrets.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return s.ResourceVersion
+}
+
+// TestEverything encrypts all resources, custom ones and namespaces too.
+func TestEverything(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
+	configure(t, file, provider("secretbox", "a"))
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.Replace(data, []byte("[secrets]"), []byte(`["*.*"]`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		with(t, dir, file, false, func(c kubernetes.Interface) {
+			if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "m"}, Data: map[string]string{"text": secretText}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	s, err := datadir.Open(dir, datadir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if contains(t, dir, secretText) || contains(t, dir, "kube-system") && !contains(t, dir, "/registry/namespaces/kube-system") {
+		t.Error("a text is in a file")
+	}
+	r, err := s.Get(t.Context(), "/registry/namespaces/default")
+	if err != nil || !bytes.HasPrefix(r.Value(), []byte("k8s:enc:secretbox:v1:a:")) {
+		t.Errorf("the namespace begins with %q, %v", r.Value()[:10], err)
+	}
+}
+
+// TestLoadErrors loads files that are invalid.
+func TestLoadErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "encryption.yaml")
+	if _, err := encryption.Load(file, false); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("no file: %v", err)
+	}
+	configure(t, file, "  - aesgcm: {keys: [{name: a, secret: c2hvcnQ=}]}\n")
+	for _, reload := range []bool{false, true} {
+		if _, err := encryption.Load(file, reload); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("a short key: %v", err)
+		}
+	}
+}
