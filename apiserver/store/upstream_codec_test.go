@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"errors"
-	"io"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/example"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
 
@@ -19,45 +19,37 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// transforming is a store with a transforming codec. The etcd3 store transforms between codec and etcd.
+// transforming is a store with a transformer that can be replaced.
 type transforming struct {
 	*store.Store
-	backend storage.Store
-	codec   *transformingCodec
+	backend     storage.Store
+	transformer *replaceable
 }
 
-// transformingCodec encodes and decodes with a transformer, like the etcd3 store.
-type transformingCodec struct {
-	runtime.Codec
-	transformer atomic.Pointer[value.Transformer]
+// replaceable is a transformer that passes all calls to another one.
+type replaceable struct {
+	to atomic.Pointer[value.Transformer]
+}
+
+func (r *replaceable) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	return (*r.to.Load()).TransformFromStorage(ctx, data, dataCtx)
+}
+
+func (r *replaceable) TransformToStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, error) {
+	return (*r.to.Load()).TransformToStorage(ctx, data, dataCtx)
 }
 
 func newTransforming(t testing.TB) *transforming {
 	backend := memory.New(memory.Options{})
 	t.Cleanup(func() { backend.Close() })
-	c := &transformingCodec{Codec: codec}
-	s := &transforming{exampleStoreOn(backend, c), backend, c}
+	r := &replaceable{}
+	s := &transforming{
+		Store: store.New(backend, store.Config{Codec: codec, Prefix: "/pods", New: func() runtime.Object { return &example.Pod{} },
+			Transformer: r}),
+		backend: backend, transformer: r,
+	}
 	s.swap(storagetesting.NewPrefixTransformer([]byte("prefix/"), false))
 	return s
-}
-
-func (c *transformingCodec) Encode(obj runtime.Object, w io.Writer) error {
-	data, err := runtime.Encode(c.Codec, obj)
-	if err == nil {
-		data, err = (*c.transformer.Load()).TransformToStorage(context.Background(), data, value.DefaultContext{})
-	}
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return err
-}
-
-func (c *transformingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	data, _, err := (*c.transformer.Load()).TransformFromStorage(context.Background(), data, value.DefaultContext{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.Codec.Decode(data, defaults, into)
 }
 
 // swap changes the transformer and drops decoded objects, so that they are read again.
@@ -71,19 +63,19 @@ func (s *transforming) swap(to value.Transformer) (back func()) {
 			r.SetCached(new(byte), true)
 		}
 	}
-	from := s.codec.transformer.Swap(&to)
-	return func() { s.codec.transformer.Store(from) }
+	from := s.transformer.to.Swap(&to)
+	return func() { s.transformer.to.Store(from) }
 }
 
 // UpdatePrefixTransformer implements storagetesting.InterfaceWithPrefixTransformer.
 func (s *transforming) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
-	changed := *(*s.codec.transformer.Load()).(*storagetesting.PrefixTransformer)
+	changed := *(*s.transformer.to.Load()).(*storagetesting.PrefixTransformer)
 	return s.swap(modify(&changed))
 }
 
 // UpdateTransformer implements storagetesting.InterfaceWithTransformerOverride.
 func (s *transforming) UpdateTransformer(modify storagetesting.TransformerModifier) func() {
-	return s.swap(modify(*s.codec.transformer.Load()))
+	return s.swap(modify(*s.transformer.to.Load()))
 }
 
 // failing is a codec that can be made to fail decoding.
@@ -123,6 +115,16 @@ func TestUpstreamCodec(t *testing.T) {
 		},
 		"WatchErrorIsBlockingFurtherEvents": func(t *testing.T) {
 			storagetesting.RunWatchErrorIsBlockingFurtherEvents(t.Context(), t, newTransforming(t))
+		},
+		"GuaranteedUpdate": func(t *testing.T) {
+			s := newTransforming(t)
+			storagetesting.RunTestGuaranteedUpdate(t.Context(), t, s, func(context.Context, *testing.T, string) {})
+		},
+		"GuaranteedUpdateChecksStoredData": func(t *testing.T) {
+			storagetesting.RunTestGuaranteedUpdateChecksStoredData(t.Context(), t, newTransforming(t))
+		},
+		"ListResourceVersionMatch": func(t *testing.T) {
+			storagetesting.RunTestListResourceVersionMatch(t.Context(), t, newTransforming(t))
 		},
 		"WatchWithUnsafeDelete": func(t *testing.T) {
 			storagetesting.RunTestWatchWithUnsafeDelete(t.Context(), t, newTransforming(t), errors.New("corrupt"))
