@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -239,10 +240,10 @@ func startProcess(t *testing.T, dir string) (kubeconfig []byte, kill func()) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill = func() {
+	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
-	}
+	})
 	t.Cleanup(kill)
 	size, err := bufio.NewReader(io.LimitReader(out, 11)).ReadString('\n')
 	if err != nil {
