@@ -219,10 +219,11 @@ func TestWatchesInTwoFormats(t *testing.T) {
 		want, got := map[string]*httptest.ResponseRecorder{}, map[string]*httptest.ResponseRecorder{}
 		var running sync.WaitGroup
 		for _, accept := range formats {
-			want[accept], got[accept] = httptest.NewRecorder(), httptest.NewRecorder()
+			theirs, ours := httptest.NewRecorder(), httptest.NewRecorder()
+			want[accept], got[accept] = theirs, ours
 			test := watchRequest{query: "watch=true&timeoutSeconds=9", accept: accept}
-			running.Go(func() { upstream(want[accept], test.request(t.Context())) })
-			running.Go(func() { own(got[accept], test.request(t.Context())) })
+			running.Go(func() { upstream(theirs, test.request(t.Context())) })
+			running.Go(func() { own(ours, test.request(t.Context())) })
 		}
 		synctest.Wait()
 		f.writes()
