@@ -54,6 +54,7 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "storage"}},
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
+	{path: "controllers/controllerstest", imports: []string{"controllers", "controlplane", "ctrl"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/inprocess", "internal/kubeconfig"}},
 	{path: "controlplane/encryption", imports: []string{"apiserver"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
@@ -192,6 +193,8 @@ func TestImports(t *testing.T) {
 			switch {
 			case within(imported, "k8s.io/kubernetes"):
 				t.Errorf("%s imports k8s.io/kubernetes", path)
+			case inside == "controllers/controllerstest":
+				t.Errorf("%s may import %s in its tests only", path, inside)
 			case ok && !permits(inside, true):
 				t.Errorf("%s may not import %s", path, inside)
 			case !ok && !standard[imported] && !permits(imported, false):

@@ -14,6 +14,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
@@ -42,7 +43,7 @@ func benchmarkDeployment(b *testing.B, n int32) {
 		start := time.Now()
 		deployments := follow(b, c, &appsv1.DeploymentList{})
 		pods := follow(b, c, &corev1.PodList{})
-		d := deployment(n, "a")
+		d := controllerstest.Deployment(n, "a")
 		if err := c.Create(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func benchmarkPods(b *testing.B, o controllers.Options) {
 	defer pods.Stop()
 	// The informers and the first connections, which the first pod needs, are not measured.
 	if err := c.Create(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "first"},
-		Spec: template("nginx:1.29").Spec}); err != nil {
+		Spec: controllerstest.Template("nginx:1.29").Spec}); err != nil {
 		b.Fatal(err)
 	}
 	for event := range pods.ResultChan() {
@@ -118,7 +119,7 @@ func benchmarkPods(b *testing.B, o controllers.Options) {
 	for range 8 {
 		writers.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", n)}, Spec: template("nginx:1.29").Spec}
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", n)}, Spec: controllerstest.Template("nginx:1.29").Spec}
 				if err := c.Create(b.Context(), pod); err != nil {
 					b.Error(err)
 					return

@@ -1,3 +1,4 @@
+//lint:file-ignore SA1019 The control plane maintains the deprecated kind Endpoints.
 package controllers_test
 
 import (
@@ -18,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"flyball.dev/controllers"
+	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
@@ -29,9 +30,9 @@ import (
 type blocked struct {
 	name      string // and the namespace
 	operation admissionv1.OperationType
-	resource  string                                      // in the form RESOURCE.GROUP of quotas, with the subresource
-	given     func(e env, ns string)                      // before the writes are refused
-	when      func(e env, ns string, spec corev1.PodSpec) // afterwards
+	resource  string                                                      // in the form RESOURCE.GROUP of quotas, with the subresource
+	given     func(e controllerstest.Env, ns string)                      // before the writes are refused
+	when      func(e controllerstest.Env, ns string, spec corev1.PodSpec) // afterwards
 }
 
 const (
@@ -46,8 +47,8 @@ var blockedControllers = []blocked{
 	{"deployment-pods", createOp, "pods", nil, createDeployment},
 	{"deployment-scale", updateOp, "replicasets.apps", givenDeployment, scaleDeployment(2)},
 	{"deployment-status", updateOp, "deployments/status.apps", nil, createDeployment},
-	{"replicaset", createOp, "pods", nil, func(e env, ns string, spec corev1.PodSpec) {
-		e.create(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
+	{"replicaset", createOp, "pods", nil, func(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+		e.CreateAll(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
 			Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(3)), Selector: selectX, Template: templateX(spec)}})
 	}},
 	{"replicaset-scale", deleteOp, "pods", givenDeployment, scaleDeployment(0)},
@@ -55,64 +56,64 @@ var blockedControllers = []blocked{
 	{"statefulset", createOp, "pods", nil, createStatefulSet},
 	{"statefulset-revisions", createOp, "controllerrevisions.apps", nil, createStatefulSet},
 	{"statefulset-claims", createOp, "persistentvolumeclaims", nil, createStatefulSet},
-	{"job", createOp, "pods", nil, func(e env, ns string, spec corev1.PodSpec) {
+	{"job", createOp, "pods", nil, func(e controllerstest.Env, ns string, spec corev1.PodSpec) {
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		e.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.JobSpec{
+		e.CreateAll(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.JobSpec{
 			Completions: new(int32(3)), Parallelism: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: spec}}})
 	}},
-	{"job-suspend", deleteOp, "pods", func(e env, ns string) {
+	{"job-suspend", deleteOp, "pods", func(e controllerstest.Env, ns string) {
 		spec := specX()
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		e.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		e.CreateAll(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pods.OutcomeAnnotation: pods.Running}}, Spec: spec}}})
-	}, func(e env, ns string, _ corev1.PodSpec) {
+	}, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
 		job := &batchv1.Job{}
-		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, job))
+		e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, job))
 		job.Spec.Suspend = new(true)
-		e.must(e.Update(e.Context(), job))
+		e.Must(e.Update(e.Context(), job))
 	}},
-	{"cronjob", createOp, "jobs.batch", nil, func(e env, ns string, spec corev1.PodSpec) {
+	{"cronjob", createOp, "jobs.batch", nil, func(e controllerstest.Env, ns string, spec corev1.PodSpec) {
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		e.create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.CronJobSpec{
+		e.CreateAll(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.CronJobSpec{
 			Schedule:    "* * * * *",
 			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}}})
 	}},
-	{"serviceaccount", createOp, "serviceaccounts", nil, func(e env, ns string, _ corev1.PodSpec) {
-		e.must(e.Delete(e.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}))
+	{"serviceaccount", createOp, "serviceaccounts", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.Must(e.Delete(e.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "default"}}))
 	}},
-	{"serviceaccount-token", updateOp, "secrets", nil, func(e env, ns string, _ corev1.PodSpec) {
-		e.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x",
+	{"serviceaccount-token", updateOp, "secrets", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.CreateAll(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x",
 			Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken})
 	}},
-	{"root-ca", createOp, "configmaps", nil, func(e env, ns string, _ corev1.PodSpec) {
-		e.must(e.Delete(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kube-root-ca.crt"}}))
+	{"root-ca", createOp, "configmaps", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.Must(e.Delete(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kube-root-ca.crt"}}))
 	}},
 	{"endpoints", createOp, "endpoints", nil, createService},
 	{"endpointslice", createOp, "endpointslices.discovery.k8s.io", nil, createService},
-	{"endpointslicemirroring", createOp, "endpointslices.discovery.k8s.io", nil, func(e env, ns string, _ corev1.PodSpec) {
+	{"endpointslicemirroring", createOp, "endpointslices.discovery.k8s.io", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
 		svc := serviceX(ns)
 		svc.Spec.Selector = nil
-		e.create(svc, endpointsOfUser(ns))
+		e.CreateAll(svc, endpointsOfUser(ns))
 	}},
 	{"local-path-provisioner", createOp, "persistentvolumes", nil, createClaim},
 	{"persistentvolume-binder", updateOp, "persistentvolumeclaims", nil, createClaim},
 	{"scheduler", createOp, "pods/binding", nil, createPod},
 	{"pods", updateOp, "pods/status", nil, createPod},
-	{"disruption", updateOp, "poddisruptionbudgets/status.policy", nil, func(e env, ns string, _ corev1.PodSpec) {
-		e.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
+	{"disruption", updateOp, "poddisruptionbudgets/status.policy", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.CreateAll(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
 			Spec: policyv1.PodDisruptionBudgetSpec{Selector: selectX, MinAvailable: new(intstr.FromInt32(1))}})
 	}},
-	{"namespace", deleteOp, "configmaps", nil, func(e env, ns string, _ corev1.PodSpec) {
-		e.must(e.Delete(e.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	{"namespace", deleteOp, "configmaps", nil, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.Must(e.Delete(e.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 	}},
-	{"garbage-collector", deleteOp, "configmaps", func(e env, ns string) {
-		e.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}})
+	{"garbage-collector", deleteOp, "configmaps", func(e controllerstest.Env, ns string) {
+		e.CreateAll(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}})
 		owner := &corev1.Secret{}
-		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: ns, Name: "owner"}, owner))
-		e.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", OwnerReferences: []metav1.OwnerReference{
+		e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: ns, Name: "owner"}, owner))
+		e.CreateAll(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Secret"))}}})
-	}, func(e env, ns string, _ corev1.PodSpec) {
-		e.must(e.Delete(e.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}}))
+	}, func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
+		e.Must(e.Delete(e.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"}}))
 	}},
 }
 
@@ -129,25 +130,25 @@ func specX() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}
 }
 
-func createDeployment(e env, ns string, spec corev1.PodSpec) {
-	e.create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
+func createDeployment(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+	e.CreateAll(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"},
 		Spec: appsv1.DeploymentSpec{Selector: selectX, Template: templateX(spec)}})
 }
 
-func givenDeployment(e env, ns string) { createDeployment(e, ns, specX()) }
+func givenDeployment(e controllerstest.Env, ns string) { createDeployment(e, ns, specX()) }
 
 // scaleDeployment scales a Deployment.
-func scaleDeployment(to int32) func(env, string, corev1.PodSpec) {
-	return func(e env, ns string, _ corev1.PodSpec) {
+func scaleDeployment(to int32) func(controllerstest.Env, string, corev1.PodSpec) {
+	return func(e controllerstest.Env, ns string, _ corev1.PodSpec) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}
-		e.must(e.Patch(e.Context(), d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to))))
+		e.Must(e.Patch(e.Context(), d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to))))
 	}
 }
 
-func createStatefulSet(e env, ns string, spec corev1.PodSpec) {
-	claim := newClaim("data", "1", "standard")
+func createStatefulSet(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+	claim := controllerstest.Claim("data", "1", "standard")
 	claim.Namespace = ""
-	e.create(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: appsv1.StatefulSetSpec{
+	e.CreateAll(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(3)), Selector: selectX, Template: templateX(spec), PodManagementPolicy: appsv1.ParallelPodManagement,
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{*claim}}})
 }
@@ -157,16 +158,16 @@ func serviceX(ns string) *corev1.Service {
 		Spec: corev1.ServiceSpec{Selector: selectX.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}}}}
 }
 
-func createService(e env, ns string, _ corev1.PodSpec) { e.create(serviceX(ns)) }
+func createService(e controllerstest.Env, ns string, _ corev1.PodSpec) { e.CreateAll(serviceX(ns)) }
 
-func createPod(e env, ns string, spec corev1.PodSpec) {
-	e.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: spec})
+func createPod(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+	e.CreateAll(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: spec})
 }
 
-func createClaim(e env, ns string, spec corev1.PodSpec) {
-	claim := newClaim("x", "1", "standard")
+func createClaim(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+	claim := controllerstest.Claim("x", "1", "standard")
 	claim.Namespace = ns
-	e.create(claim)
+	e.CreateAll(claim)
 	spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
 	createPod(e, ns, spec)
@@ -175,10 +176,10 @@ func createClaim(e env, ns string, spec corev1.PodSpec) {
 // TestBlockedControllers blocks the writes of controllers for a minute. Each may cause at most 30 revisions: it backs
 // off after failures, and its status does not change with the error.
 func TestBlockedControllers(t *testing.T) {
-	refused := func(host string) func(env, *webhooks, blocked) {
-		return func(e env, hooks *webhooks, b blocked) {
+	refused := func(host string) func(controllerstest.Env, *webhooks, blocked) {
+		return func(e controllerstest.Env, hooks *webhooks, b blocked) {
 			name, group, _ := strings.Cut(b.resource, ".")
-			e.create(hooks.configuration(host, b.name, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{b.operation},
+			e.CreateAll(hooks.configuration(host, b.name, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{b.operation},
 				Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{name}}}))
 		}
 	}
@@ -186,28 +187,28 @@ func TestBlockedControllers(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		applies func(blocked) bool
-		block   func(env, *webhooks, blocked)
+		block   func(controllerstest.Env, *webhooks, blocked)
 		spec    func(*corev1.PodSpec)
 	}{
 		{"quota exceeded", func(b blocked) bool { return b.operation == createOp && !slices.Contains(unlimited, b.resource) },
-			func(e env, _ *webhooks, b blocked) {
-				e.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "q"}, Spec: corev1.ResourceQuotaSpec{
+			func(e controllerstest.Env, _ *webhooks, b blocked) {
+				e.CreateAll(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "q"}, Spec: corev1.ResourceQuotaSpec{
 					Hard: corev1.ResourceList{corev1.ResourceName("count/" + b.resource): resource.MustParse("0")}}})
 			}, nil},
-		{"pod security", createsPods, func(e env, _ *webhooks, b blocked) {
+		{"pod security", createsPods, func(e controllerstest.Env, _ *webhooks, b blocked) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.name}}
 			patch := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
-			e.must(e.Patch(e.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(patch))))
+			e.Must(e.Patch(e.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(patch))))
 		}, nil},
 		{"a webhook that denies", func(blocked) bool { return true }, refused(denies), nil},
 		{"a webhook that times out", func(blocked) bool { return true }, refused(timesOut), nil},
-		{"an invalid template", createsPods, func(env, *webhooks, blocked) {}, func(s *corev1.PodSpec) { s.ServiceAccountName = "missing" }},
+		{"an invalid template", createsPods, func(controllerstest.Env, *webhooks, blocked) {}, func(s *corev1.PodSpec) { s.ServiceAccountName = "missing" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hooks := serveWebhooks(t)
-				withPlane(t, controlplane.Options{DialWebhook: hooks.dial, Logger: logr.New(log.NullLogSink{})}, func(e env) {
-					all := e.checkBlocked(tt.applies, func(b blocked) { tt.block(e, hooks, b) }, tt.spec)
+				controllerstest.WithPlane(t, controlplane.Options{DialWebhook: hooks.dial, Logger: logr.New(log.NullLogSink{})}, func(e controllerstest.Env) {
+					all := checkBlocked(e, tt.applies, func(b blocked) { tt.block(e, hooks, b) }, tt.spec)
 					for _, b := range all {
 						if n := hooks.denied(b.name); tt.name == "a webhook that denies" && n < 5 {
 							t.Errorf("%s has tried %d times", b.name, n)
@@ -220,65 +221,41 @@ func TestBlockedControllers(t *testing.T) {
 }
 
 // checkBlocked blocks the controllers to which that applies, each in a namespace of its own, and returns them.
-func (e env) checkBlocked(applies func(blocked) bool, block func(blocked), change func(*corev1.PodSpec)) (all []blocked) {
+func checkBlocked(e controllerstest.Env, applies func(blocked) bool, block func(blocked), change func(*corev1.PodSpec)) (all []blocked) {
 	e.Helper()
 	for _, b := range blockedControllers {
 		if applies(b) {
 			all = append(all, b)
-			e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.name}})
+			e.CreateAll(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.name}})
 		}
 	}
-	e.waitIdle()
+	e.WaitIdle()
 	for _, b := range all {
 		if b.given != nil {
 			b.given(e, b.name)
 		}
 	}
-	e.waitIdle()
+	e.WaitIdle()
 	for _, b := range all {
 		block(b)
 	}
-	e.waitIdle()
+	e.WaitIdle()
 	spec := specX()
 	if change != nil {
 		change(&spec)
 	}
-	revisions := e.countRevisions()
-	defer revisions.stop()
+	revisions := e.CountRevisions()
+	defer revisions.Stop()
 	for _, b := range all {
 		b.when(e, b.name, spec)
 	}
-	revisions.wait(time.Minute)
-	for _, namespace := range revisions.namespaces() {
-		if n, kinds := revisions.in(namespace); n > 30 {
+	revisions.Wait(time.Minute)
+	for _, namespace := range revisions.Namespaces() {
+		if n, kinds := revisions.In(namespace); n > 30 {
 			e.Errorf("%d revisions in the namespace %q: %s", n, namespace, kinds)
 		}
 	}
 	return all
-}
-
-// TestReplicaSetsThatAreRefused: a Deployment says that its ReplicaSet cannot be created, and goes on when it
-// can.
-func TestReplicaSetsThatAreRefused(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(e env) {
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "q"},
-			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/replicasets.apps": resource.MustParse("0")}}}
-		e.create(quota)
-		e.waitIdle()
-		e.create(deployment(3, "a"))
-		e.waitIdle()
-		c := e.deployment().Status.Conditions
-		if len(c) != 1 || c[0].Type != appsv1.DeploymentProgressing || c[0].Status != corev1.ConditionFalse || c[0].Reason != "ReplicaSetCreateError" ||
-			!strings.Contains(c[0].Message, "exceeded quota: q") {
-			t.Errorf("conditions %v", c)
-		}
-		e.must(e.Delete(e.Context(), quota))
-		e.waitIdle()
-		e.waitIdle()
-		if d := e.deployment(); !isRolledOut(d) || len(d.Status.Conditions) != 2 || d.Status.Conditions[1].Reason != "NewReplicaSetAvailable" {
-			t.Errorf("without the quota: %+v", d.Status)
-		}
-	})
 }
 
 // endpointsOfUser returns the Endpoints of a Service without a selector.

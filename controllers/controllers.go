@@ -63,6 +63,8 @@ type Options struct {
 	// ConfigFor returns the configuration of the clients of an identity. If it is nil, all controllers use the
 	// manager's client.
 	ConfigFor func(Identity) *rest.Config
+	// NewClient creates the clients of the identities of ConfigFor. If it is nil, they are the default clients of a cluster.
+	NewClient client.NewClientFunc
 	// RootCA is the certificate, in PEM, that is published in every namespace, and with the tokens in
 	// Secrets. If it is empty, nothing is published.
 	RootCA []byte
@@ -197,17 +199,14 @@ func (o *Options) Names() ([]string, error) {
 
 // AddAll adds the selected controllers to the manager. The manager's client should have no rate
 // limit, and its scheme must have the kinds of client-go's scheme.
-func AddAll(mgr manager.Manager, o Options) error { return addAll(mgr, o, nil) }
-
-// addAll is AddAll with the function that creates the clients of the controllers, or nil for the default.
-func addAll(mgr manager.Manager, o Options, newClient client.NewClientFunc) error {
+func AddAll(mgr manager.Manager, o Options) error {
 	selected, err := o.Names()
 	if err != nil {
 		return err
 	}
 	mgr = newIndexingManager(mgr)
 	s := &shared{manager: mgr}
-	users := &identities{manager: mgr, configFor: o.ConfigFor, newClient: newClient, clusters: map[string]cluster.Cluster{}}
+	users := &identities{manager: mgr, configFor: o.ConfigFor, newClient: o.NewClient, clusters: map[string]cluster.Cluster{}}
 	for _, d := range descriptors {
 		if !slices.Contains(selected, d.name) {
 			continue

@@ -1,3 +1,4 @@
+//lint:file-ignore SA1019 The control plane maintains the deprecated kind Endpoints.
 package controllers_test
 
 import (
@@ -17,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -30,38 +30,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
-
-// authorized returns a logger that fails the test when a controller was not authorized to do something.
-func authorized(t *testing.T) logr.Logger {
-	return logr.New(&authorizedSink{klog.Background().GetSink(), t})
-}
-
-type authorizedSink struct {
-	logr.LogSink
-	t *testing.T
-}
-
-func (s *authorizedSink) Error(err error, message string, keysAndValues ...any) {
-	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), ` is forbidden: User "system:`) {
-		s.t.Errorf("%s: %v", message, err)
-	}
-	s.LogSink.Error(err, message, keysAndValues...)
-}
-
-func (s *authorizedSink) WithValues(keysAndValues ...any) logr.LogSink {
-	return &authorizedSink{s.LogSink.WithValues(keysAndValues...), s.t}
-}
-
-func (s *authorizedSink) WithName(name string) logr.LogSink {
-	return &authorizedSink{s.LogSink.WithName(name), s.t}
-}
 
 // auditTrail is an audit log in memory.
 type auditTrail struct {
@@ -108,11 +83,11 @@ func TestIdentities(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			trail := &auditTrail{T: t}
 			o := controlplane.Options{AuthorizationMode: mode, Audit: trail.options()}
-			withControlPlane(t, o, func(e env) {
-				e.exerciseControllers()
+			controllerstest.WithControlPlane(t, o, func(e controllerstest.Env) {
+				exerciseControllers(e)
 				uids := map[string]string{}
 				accounts := &corev1.ServiceAccountList{}
-				e.must(e.List(e.Context(), accounts, client.InNamespace("kube-system")))
+				e.Must(e.List(e.Context(), accounts, client.InNamespace("kube-system")))
 				for _, a := range accounts.Items {
 					uids["system:serviceaccount:kube-system:"+a.Name] = string(a.UID)
 				}
@@ -161,47 +136,47 @@ func (a *auditTrail) check(uids map[string]string) {
 }
 
 // exerciseControllers creates, changes and deletes objects that each controller acts on.
-func (e env) exerciseControllers() {
+func exerciseControllers(e controllerstest.Env) {
 	e.Helper()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	ttl := int32(0)
-	job := aJob(1, nil)
+	job := controllerstest.Job(1, nil)
 	job.Spec.TTLSecondsAfterFinished = &ttl
 	token := &corev1.Secret{ObjectMeta: meta("token"), Type: corev1.SecretTypeServiceAccountToken}
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 	most := intstr.FromInt32(1)
 	class := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com", Parameters: map[string]string{"a": "b"}}
-	volume, cidr := newVolume("spare", "1Gi", "none"), &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
+	volume, cidr := controllerstest.Volume("spare", "1Gi", "none"), &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
 	request := kubeletRequest(e)
 	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
-	e.create(
-		doomed, deployment(2, "a"), webService(), job, aCronJob("* * * * *", nil), token, class, volume, cidr, request,
-		statefulSet(1, "a", withClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)),
+	e.CreateAll(
+		doomed, controllerstest.Deployment(2, "a"), controllerstest.Service(), job, controllerstest.CronJob("* * * * *", nil), token, class, volume, cidr, request,
+		controllerstest.StatefulSet(1, "a", controllerstest.WithClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)),
 		&policyv1.PodDisruptionBudget{ObjectMeta: meta("most"), Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: &most, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}},
-		&corev1.ResourceQuota{ObjectMeta: meta("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": newVolume("", "100", "").Spec.Capacity["storage"]}}},
+		&corev1.ResourceQuota{ObjectMeta: meta("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": controllerstest.Volume("", "100", "").Spec.Capacity["storage"]}}},
 		&corev1.Service{ObjectMeta: meta("manual"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
 		//lint:ignore SA1019 a controller mirrors it
 		&corev1.Endpoints{ObjectMeta: meta("manual"), Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}},
 		exemptingPolicy("nobody"),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.NodeSpec{Unschedulable: true}},
-		podOn("missing", "default", "orphan"),
-		one("ephemeral", "a", func(s *corev1.PodSpec) {
+		controllerstest.PodOn("missing", "default", "orphan"),
+		controllerstest.Pod("ephemeral", "a", func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: newClaim("", "1Gi", "standard").Spec}}}}}
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: controllerstest.Claim("", "1Gi", "standard").Spec}}}}}
 		}),
 	)
-	e.waitIdle()
+	e.WaitIdle()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})
-	e.must(e.SubResource("approval").Update(e.Context(), request))
+	e.Must(e.SubResource("approval").Update(e.Context(), request))
 	time.Sleep(2 * time.Minute) // virtual: a CronJob is due, and orphaned pods are deleted
-	for _, o := range []client.Object{doomed, deployment(2, "a"), class, volume, cidr,
-		statefulSet(1, "a")} {
-		e.must(e.Delete(e.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	for _, o := range []client.Object{doomed, controllerstest.Deployment(2, "a"), class, volume, cidr,
+		controllerstest.StatefulSet(1, "a")} {
+		e.Must(e.Delete(e.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	time.Sleep(time.Minute)
-	for _, o := range []client.Object{doomed, deployment(2, "a"), class, volume, cidr, statefulSet(1, "a"), podOn("", "default", "orphan")} {
+	for _, o := range []client.Object{doomed, controllerstest.Deployment(2, "a"), class, volume, cidr, controllerstest.StatefulSet(1, "a"), controllerstest.PodOn("", "default", "orphan")} {
 		if err := e.Get(e.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			e.Errorf("%T %s still exists: %v", o, o.GetName(), err)
 		}
@@ -209,12 +184,12 @@ func (e env) exerciseControllers() {
 }
 
 // kubeletRequest returns a request for a client certificate.
-func kubeletRequest(e env) *certificatesv1.CertificateSigningRequest {
+func kubeletRequest(e controllerstest.Env) *certificatesv1.CertificateSigningRequest {
 	e.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	e.must(err)
+	e.Must(err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ann"}}, key)
-	e.must(err)
+	e.Must(err)
 	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "ann"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
@@ -235,18 +210,18 @@ func exemptingPolicy(user string) *admissionv1.ValidatingAdmissionPolicy {
 
 // TestFieldManagers checks that the controllers' writes have the field managers of the Kubernetes programs.
 func TestFieldManagers(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(e env) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
 		cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
 		policy := exemptingPolicy("nobody")
-		claim := newClaim("data", "1Gi", "standard")
-		pod := one("user", "a", func(s *corev1.PodSpec) {
+		claim := controllerstest.Claim("data", "1Gi", "standard")
+		pod := controllerstest.Pod("user", "a", func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 		})
-		set := statefulSet(1, "a")
-		e.create(cidr, policy, set, claim, pod)
-		e.waitIdle()
-		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		set := controllerstest.StatefulSet(1, "a")
+		e.CreateAll(cidr, policy, set, claim, pod)
+		e.WaitIdle()
+		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
 		for _, tc := range []struct {
 			object client.Object
@@ -260,7 +235,7 @@ func TestFieldManagers(t *testing.T) {
 			{pod, []string{"kubelet Update status"}},
 			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kubelet Update", "kubelet Update status"}},
 		} {
-			e.must(e.Get(e.Context(), client.ObjectKeyFromObject(tc.object), tc.object))
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(tc.object), tc.object))
 			var got []string
 			for _, m := range tc.object.GetManagedFields() {
 				if m.Manager == filepath.Base(os.Args[0]) {
@@ -283,19 +258,19 @@ func TestPolicyForOneController(t *testing.T) {
 		"system:serviceaccount:kube-system:deployment-controller": true,
 		"system:serviceaccount:kube-system:replicaset-controller": false,
 	} {
-		inVirtualTime(t, controllers.Options{}, func(e env) {
-			e.create(exemptingPolicy(user), &admissionv1.ValidatingAdmissionPolicyBinding{
+		controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+			e.CreateAll(exemptingPolicy(user), &admissionv1.ValidatingAdmissionPolicyBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: "replicasets"},
 				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "replicasets",
 					ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 			})
-			e.create(deployment(2, "a"))
-			e.waitIdle()
-			if done := isRolledOut(e.deployment()); done != allowed {
+			e.CreateAll(controllerstest.Deployment(2, "a"))
+			e.WaitIdle()
+			if done := controllerstest.IsRolledOut(e.Deployment()); done != allowed {
 				t.Errorf("with %s exempted, rolled out: %v", user, done)
 			}
 			set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"},
-				Spec: appsv1.ReplicaSetSpec{Selector: deployment(1, "a").Spec.Selector, Template: deployment(1, "a").Spec.Template}}
+				Spec: appsv1.ReplicaSetSpec{Selector: controllerstest.Deployment(1, "a").Spec.Selector, Template: controllerstest.Deployment(1, "a").Spec.Template}}
 			if err := e.Create(e.Context(), set); !apierrors.IsInvalid(err) {
 				t.Errorf("a ReplicaSet of the administrator: %v", err)
 			}

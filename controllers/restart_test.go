@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/storage"
@@ -35,37 +36,37 @@ func restartPlane(t *testing.T, seed uint64) {
 	random, store := rand.New(rand.NewPCG(seed, 0)), memory.New(memory.Options{})
 	defer store.Close()
 	o := controlplane.Options{Storage: kept{store}, Controllers: controllers.Options{Pods: pods.Options{Delay: time.Second}}}
-	withPlane(t, o, func(e env) {
-		e.create(statefulSet(5, "nginx:1.29", withClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+	controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
+		e.CreateAll(controllerstest.StatefulSet(5, "nginx:1.29", controllerstest.WithClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 			appsv1.RetainPersistentVolumeClaimRetentionPolicyType)))
-		e.waitIdle()
-		set := e.statefulSet()
-		setOfImage("nginx:1.30")(set)
-		e.must(e.Update(e.Context(), set))
-		e.create(aJob(30, lasting("2s"), ofIndexes, func(s *batchv1.JobSpec) { s.Parallelism = new(int32(7)) }),
-			aCronJob("* * * * *", lasting("5s")))
+		e.WaitIdle()
+		set := e.StatefulSet()
+		set.Spec.Template.Spec.Containers[0].Image = "nginx:1.30"
+		e.Must(e.Update(e.Context(), set))
+		e.CreateAll(controllerstest.Job(30, controllerstest.Lasting("2s"), controllerstest.OfIndexes, func(s *batchv1.JobSpec) { s.Parallelism = new(int32(7)) }),
+			controllerstest.CronJob("* * * * *", controllerstest.Lasting("5s")))
 	})
 	for range 12 {
-		withPlane(t, o, func(e env) {
+		controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
 			time.Sleep(time.Duration(random.IntN(4)) * time.Second) // virtual
 			if random.IntN(2) == 0 {
 				synctest.Wait()
 			}
 		})
 	}
-	withPlane(t, o, func(e env) {
+	controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
 		time.Sleep(2 * time.Minute) // virtual
-		e.waitIdle()
-		e.wantJob("SuccessCriteriaMet CompletionsReached, Complete CompletionsReached", 0, 30, 0)
-		if n := len(e.jobPods()); n != 30 {
+		e.WaitIdle()
+		e.WantJob("SuccessCriteriaMet CompletionsReached, Complete CompletionsReached", 0, 30, 0)
+		if n := len(e.JobPods()); n != 30 {
 			t.Errorf("the Job has %d pods", n)
 		}
-		if s := e.statefulSet().Status; s.UpdatedReplicas != 5 || s.AvailableReplicas != 5 || s.CurrentRevision != s.UpdateRevision {
+		if s := e.StatefulSet().Status; s.UpdatedReplicas != 5 || s.AvailableReplicas != 5 || s.CurrentRevision != s.UpdateRevision {
 			t.Errorf("status %+v", s)
 		}
-		e.wantClaims("data-web-0", "data-web-1", "data-web-2", "data-web-3", "data-web-4")
+		e.WantClaims("data-web-0", "data-web-1", "data-web-2", "data-web-3", "data-web-4")
 		times := map[string]bool{}
-		for _, j := range e.jobs() {
+		for _, j := range e.Jobs() {
 			if at := j.Annotations[batchv1.CronJobScheduledTimestampAnnotation]; at != "" {
 				if times[at] {
 					t.Errorf("the time %s was served twice", at)

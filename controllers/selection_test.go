@@ -37,3 +37,9 @@ func TestUnselected(t *testing.T) {
 		}
 	}
 }
+
+func TestUnknownController(t *testing.T) {
+	if err := controllers.AddAll(nil, controllers.Options{Without: []string{"podz"}}); err == nil {
+		t.Error("there was no error for an unknown name")
+	}
+}

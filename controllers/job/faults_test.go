@@ -1,0 +1,184 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/controllers"
+	"flyball.dev/controllers/controllerstest"
+	jobcontroller "flyball.dev/controllers/job"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/manager"
+)
+
+// faults is a transport that fails writes at random: before they reach the server, or after, so
+// that they were executed. After half of them the controller stops.
+type faults struct {
+	http.RoundTripper
+	mu     sync.Mutex
+	random *rand.Rand
+	failed int
+	stop   func()
+}
+
+var errFault = errors.New("the connection broke")
+
+func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/events") {
+		return f.RoundTripper.RoundTrip(r)
+	}
+	f.mu.Lock()
+	n := f.random.IntN(10)
+	stops := false
+	if n < 2 {
+		f.failed++
+		stops = f.random.IntN(2) == 0
+	}
+	f.mu.Unlock()
+	if n == 0 {
+		if stops {
+			f.stop()
+		}
+		return nil, errFault
+	}
+	response, err := f.RoundTripper.RoundTrip(r)
+	if n == 1 && err == nil {
+		response.Body.Close()
+		if stops {
+			f.stop()
+		}
+		return nil, errFault
+	}
+	return response, err
+}
+
+// noFaults is a source of numbers with which no write fails.
+type noFaults struct{}
+
+func (noFaults) Uint64() uint64 { return 1<<64 - 1 }
+
+// runJobController runs the controller for a while, with writes that fail.
+func runJobController(e controllerstest.Env, f *faults, d time.Duration) {
+	e.Helper()
+	id, _ := controllers.IdentityOf("job-controller")
+	cfg := e.ConfigFor(id)
+	cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+		f.RoundTripper = inner
+		return f
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	f.stop = cancel
+	mgr, err := manager.New(cfg, e.ManagerOptions())
+	e.Must(err)
+	e.Must(jobcontroller.AddToManager(mgr))
+	e.Must(mgr.Start(ctx))
+}
+
+// podModel records the outcomes of a Job's pods while they had the finalizer.
+type podModel struct {
+	succeeded, failed map[types.UID]bool
+	indexes           map[string]bool // that have succeeded
+}
+
+// step lets some of the pods succeed, fail or be deleted.
+func (m *podModel) step(e controllerstest.Env, random *rand.Rand) {
+	e.Helper()
+	for _, p := range e.JobPods() {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || len(p.Finalizers) == 0 {
+			continue
+		}
+		if p.DeletionTimestamp != nil {
+			continue // it was deleted before
+		}
+		var err error
+		record := func() { m.failed[p.UID] = true }
+		switch random.IntN(12) {
+		case 0, 1:
+			p.Status.Phase = corev1.PodFailed
+			err = e.Status().Update(e.Context(), &p)
+		case 2, 3, 4:
+			p.Status.Phase = corev1.PodSucceeded
+			err = e.Status().Update(e.Context(), &p)
+			record = func() {
+				m.succeeded[p.UID], m.indexes[p.Annotations[batchv1.JobCompletionIndexAnnotation]] = true, true
+			}
+		case 5:
+			err = e.Delete(e.Context(), &p, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})
+		default:
+			continue
+		}
+		if err == nil { // the pod had not changed, so it had the finalizer
+			record()
+		}
+	}
+}
+
+// TestJobCountsEachPodOnce runs a controller with failing writes and frequent restarts, while pods end at random. The
+// status must count each pod once.
+func TestJobCountsEachPodOnce(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				f := &faults{random: rand.New(rand.NewPCG(seed, 2))}
+				m := &podModel{map[types.UID]bool{}, map[types.UID]bool{}, map[string]bool{}}
+				limit, parallelism := int32(1000), int32(4)
+				job := controllerstest.Job(12, nil, func(s *batchv1.JobSpec) { s.BackoffLimit, s.Parallelism = &limit, &parallelism })
+				if seed%2 == 1 {
+					controllerstest.OfIndexes(&job.Spec)
+				}
+				e.CreateAll(job)
+				finished := func() bool { return strings.Contains(e.JobConditions(), "Complete") }
+				restarts := 0
+				for ; !finished(); restarts++ {
+					if restarts > 2000 {
+						t.Fatalf("status %+v", e.Job().Status)
+					}
+					done, d := make(chan struct{}), time.Duration(1+random.IntN(30))*time.Second
+					go func() {
+						defer close(done)
+						runJobController(e, f, d)
+					}()
+					for running := true; running; {
+						select {
+						case <-done:
+							running = false
+						case <-time.After(time.Second): // virtual
+							m.step(e, random)
+						}
+					}
+				}
+				f.random = rand.New(noFaults{})
+				runJobController(e, f, 5*time.Minute)
+				s := e.Job().Status
+				if indexed := seed%2 == 1; indexed && (s.CompletedIndexes != "0-11" || len(m.indexes) != 12) {
+					t.Errorf("completed %q, but %v have succeeded", s.CompletedIndexes, m.indexes)
+				} else if !indexed && int(s.Succeeded) != len(m.succeeded) {
+					t.Errorf("counted %d, but %d have succeeded", s.Succeeded, len(m.succeeded))
+				}
+				if int(s.Failed) != len(m.failed) || s.Active != 0 || len(s.UncountedTerminatedPods.Succeeded)+len(s.UncountedTerminatedPods.Failed) > 0 {
+					t.Errorf("%d pods have failed; status %+v", len(m.failed), s)
+				}
+				for _, p := range e.JobPods() {
+					if len(p.Finalizers) > 0 || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+						t.Errorf("%s is left: %s, %v", p.Name, p.Status.Phase, p.Finalizers)
+					}
+				}
+				t.Logf("%d restarts, %d failed writes, %d succeeded, %d failed", restarts, f.failed, len(m.succeeded), len(m.failed))
+			})
+		})
+	}
+}
