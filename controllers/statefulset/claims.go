@@ -35,19 +35,16 @@ func claimName(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, 
 	return template.Name + "-" + set.Name + "-" + strconv.Itoa(ordinal)
 }
 
-// newClaim returns the claim of a template for a pod, with the owner that the retention policy
-// demands.
+// newClaim returns the claim of a template for a pod. It has no owners yet.
 //
 //upstream:pkg/controller/statefulset.getPersistentVolumeClaims
-func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, pod *corev1.Pod,
-	ordinal int) *corev1.PersistentVolumeClaim {
+func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) *corev1.PersistentVolumeClaim {
 	c := template.DeepCopy()
 	c.Name, c.Namespace = claimName(set, template, ordinal), set.Namespace
 	if c.Labels == nil {
 		c.Labels = map[string]string{}
 	}
 	maps.Copy(c.Labels, set.Spec.Selector.MatchLabels)
-	c.OwnerReferences, _ = claimOwners(set, c, pod, ordinal)
 	return c
 }
 
@@ -87,25 +84,27 @@ func hasStalePodOwner(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool
 // reports whether another controller owns the claim, so that the policy cannot apply. The references of a claim of an
 // earlier StatefulSet or pod of the same name do not change.
 //
+//upstream:pkg/controller/statefulset.hasUnexpectedController
 //upstream:pkg/controller/statefulset.isClaimOwnerUpToDate
 //upstream:pkg/controller/statefulset.updateClaimOwnerRefForSetAndPod
 func claimOwners(set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod,
 	ordinal int) (refs []metav1.OwnerReference, conflict bool) {
+	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	whenScaled, whenDeleted := retention(set)
+	applies := whenScaled == remove || whenDeleted == remove
 	has := claim.OwnerReferences
 	for i := range has {
 		if refersTo(&has[i], kind, set.Name) && has[i].UID != set.UID ||
 			refersTo(&has[i], podKind, pod.Name) && has[i].UID != pod.UID {
-			return has, false
+			return has, applies
 		}
 		if !refersTo(&has[i], kind, set.Name) && !refersTo(&has[i], podKind, pod.Name) {
 			refs = append(refs, has[i])
 		}
 	}
-	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	whenScaled, whenDeleted := retention(set)
 	controlled := slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 	switch {
-	case whenScaled != remove && whenDeleted != remove:
+	case !applies:
 	case controlled:
 		return refs, true
 	case whenScaled == remove && !inRange(set, ordinal):

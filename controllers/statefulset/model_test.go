@@ -143,6 +143,7 @@ func (w *world) reconcile() bool {
 	}
 	busy := false
 	for _, phase := range p.phases {
+		phase = slices.DeleteFunc(phase, func(a action) bool { return a.empty() })
 		w.check(phase)
 		for _, a := range phase {
 			busy = true

@@ -2,7 +2,6 @@ package statefulset
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -49,19 +48,22 @@ const (
 type action struct {
 	verb verb
 	pod  *corev1.Pod
-	// blocked, if not empty, says why the pod cannot be created. The action then does nothing.
-	blocked string
 	// create are missing claims. They are created before the change of the pod.
 	create []*corev1.PersistentVolumeClaim
+	// deleting are the names of claims that are being deleted. The pod does not change until they are created again.
+	deleting []string
+	// pending is set for a pod in the phase Pending. If its claims cannot be created, there is no event.
+	pending bool
 	// update are claims with changed owner references. They are updated after the change of the pod.
 	update []*corev1.PersistentVolumeClaim
-	// conflicts are the names of claims that another controller owns. The retention policy does not apply to them.
+	// conflicts are the names of claims that another controller owns. The retention policy does not apply to them. Each
+	// conflict has an event.
 	conflicts []string
 }
 
 // empty reports whether there is nothing to do.
 func (a *action) empty() bool {
-	return a.verb == nothing && a.blocked == "" && len(a.create) == 0 && len(a.update) == 0
+	return a.verb == nothing && len(a.create) == 0 && len(a.deleting) == 0 && len(a.update) == 0 && len(a.conflicts) == 0
 }
 
 // plan is the next changes of a StatefulSet. Events of pods and claims cause the changes after them.
@@ -90,7 +92,7 @@ func nextPlan(o *observed) plan {
 			p.planUpdate()
 		}
 	}
-	completeRollingUpdate(o.set, &p.status)
+	completeUpdate(o.set, &p.status)
 	return p.plan
 }
 
@@ -124,10 +126,12 @@ func (p *planner) ordinal(pod *corev1.Pod) int {
 	return ordinal
 }
 
-// phase adds a phase.
+// phase adds a phase, unless it is empty. With the policy Parallel, empty actions count in the batches.
 func (p *planner) phase(actions []action) {
-	actions = slices.DeleteFunc(actions, func(a action) bool { return a.empty() })
-	if len(actions) > 0 {
+	if p.ordered {
+		actions = slices.DeleteFunc(actions, func(a action) bool { return a.empty() })
+	}
+	if slices.ContainsFunc(actions, func(a action) bool { return !a.empty() }) {
 		p.phases = append(p.phases, actions)
 	}
 }
@@ -171,36 +175,37 @@ func (p *planner) replica(ordinal int) (a action, ready bool) {
 		return a, false
 	case pod.Status.Phase == corev1.PodPending:
 		a = p.claims(pod, ordinal, true)
+		a.pending = true
 		if p.ordered {
 			return a, false
 		}
 	case p.ordered && !p.healthy(pod):
 		return action{}, false
 	}
-	conforming := conform(p.set, pod, ordinal)
 	if a.pod == nil {
-		a = p.claims(pod, ordinal, conforming != nil)
+		a = p.correctedClaims(pod, ordinal, !storageMatches(p.set, pod, ordinal))
 	}
-	if conforming != nil {
+	if conforming := conform(p.set, pod, ordinal); conforming != nil {
 		a.verb, a.pod = update, conforming
+	} else if len(a.update) > 0 && pod.Status.Phase != corev1.PodPending {
+		a.verb = update // changes nothing, but has an event
 	}
 	return a, true
 }
 
-// creation returns the action that creates a replica.
+// creation returns the action that creates a replica. There is none while the garbage collector has to delete a claim of
+// an earlier pod, which was scaled down.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.processReplica
+//upstream:pkg/controller/statefulset.StatefulPodControl.PodClaimIsStale
 //upstream:pkg/controller/statefulset.StatefulPodControl.CreateStatefulPod
 func (p *planner) creation(ordinal int) action {
 	pod := newPod(p.set, p.revisionFor(ordinal), ordinal)
 	whenScaled, _ := retention(p.set)
 	for _, t := range claimTemplates(p.set) {
-		switch c := p.claim(claimName(p.set, t, ordinal)); {
-		case c == nil:
-		case c.DeletionTimestamp != nil:
-			return action{pod: pod, blocked: fmt.Sprintf("pvc %s is being deleted", c.Name)}
-		case whenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType && hasStalePodOwner(c, pod):
-			return action{pod: pod, blocked: fmt.Sprintf("pvc %s belongs to a pod that was scaled down", c.Name)}
+		c := p.claim(claimName(p.set, t, ordinal))
+		if c != nil && whenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType && hasStalePodOwner(c, pod) {
+			return action{}
 		}
 	}
 	a := p.claims(pod, ordinal, true)
@@ -227,7 +232,7 @@ func (p *planner) revisionFor(ordinal int) revision {
 }
 
 // claims returns the changes of the claims of a pod: the owner references that the retention policy demands and, if
-// missing is set, the missing claims.
+// missing is set, the missing claims and the names of the claims that are being deleted.
 //
 //upstream:pkg/controller/statefulset.StatefulPodControl.ClaimsMatchRetentionPolicy
 func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
@@ -236,9 +241,12 @@ func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
 		c := p.claim(claimName(p.set, t, ordinal))
 		if c == nil {
 			if missing {
-				a.create = append(a.create, newClaim(p.set, t, pod, ordinal))
+				a.create = append(a.create, newClaim(p.set, t, ordinal))
 			}
 			continue
+		}
+		if missing && c.DeletionTimestamp != nil {
+			a.deleting = append(a.deleting, c.Name)
 		}
 		refs, conflict := claimOwners(p.set, c, pod, ordinal)
 		if conflict {
@@ -253,28 +261,41 @@ func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
 	return a
 }
 
+// correctedClaims returns claims, with conflicts only if an owner reference has to change.
+//
+//upstream:pkg/controller/statefulset.StatefulPodControl.UpdatePodClaimForRetentionPolicy
+func (p *planner) correctedClaims(pod *corev1.Pod, ordinal int, missing bool) action {
+	a := p.claims(pod, ordinal, missing)
+	if len(a.update) == 0 {
+		a.conflicts = nil
+	}
+	return a
+}
+
 // planScaleDown deletes the condemned pods in descending order. With the policy OrderedReady it deletes one pod at a
 // time, and no healthy pod while a lower pod is unhealthy. It reports whether the plan may continue.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.processCondemned
 func (p *planner) planScaleDown() (proceed bool) {
 	var claims, pods []action
-	var firstUnhealthy *corev1.Pod
+	var firstUnavailable *corev1.Pod
 	for _, pod := range p.condemned {
-		claims = append(claims, p.claims(pod, p.ordinal(pod), false))
-		if !p.healthy(pod) {
-			firstUnhealthy = pod // the last one has the lowest ordinal
+		claims = append(claims, p.correctedClaims(pod, p.ordinal(pod), false))
+		if p.unavailable(pod) {
+			firstUnavailable = pod // the last one has the lowest ordinal
 		}
 	}
 	p.phase(claims)
 	for _, pod := range p.condemned {
 		wait := pod.DeletionTimestamp != nil
-		if p.ordered && !p.healthy(pod) && pod != firstUnhealthy {
+		if p.ordered && !p.healthy(pod) && pod != firstUnavailable {
 			wait = true
 		}
+		a := action{}
 		if !wait {
-			pods = append(pods, action{verb: remove, pod: pod})
+			a = action{verb: remove, pod: pod}
 		}
+		pods = append(pods, a)
 		if p.ordered {
 			break
 		}
@@ -300,24 +321,19 @@ func updatePartition(set *appsv1.StatefulSet) int {
 //
 //upstream:pkg/controller/statefulset.updateStatefulSetAfterInvariantEstablished
 func (p *planner) planUpdate() {
-	budget := maxUnavailable(p.set) - (desired(p.set) - p.healthyReplicas())
+	budget := maxUnavailable(p.set) - p.unavailableReplicas()
 	var actions []action
 	if !p.ordered {
 		for _, pod := range p.outdated() {
-			if !p.healthy(pod) {
+			if p.unavailable(pod) {
 				actions = append(actions, action{verb: remove, pod: pod})
 			}
 		}
 	}
 	for _, pod := range p.outdated() {
-		if (p.ordered || p.healthy(pod)) && budget > 0 {
+		if (p.ordered || !p.unavailable(pod)) && budget > 0 {
 			actions = append(actions, action{verb: remove, pod: pod})
 			budget--
-		}
-	}
-	for _, a := range actions {
-		if revisionOf(a.pod) == p.current.name {
-			p.status.CurrentReplicas--
 		}
 	}
 	p.phase(slices.DeleteFunc(actions, func(a action) bool { return podstate.Finished(a.pod) })) // planReplicas deletes them
@@ -334,11 +350,12 @@ func (p *planner) outdated() []*corev1.Pod {
 	return list
 }
 
-// healthyReplicas returns the number of healthy replicas.
-func (p *planner) healthyReplicas() (n int) {
+// unavailableReplicas returns the number of replicas that are unavailable or do not exist.
+func (p *planner) unavailableReplicas() int {
+	n := desired(p.set)
 	for _, pod := range p.replicas {
-		if p.healthy(pod) {
-			n++
+		if !p.unavailable(pod) {
+			n--
 		}
 	}
 	return n

@@ -146,13 +146,17 @@ func describe(p plan) []string {
 	for _, phase := range p.phases {
 		var actions []string
 		for _, a := range phase {
+			if a.empty() {
+				continue
+			}
 			var words []string
 			for _, c := range a.create {
 				words = append(words, "+"+c.Name+owners(c))
 			}
-			if a.blocked != "" {
-				words = append(words, "blocked: "+a.blocked)
-			} else if a.verb != nothing {
+			for _, name := range a.deleting {
+				words = append(words, "awaits "+name)
+			}
+			if a.verb != nothing {
 				words = append(words, fmt.Sprintf("%s %s %s", a.verb, a.pod.Name, revisionOf(a.pod)))
 			}
 			for _, c := range a.update {
@@ -257,25 +261,24 @@ func TestPlan(t *testing.T) {
 
 		{name: "claims are created before the pod", replicas: 1, options: options{claiming(retain, retain)}, want: []string{"+data-web-0 Create web-0 b"}},
 		{name: "claims are kept", replicas: 1, options: options{claiming(retain, retain)}, claims: []string{"data-web-0"}, want: []string{"Create web-0 b"}},
-		{name: "claims that the StatefulSet owns", replicas: 1, options: options{claiming(retain, always)}, want: []string{"+data-web-0(StatefulSet) Create web-0 b"}},
+		{name: "claims that the StatefulSet owns", replicas: 1, options: options{claiming(retain, always)}, want: []string{"+data-web-0 Create web-0 b"}},
 		{name: "a claim that is being deleted is awaited", replicas: 2, options: options{claiming(retain, retain)}, claims: []string{"data-web-0 deleted"},
-			want: []string{"blocked: pvc data-web-0 is being deleted"}},
-		{name: "a claim of a pod that was scaled down is awaited", replicas: 2, options: options{claiming(always, retain)}, claims: []string{"data-web-0 Pod/web-0/earlier"},
-			want: []string{"blocked: pvc data-web-0 belongs to a pod that was scaled down"}},
+			want: []string{"awaits data-web-0 Create web-0 b"}},
+		{name: "a claim of a pod that was scaled down is awaited", replicas: 2, options: options{claiming(always, retain)}, claims: []string{"data-web-0 Pod/web-0/earlier"}},
 		{name: "a claim of a pending pod is created again", replicas: 1, options: options{claiming(retain, retain)}, pods: []string{"0 b pending"}, want: []string{"+data-web-0"}},
 		{name: "a claim of a running pod is not", replicas: 1, options: options{claiming(retain, retain)}, pods: []string{"0 b ready"}},
-		{name: "the policy becomes Delete", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0"}, want: []string{"~data-web-0(StatefulSet)"}},
-		{name: "the policy becomes Retain", replicas: 1, options: options{claiming(retain, retain)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/web"}, want: []string{"~data-web-0"}},
-		{name: "an owner that is not the controller", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/web/owner"}, want: []string{"~data-web-0(StatefulSet)"}},
+		{name: "the policy becomes Delete", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0"}, want: []string{"Update web-0 b ~data-web-0(StatefulSet)"}},
+		{name: "the policy becomes Retain", replicas: 1, options: options{claiming(retain, retain)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/web"}, want: []string{"Update web-0 b ~data-web-0"}},
+		{name: "an owner that is not the controller", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/web/owner"}, want: []string{"Update web-0 b ~data-web-0(StatefulSet)"}},
 		{name: "other owners are kept", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 Thing/t/t/owner StatefulSet/web/web"}},
-		{name: "another controller", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 Thing/t/t StatefulSet/web/web"}, want: []string{"~data-web-0(Thing) !data-web-0"}},
+		{name: "another controller", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 Thing/t/t StatefulSet/web/web"}, want: []string{"Update web-0 b ~data-web-0(Thing) !data-web-0"}},
 		{name: "an earlier StatefulSet of the same name", replicas: 1, options: options{claiming(retain, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/earlier"}},
 		{name: "the pod owns its claim when it is scaled down", replicas: 0, options: options{claiming(always, retain)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0"},
 			want: []string{"~data-web-0(Pod)", "Delete web-0 b"}},
 		{name: "the pod and not the StatefulSet", replicas: 0, options: options{claiming(always, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 StatefulSet/web/web"},
 			want: []string{"~data-web-0(Pod)", "Delete web-0 b"}},
 		{name: "scaled up again before the pod is deleted", replicas: 1, options: options{claiming(always, always)}, pods: []string{"0 b ready"}, claims: []string{"data-web-0 Pod/web-0/web-0"},
-			want: []string{"~data-web-0(StatefulSet)"}},
+			want: []string{"Update web-0 b ~data-web-0(StatefulSet)"}},
 		{name: "all claims of a scale down first", replicas: 0, options: options{claiming(always, retain)}, pods: []string{"0 b ready", "1 b ready"}, claims: []string{"data-web-0", "data-web-1"},
 			want: []string{"~data-web-1(Pod), ~data-web-0(Pod)", "Delete web-1 b"}},
 	} {
@@ -321,9 +324,9 @@ func TestStatus(t *testing.T) {
 		{"none", 3, nil, nil, "0 0 0 0 0 a", 0},
 		{"rolling", 3, nil, []string{"0 a ready", "1 a ready deleted", "2 b unready"}, "3 2 2 1 1 a", 0},
 		{"complete", 2, nil, []string{"0 b ready", "1 b ready"}, "2 2 2 2 2 b", 0},
-		{"never complete with OnDelete", 1, []func(*appsv1.StatefulSet){onDelete}, []string{"0 b ready"}, "1 1 1 0 1 a", 0},
+		{"complete with OnDelete", 1, []func(*appsv1.StatefulSet){onDelete}, []string{"0 b ready"}, "1 1 1 1 1 b", 0},
 		{"not before the scale down", 1, nil, []string{"0 b ready", "1 b ready deleted"}, "2 2 2 0 1 a", 0},
-		{"a pod that is deleted for the update", 2, nil, []string{"0 a ready", "1 a ready"}, "2 2 2 1 0 a", 0},
+		{"a pod that the plan deletes", 2, nil, []string{"0 a ready", "1 a ready"}, "2 2 2 2 0 a", 0},
 		{"a pod of a third revision", 2, nil, []string{"0 a ready", "1 c ready"}, "2 2 2 1 0 a", 0},
 		{"not available", 2, []func(*appsv1.StatefulSet){minReady}, []string{"0 b ready", "1 b new"}, "2 2 1 2 2 b", 59 * time.Second},
 	} {

@@ -136,10 +136,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.performUpdate
 func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, h *history) (reconcile.Result, error) {
-	if set.DeletionTimestamp == nil {
-		if err := r.saveRevision(ctx, set, h); err != nil {
-			return reconcile.Result{}, err
-		}
+	if err := r.saveRevision(ctx, set, h); err != nil {
+		return reconcile.Result{}, err
 	}
 	claims := &claimReader{ctx: ctx, reader: r.client, namespace: set.Namespace}
 	o := &observed{set: set, pods: pods, claim: claims.get, now: time.Now(),
@@ -160,9 +158,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 		set.Status = p.status
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, set)))
 	}
-	if set.DeletionTimestamp == nil {
-		err = errors.Join(err, r.truncateHistory(ctx, h.beyondLimit(set, pods)))
-	}
+	err = errors.Join(err, r.truncateHistory(ctx, h.beyondLimit(set, pods)))
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
 

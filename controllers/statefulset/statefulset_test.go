@@ -173,8 +173,7 @@ func TestStatefulSetStrategies(t *testing.T) {
 			e.WaitIdle()
 		}
 		wantMembers(e, "web-0 c ready", "web-1 c ready", "web-2 c ready")
-		// Operators that replace the pods themselves rely on it.
-		if s := e.StatefulSet().Status; s.CurrentRevision == s.UpdateRevision || s.CurrentReplicas != 0 || s.UpdatedReplicas != 3 {
+		if s := e.StatefulSet().Status; s.CurrentRevision != s.UpdateRevision || s.CurrentReplicas != 3 || s.UpdatedReplicas != 3 {
 			t.Errorf("status %+v", s)
 		}
 		changeSet(e, func(set *appsv1.StatefulSet) {

@@ -45,14 +45,13 @@ func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration
 	return status, after
 }
 
-// completeRollingUpdate makes the update revision the current revision if a rolling update is complete: all pods are
-// replicas with the update revision and are ready. With the strategy OnDelete the current revision does not change.
+// completeUpdate makes the update revision the current revision if an update is complete: all pods are replicas with the
+// update revision and are ready.
 //
 //upstream:pkg/controller/statefulset.completeUpdate
-func completeRollingUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
+func completeUpdate(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
 	want := int32(desired(set))
-	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType &&
-		status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
+	if status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
 		status.CurrentReplicas = status.UpdatedReplicas
 		status.CurrentRevision = status.UpdateRevision
 	}
@@ -72,13 +71,15 @@ func (o *observed) available(pod *corev1.Pod) (ok bool, left time.Duration) {
 	return podstate.Available(pod, time.Duration(o.set.Spec.MinReadySeconds)*time.Second, o.now)
 }
 
-// healthy reports whether a pod exists, is running, ready and available, and is not being deleted.
+// unavailable reports whether a pod is not available or is being deleted. Its phase does not matter.
 //
 //upstream:pkg/controller/statefulset.isUnavailable
-func (o *observed) healthy(pod *corev1.Pod) bool {
-	if pod == nil || pod.DeletionTimestamp != nil || !runningAndReady(pod) {
-		return false
-	}
+func (o *observed) unavailable(pod *corev1.Pod) bool {
 	ok, _ := o.available(pod)
-	return ok
+	return !ok || pod.DeletionTimestamp != nil
+}
+
+// healthy reports whether a pod exists, is running, ready and available, and is not being deleted.
+func (o *observed) healthy(pod *corev1.Pod) bool {
+	return pod != nil && runningAndReady(pod) && !o.unavailable(pod)
 }

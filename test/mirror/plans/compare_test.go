@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -38,6 +39,7 @@ func (c comparison) compare(t *testing.T) {
 	listed := newDifferences(t, c.name)
 	moments = 0
 	synctest.Test(t, func(t *testing.T) {
+		nextSecond()
 		a, b := newOurs(t, c.add), newTheirs(t, c.kinds, c.run)
 		worlds, writes, differing := 0, random.Seen{}, counts{}
 		var examples []string // at least one of each field
@@ -55,6 +57,7 @@ func (c comparison) compare(t *testing.T) {
 			if found := listed.unlisted(differ(ours, theirs)); differing.count(found) {
 				examples = append(examples, fmt.Sprintf("%s\nour writes   %q\ntheir writes %q\nof\n%s", found, ours.writes, theirs.writes, describe(objects)))
 			}
+			nextSecond()
 		})
 		for verb, percent := range c.atLeast {
 			if writes[verb]*100 < percent*worlds {
@@ -67,6 +70,14 @@ func (c comparison) compare(t *testing.T) {
 		t.Logf("%d worlds, writes %v, differing %v", worlds, writes, differing)
 	})
 	listed.requireSeen(t)
+}
+
+// nextSecond sleeps until shortly after the next second begins. The times in the objects are whole seconds, so no
+// deadline of theirs is now.
+func nextSecond() {
+	now := time.Now()
+	time.Sleep(now.Truncate(time.Second).Add(time.Second + 100*time.Millisecond).Sub(now))
+	synctest.Wait()
 }
 
 // counts counts differing fields.

@@ -2,10 +2,10 @@
 // reconciles and the objects around it. Our controller and Kubernetes's each have a copy of the world. Each of them writes
 // and sees what it has written, until nothing changes. Then the two worlds, and the events, must be equal.
 //
-// Kubernetes's controllers run as they are, with informers that a test fills and a client that writes to the world; time
-// stands still in a synctest bubble. differences.txt lists the fields and events that may differ, with the reasons.
+// Kubernetes's controllers run as they are, with informers that a test fills and a client that writes to the world, in a
+// synctest bubble. A world takes less than a second, the time for retries. differences.txt lists the fields and events that may differ, with the reasons.
 //
-// The scheduler is not compared yet, nor are the controllers of StatefulSets and EndpointSlices.
+// The scheduler is not compared yet, nor is the controller of EndpointSlices.
 //
 //	go test ./plans -run TestJobs -objects 100000 -seed 7
 package plans

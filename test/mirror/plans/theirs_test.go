@@ -68,6 +68,10 @@ func newTheirs(t *testing.T, kinds []client.Object, run runFunc) *theirs {
 	return k
 }
 
+// lastRetry is the time after which a controller does not retry any more a write that had a conflict. A world ends within a
+// second, so that the times in its objects do not depend on the retries.
+const lastRetry = 70 * time.Millisecond
+
 // run shows the controller a world, and what changes in it, until nothing does. Of the objects that are there at the
 // beginning, only the object and what has no namespace is an event, so that the controller reconciles no other object.
 func (k *theirs) run(t *testing.T, w *world, object client.Object) {
@@ -97,13 +101,14 @@ func (k *theirs) run(t *testing.T, w *world, object client.Object) {
 	if main, err := w.get(keyOf(object)); err == nil {
 		k.byType[reflect.TypeOf(main)].added(main)
 	}
-	for range rounds {
+	for left, since := rounds, time.Now(); left > 0; time.Sleep(time.Millisecond) {
 		synctest.Wait()
-		changed := w.takeChanged()
-		if len(changed) == 0 {
+		if changed := w.takeChanged(); len(changed) > 0 {
+			k.show(t, w, changed, object)
+			left, since = left-1, time.Now()
+		} else if time.Since(since) > lastRetry {
 			return
 		}
-		k.show(t, w, changed, object)
 	}
 	t.Errorf("Kubernetes's controller does not end: %q", w.writes)
 }

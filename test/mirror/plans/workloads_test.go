@@ -34,7 +34,7 @@ func object(s *random.Source, namespace, name string) metav1.ObjectMeta {
 // ago returns a time before now, which no other object of a world has. So no order depends on the order of a map.
 func ago(s *random.Source) time.Time {
 	moments++
-	return s.Now.Add(-time.Duration(random.Pick(s, 1, 2, 5, 10, 30, 60, 600, 3600)+moments%97) * time.Second)
+	return s.Now.Truncate(time.Second).Add(-time.Duration(random.Pick(s, 1, 2, 5, 10, 30, 60, 600, 3600)+moments%97) * time.Second)
 }
 
 // ownedBy returns references to owners, of which one may be a controller.
