@@ -111,12 +111,5 @@ func schedulerWarnings(spec *corev1.PodSpec, path *field.Path) (warnings []strin
 			ignored(path.Child("topologySpreadConstraints").Index(i))
 		}
 	}
-	for i := range spec.Containers {
-		for j, port := range spec.Containers[i].Ports {
-			if port.HostPort != 0 && !spec.HostNetwork {
-				ignored(path.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"))
-			}
-		}
-	}
 	return warnings
 }

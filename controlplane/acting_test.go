@@ -247,7 +247,6 @@ func TestUnenforcedFields(t *testing.T) {
 		"affinity":              {object: with(strings.Replace(antiAffinity, "Anti", "", 1)), want: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution" + considersNoPods},
 		"a preference":          {object: with(`affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: h, labelSelector: {}}}]}}`)},
 		"spread":                {object: with(`topologySpreadConstraints: [{topologyKey: h, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]`), want: "spec.topologySpreadConstraints[0]" + considersNoPods},
-		"host port":             {object: strings.Replace(pod, "image: i", "image: i, ports: [{containerPort: 80, hostPort: 80}]", 1), want: "spec.containers[0].ports[0].hostPort" + considersNoPods},
 		"another scheduler":     {object: with(`schedulerName: mine, ` + antiAffinity)},
 		"claims of devices":     {object: with(`resourceClaims: [{name: r, resourceClaimName: c}]`), want: "spec.resourceClaims: no device is allocated, and the pod starts without it"},
 		"deployment":            {path: "/apis/apps/v1/namespaces/default/deployments", object: deployment, want: "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution" + considersNoPods},

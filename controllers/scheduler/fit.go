@@ -12,7 +12,7 @@ import (
 	"flyball.dev/controllers/internal/nodestate"
 )
 
-// nodeInfo is a node with the sum of the requests of its pods.
+// nodeInfo is a node with the sum of the requests of its pods, and their host ports.
 //
 //upstream:pkg/scheduler/framework.NodeInfo
 type nodeInfo struct {
@@ -21,13 +21,18 @@ type nodeInfo struct {
 	taints       []corev1.Taint
 	allocatable  quantities
 	used         quantities
+	ports        map[hostPort]int // the number of the pods that use each port
 	pods         int64
+}
+
+// newNodeInfo returns a node without pods, which may not exist.
+func newNodeInfo(name string) *nodeInfo {
+	return &nodeInfo{name: name, used: quantities{}, ports: map[hostPort]int{}}
 }
 
 // set sets the state of the node.
 func (n *nodeInfo) set(object *corev1.Node) {
-	n.Node, n.taints, n.allocatable = object, nodestate.Taints(object), quantities{}
-	n.allocatable.add(object.Status.Allocatable)
+	n.Node, n.taints, n.allocatable = object, nodestate.Taints(object), quantitiesOf(object.Status.Allocatable)
 }
 
 // rejection is a reason why a node is not suitable for a pod.
@@ -43,6 +48,7 @@ type rejection struct {
 //upstream:pkg/scheduler/framework/plugins/nodeunschedulable.NodeUnschedulable.Filter
 //upstream:pkg/scheduler/framework/plugins/tainttoleration.TaintToleration.Filter
 //upstream:pkg/scheduler/framework/plugins/nodeaffinity.NodeAffinity.Filter
+//upstream:pkg/scheduler/framework/plugins/nodeports.NodePorts.Filter
 //upstream:pkg/scheduler/framework/plugins/noderesources.fitsRequest
 func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
@@ -53,10 +59,12 @@ func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 		return []rejection{{"node(s) had untolerated taint(s)", true}}
 	case !affinityMatches(pod, n.Node):
 		return []rejection{{"node(s) didn't match Pod's node affinity/selector", true}}
+	case !portsAreFree(pod, n):
+		return []rejection{{"node(s) didn't have free ports for the requested pod ports", false}}
 	}
 	var list []rejection
 	if n.pods+1 > n.allocatable[corev1.ResourcePods] {
-		list = append(list, rejection{"Too many pods", n.allocatable[corev1.ResourcePods] == 0})
+		list = append(list, rejection{"Too many pods", false})
 	}
 	for _, need := range needs {
 		if all := n.allocatable[need.name]; need.amount > all-n.used[need.name] {
@@ -64,6 +72,20 @@ func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 		}
 	}
 	return list
+}
+
+// Unsuitable returns the reasons why a node with some pods is not suitable for another pod, and whether preemption would
+// not help. A suitable node has no reasons.
+func Unsuitable(pod *corev1.Pod, node *corev1.Node, others []*corev1.Pod) (reasons []string, unresolvable bool) {
+	s := newState("")
+	s.updateNode(node)
+	for _, o := range others {
+		s.updatePod(o)
+	}
+	for _, r := range filter(pod, podRequests(pod), s.nodes[node.Name]) {
+		reasons, unresolvable = append(reasons, r.reason), unresolvable || r.unresolvable
+	}
+	return reasons, unresolvable
 }
 
 // repels reports whether pods without a toleration of a taint are not scheduled.
@@ -78,7 +100,7 @@ func repels(t *corev1.Taint) bool {
 //upstream:k8s.io/component-helpers/scheduling/corev1.TolerationsTolerateTaint
 func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
-		return o.ToleratesTaint(klog.Background(), t, true)
+		return o.ToleratesTaint(klog.Background(), t, false)
 	})
 }
 

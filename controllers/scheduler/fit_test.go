@@ -41,6 +41,12 @@ func requesting(pairs ...string) *corev1.Pod {
 	return podWith(func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = list(pairs...) })
 }
 
+func onPort(ip string, protocol corev1.Protocol, port int32) *corev1.Pod {
+	return podWith(func(s *corev1.PodSpec) {
+		s.Containers[0].Ports = []corev1.ContainerPort{{HostIP: ip, Protocol: protocol, HostPort: port, ContainerPort: 8080}}
+	})
+}
+
 func affinity(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
 	return podWith(func(s *corev1.PodSpec) {
 		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -118,25 +124,33 @@ func TestSelectNode(t *testing.T) {
 		{name: "zero of a resource that the node does not have", pod: requesting("example.com/gpu", "0"), nodes: []*corev1.Node{readyNode("n")}, want: "n"},
 		{name: "too many pods", pod: anyPod, nodes: []*corev1.Node{readyNode("n")}, pods: []*corev1.Pod{anyPod, anyPod, anyPod}, why: why("1 Too many pods", "1 "+noVictims)},
 
+		{name: "a host port that is used", pod: onPort("", "TCP", 80), nodes: []*corev1.Node{readyNode("n")}, pods: []*corev1.Pod{onPort("127.0.0.1", "", 80)},
+			why: why("1 node(s) didn't have free ports for the requested pod ports", "1 "+noVictims)},
+		{name: "a host port of another address, protocol and number", pod: onPort("127.0.0.1", "TCP", 80), nodes: []*corev1.Node{readyNode("n")},
+			pods: []*corev1.Pod{onPort("127.0.0.2", "TCP", 80), onPort("", "UDP", 80)}, want: "n"},
+
 		{name: "several", pod: requesting("cpu", "5"), nodes: []*corev1.Node{readyNode("n"), readyNode("o"), readyNode("p", cordoned)},
 			why: "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 " + notHelpful + "."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var nodes []*nodeInfo
 			for _, object := range tt.nodes {
-				n := &nodeInfo{name: object.Name, used: quantities{}}
+				n := newNodeInfo(object.Name)
 				n.set(object)
 				if n.name == "n" {
 					for _, p := range tt.pods {
 						n.pods++
-						for _, need := range podRequests(&p.Spec) {
+						for _, need := range podRequests(p) {
 							n.used[need.name] += need.amount
+						}
+						for _, port := range hostPorts(&p.Spec) {
+							n.ports[port]++
 						}
 					}
 				}
 				nodes = append(nodes, n)
 			}
-			got, why := selectNode(tt.pod, podRequests(&tt.pod.Spec), nodes, "preferred")
+			got, why := selectNode(tt.pod, podRequests(tt.pod), nodes, "preferred")
 			name := ""
 			if got != nil {
 				name = got.name
@@ -211,7 +225,7 @@ func TestRequests(t *testing.T) {
 		}, []request{{"cpu", 1500}, {"memory", 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, podRequests(&tt.spec), cmp.AllowUnexported(request{})); d != "" {
+			if d := cmp.Diff(tt.want, podRequests(&corev1.Pod{Spec: tt.spec}), cmp.AllowUnexported(request{})); d != "" {
 				t.Error(d)
 			}
 		})

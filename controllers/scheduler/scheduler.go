@@ -1,11 +1,11 @@
 // Package scheduler binds pods to nodes.
 //
 // It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector,
-// required node affinity, and the requests of the pods and the allocatable resources. An
+// required node affinity, host ports, and the requests of the pods and the allocatable resources. An
 // unschedulable pod stays Pending, with kube-scheduler's messages in its PodScheduled condition and
 // in an event, and is retried when a node changes or a pod frees resources. Pods with scheduling
 // gates or another scheduler's name are ignored. There is no support for pod affinity, topology
-// spread, host ports and preemption.
+// spread and preemption.
 //
 // A pod with a claim that does not exist or is not bound is unschedulable too, unless the claim waits
 // for the pod, and is retried when the claim changes. Where the volumes are is not considered.

@@ -98,6 +98,25 @@ func TestPodsThatAreNotScheduled(t *testing.T) {
 	})
 }
 
+// TestHostPorts schedules a pod when another one no longer uses its port of the host.
+func TestHostPorts(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		onPort := func(s *corev1.PodSpec) {
+			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		}
+		e.CreateAll(controllerstest.Pod("first", "a", onPort))
+		e.WaitIdle()
+		e.CreateAll(controllerstest.Pod("second", "a", onPort))
+		e.WaitIdle()
+		e.WantScheduled("first", controllerstest.OnFlyball)
+		e.WantScheduled("second", strings.Replace(why("node(s) didn't have free ports for the requested pod ports"),
+			"Preemption is not helpful for scheduling", "No preemption victims found for incoming pod", 1))
+		e.Must(e.Delete(e.Context(), e.Pod("first")))
+		e.WaitIdle()
+		e.WantScheduled("second", controllerstest.OnFlyball)
+	})
+}
+
 // TestOtherNodes: a node that a user adds gets pods when it is ready, and only those that do not
 // fit on the one that is there.
 func TestOtherNodes(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// state is the scheduler's cache of the cluster: the nodes, the requests of the pods on them, and the unschedulable
+// state is the scheduler's cache of the cluster: the nodes, the requests and host ports of the pods on them, and the unschedulable
 // pods. Events of nodes and pods update it. A scheduled pod is assumed to be on its node until its binding is observed.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl
@@ -27,10 +27,11 @@ type state struct {
 	unschedulable map[types.NamespacedName]struct{}
 }
 
-// podInfo is a pod on a node, with its requests.
+// podInfo is a pod on a node, with its requests and host ports.
 type podInfo struct {
 	node    *nodeInfo
 	needs   []request
+	ports   []hostPort
 	assumed bool // scheduled, but the binding was not observed yet
 }
 
@@ -49,7 +50,7 @@ func newState(preferred string) *state {
 //
 //upstream:pkg/scheduler.Scheduler.schedulingCycle
 func (s *state) schedule(pod *corev1.Pod) (node, message string) {
-	needs := podRequests(&pod.Spec)
+	needs := podRequests(pod)
 	key := keyOf(pod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 		return "", message
 	}
 	delete(s.unschedulable, key)
-	s.addToNode(pod.UID, podInfo{n, needs, true})
+	s.addToNode(pod.UID, podInfo{n, needs, hostPorts(&pod.Spec), true})
 	return n.name, ""
 }
 
@@ -115,14 +116,14 @@ func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	if pod.Spec.NodeName == "" {
 		return nil // if it is assumed, it stays so
 	}
-	needs := podRequests(&pod.Spec)
+	needs := boundRequests(pod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, ok := s.pods[pod.UID]
 	if ok && !was.assumed && was.node == s.nodes[pod.Spec.NodeName] && slices.Equal(was.needs, needs) {
 		return nil
 	}
-	s.addToNode(pod.UID, podInfo{s.node(pod.Spec.NodeName), needs, false})
+	s.addToNode(pod.UID, podInfo{s.node(pod.Spec.NodeName), needs, hostPorts(&pod.Spec), false})
 	if ok && !slices.Equal(was.needs, needs) {
 		return s.takeUnschedulable() // it was resized
 	}
@@ -200,7 +201,7 @@ func schedulesTheSame(a, b *corev1.Node) bool {
 func (s *state) node(name string) *nodeInfo {
 	n := s.nodes[name]
 	if n == nil {
-		n = &nodeInfo{name: name, used: quantities{}}
+		n = newNodeInfo(name)
 		s.nodes[name] = n
 	}
 	return n
@@ -223,6 +224,9 @@ func (s *state) addToNode(pod types.UID, p podInfo) {
 	for _, need := range p.needs {
 		p.node.used[need.name] += need.amount
 	}
+	for _, port := range p.ports {
+		p.node.ports[port]++
+	}
 }
 
 // removeFromNode removes a pod from its node, and reports whether it had one.
@@ -235,6 +239,11 @@ func (s *state) removeFromNode(pod types.UID) bool {
 	p.node.pods--
 	for _, need := range p.needs {
 		p.node.used[need.name] -= need.amount
+	}
+	for _, port := range p.ports {
+		if p.node.ports[port]--; p.node.ports[port] == 0 {
+			delete(p.node.ports, port)
+		}
 	}
 	s.removeIfUnused(p.node)
 	return true

@@ -3,9 +3,10 @@
 // and sees what it has written, until nothing changes. Then the two worlds, and the events, must be equal.
 //
 // Kubernetes's controllers run as they are, with informers that a test fills and a client that writes to the world, in a
-// synctest bubble. A world takes less than a second, the time for retries. differences.txt lists the fields and events that may differ, with the reasons.
+// synctest bubble. A world takes less than a second, the time for retries. differences.txt lists the fields and events that
+// may differ, with the reasons. Of the scheduler, only the filters are compared, as functions.
 //
-// The scheduler is not compared yet, nor is the controller of EndpointSlices.
+// The controller of EndpointSlices is not compared yet.
 //
 //	go test ./plans -run TestJobs -objects 100000 -seed 7
 package plans
