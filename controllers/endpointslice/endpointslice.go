@@ -71,7 +71,7 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 //upstream:pkg/controller/endpointslice.Controller.syncService
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	svc := &corev1.Service{}
-	if err := r.client.Get(ctx, req.NamespacedName, svc); err != nil || svc.DeletionTimestamp != nil {
+	if err := r.client.Get(ctx, req.NamespacedName, svc); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !endpoints.Selects(svc) {
@@ -89,8 +89,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wanted := slicesOf(svc, pods, zones, existing)
-	changes := wanted.Plan(existing)
+	changes := slicesOf(svc, pods, zones, existing).Plan(existing)
+	if svc.DeletionTimestamp != nil {
+		changes.Create = nil // the garbage collector would delete them
+	}
 	return reconcile.Result{}, changes.Apply(ctx, r.client)
 }
 

@@ -1,11 +1,10 @@
 package endpointslice
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/utils/net"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/controllers/internal/podstate"
@@ -41,16 +40,17 @@ func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
 	for _, family := range families {
 		addressType := discoveryv1.AddressType(family)
 		for _, pod := range pods {
-			_, known := zones[pod.Spec.NodeName]
-			address := endpoints.Address(pod, family)
-			if address == "" || !endpoints.Included(pod, true) || !known && !svc.Spec.PublishNotReadyAddresses {
+			if !endpoints.Included(pod, true) {
 				continue
 			}
-			s.Groups.Add(addressType, portsOf(svc, pod), endpointOf(svc, pod, address, zones[pod.Spec.NodeName]))
+			ports := portsOf(svc, pod)
+			s.Groups.Add(addressType, ports)
+			_, known := zones[pod.Spec.NodeName]
+			if address := endpoints.Address(pod, family); address != "" && (known || svc.Spec.PublishNotReadyAddresses) {
+				s.Groups.Add(addressType, ports, endpointOf(svc, pod, address, zones[pod.Spec.NodeName]))
+			}
 		}
-		if !slices.ContainsFunc(s.Groups, func(g *endpoints.SliceGroup) bool { return g.Type == addressType }) {
-			s.Groups = append(s.Groups, &endpoints.SliceGroup{Type: addressType})
-		}
+		s.Types = append(s.Types, addressType)
 	}
 	return s
 }
@@ -61,7 +61,7 @@ func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
 func endpointOf(svc *corev1.Service, pod *corev1.Pod, address, zone string) discoveryv1.Endpoint {
 	serving, terminating := podstate.Ready(pod), pod.DeletionTimestamp != nil
 	e := discoveryv1.Endpoint{
-		Addresses: []string{address},
+		Addresses: []string{utilnet.ParseIPSloppy(address).String()},
 		Conditions: discoveryv1.EndpointConditions{
 			Ready:   new(svc.Spec.PublishNotReadyAddresses || serving && !terminating),
 			Serving: &serving, Terminating: &terminating,

@@ -159,7 +159,7 @@ func TestChangesOfSlices(t *testing.T) {
 		{"a pod replaces another", append(slices.Clone(pods[1:]), fixture.Pod(200, nil)), []int{100}, 0, 1, 0, "2026-01-02T03:07:25Z"},
 		{"a pod is new", append(slices.Clone(pods), fixture.Pod(200, nil)), []int{51}, 0, 1, 0, "2026-01-02T03:07:25Z"},
 		{"pods are deleted", pods[:100], nil, 0, 0, 1, ""},
-		{"all pods are deleted", nil, nil, 1, 0, 2, ""},
+		{"all pods are deleted", nil, []int{0}, 0, 1, 1, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, s := range existing { // as if all changes so far had been noticed

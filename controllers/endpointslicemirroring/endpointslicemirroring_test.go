@@ -29,7 +29,7 @@ func TestMirror(t *testing.T) {
 		many = append(many, corev1.EndpointAddress{IP: fmt.Sprintf("10.2.%d.%d", n/250, n%250)})
 	}
 	tooMany := []corev1.EndpointSubset{{Addresses: many, NotReadyAddresses: addresses("10.0.0.2"), Ports: port}}
-	mirrored := []string{"IPv4 1 port, 1/2", "IPv6 1 port, 1/1", "IPv4 0 port, 1/1"}
+	mirrored := []string{"IPv4 1 port, 1/2", "IPv4 0 port, 1/1", "IPv6 1 port, 1/1"}
 	for _, tc := range []struct {
 		name    string
 		service *corev1.Service

@@ -44,15 +44,15 @@ func key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) strin
 // Groups collects endpoints by address type and ports, in the order in which they were added.
 type Groups []*SliceGroup
 
-// Add adds an endpoint to its group.
-func (g *Groups) Add(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort, e discoveryv1.Endpoint) {
+// Add adds endpoints to their group, which exists also without endpoints.
+func (g *Groups) Add(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort, endpoints ...discoveryv1.Endpoint) {
 	k := key(family, ports)
 	i := slices.IndexFunc(*g, func(o *SliceGroup) bool { return key(o.Type, o.Ports) == k })
 	if i < 0 {
 		i = len(*g)
 		*g = append(*g, &SliceGroup{Type: family, Ports: ports})
 	}
-	(*g)[i].Endpoints = append((*g)[i].Endpoints, e)
+	(*g)[i].Endpoints = append((*g)[i].Endpoints, endpoints...)
 }
 
 // Slices are the EndpointSlices that an owner should have.
@@ -61,6 +61,9 @@ type Slices struct {
 	// it, except for the trigger time, which changes only with the endpoints.
 	Meta   metav1.ObjectMeta
 	Groups Groups
+	// Types are the address types that have at least one slice: a placeholder without ports and endpoints. With them,
+	// slices of other owners are deleted, and not adopted.
+	Types []discoveryv1.AddressType
 	// Limit is the highest number of endpoints in a slice.
 	Limit int
 }
@@ -99,27 +102,105 @@ type Changes struct {
 // Plan returns the changes that make the existing slices those that are wanted. An endpoint stays in
 // its slice, and others are added first to slices that change anyway.
 //
-//upstream:k8s.io/endpointslice.Reconciler.reconcileByAddressType
-func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) Changes {
-	var c Changes
-	groups := map[string]*SliceGroup{}
+//upstream:k8s.io/endpointslice.Reconciler.Reconcile
+func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) (c Changes) {
+	types := slices.Clone(s.Types)
 	for _, g := range s.Groups {
-		groups[key(g.Type, g.Ports)] = g
-	}
-	members := map[*SliceGroup][]*discoveryv1.EndpointSlice{}
-	for _, slice := range existing {
-		g := groups[key(slice.AddressType, slice.Ports)]
-		if g == nil || slice.DeletionTimestamp != nil {
-			c.Delete = append(c.Delete, slice)
-			continue
+		if !slices.Contains(types, g.Type) {
+			types = append(types, g.Type)
 		}
-		members[g] = append(members[g], slice)
 	}
-	for _, g := range s.Groups {
-		s.distribute(g, members[g], &c)
+	byType := map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice{}
+	for _, slice := range existing {
+		switch {
+		case slice.DeletionTimestamp != nil:
+		case slices.Contains(types, slice.AddressType):
+			byType[slice.AddressType] = append(byType[slice.AddressType], slice)
+		default:
+			c.Delete = append(c.Delete, slice)
+		}
 	}
-	c.Delete = slices.DeleteFunc(c.Delete, func(o *discoveryv1.EndpointSlice) bool { return o.DeletionTimestamp != nil })
+	for _, t := range types {
+		of := s.planType(t, byType[t])
+		c.Create, c.Update, c.Delete = append(c.Create, of.Create...), append(c.Update, of.Update...), append(c.Delete, of.Delete...)
+	}
 	return c
+}
+
+// planType plans the slices of an address type.
+//
+//upstream:k8s.io/endpointslice.Reconciler.reconcileByAddressType
+func (s *Slices) planType(t discoveryv1.AddressType, all []*discoveryv1.EndpointSlice) (c Changes) {
+	var existing, others []*discoveryv1.EndpointSlice
+	for _, slice := range all {
+		if s.Types == nil || s.owns(slice) {
+			existing = append(existing, slice)
+		} else {
+			others = append(others, slice)
+		}
+	}
+	wanted := map[string]bool{}
+	for _, g := range s.Groups {
+		if g.Type == t {
+			k := key(t, g.Ports)
+			wanted[k] = true
+			s.distribute(g, slices.DeleteFunc(slices.Clone(existing), func(o *discoveryv1.EndpointSlice) bool { return key(t, o.Ports) != k }), &c)
+		}
+	}
+	for _, slice := range existing {
+		if !wanted[key(t, slice.Ports)] {
+			c.Delete = append(c.Delete, slice)
+		}
+	}
+	if len(existing) == len(c.Delete) && len(c.Create) == 0 && slices.Contains(s.Types, t) {
+		placeholder := s.newSlice(&SliceGroup{Type: t}, nil)
+		if len(all) == 1 && isPlaceholder(all[0], placeholder) {
+			return Changes{}
+		}
+		c.Create = append(c.Create, placeholder)
+	}
+	c.reuse()
+	c.Delete = append(c.Delete, others...)
+	return c
+}
+
+// owns reports whether the owner of the slices owns a slice.
+//
+//upstream:k8s.io/endpointslice.ownedBy
+func (s *Slices) owns(slice *discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(slice.OwnerReferences, func(o metav1.OwnerReference) bool {
+		owner := s.Meta.OwnerReferences[0]
+		return o.UID == owner.UID && o.Kind == owner.Kind && o.APIVersion == owner.APIVersion
+	})
+}
+
+// isPlaceholder reports whether a slice is like a placeholder. A label without a value may be missing.
+//
+//upstream:k8s.io/endpointslice.placeholderSliceCompare
+func isPlaceholder(slice, placeholder *discoveryv1.EndpointSlice) bool {
+	for key := range placeholder.Labels {
+		if slice.Labels[key] != placeholder.Labels[key] {
+			return false
+		}
+	}
+	for key := range slice.Labels {
+		if slice.Labels[key] != placeholder.Labels[key] {
+			return false
+		}
+	}
+	return len(slice.Ports)+len(slice.Endpoints) == 0
+}
+
+// reuse updates slices instead of deleting them and creating others.
+//
+//upstream:k8s.io/endpointslice.Reconciler.finalize
+func (c *Changes) reuse() {
+	n := min(len(c.Create), len(c.Delete))
+	for i, slice := range c.Create[:n] {
+		slice.Name = c.Delete[i].Name
+		c.Update = append(c.Update, slice)
+	}
+	c.Create, c.Delete = c.Create[n:], c.Delete[n:]
 }
 
 // distribute plans the slices of one group.
@@ -130,71 +211,97 @@ func (s *Slices) distribute(g *SliceGroup, existing []*discoveryv1.EndpointSlice
 	for _, e := range g.Endpoints {
 		missing[identity(&e)] = e
 	}
-	kept := make([]*discoveryv1.EndpointSlice, len(existing))
-	changed := make([]bool, len(existing))
-	for i, slice := range existing {
-		kept[i] = slice.DeepCopy()
-		kept[i].Endpoints = nil
-		for _, e := range slice.Endpoints {
-			if wanted, ok := missing[identity(&e)]; ok && len(kept[i].Endpoints) < s.Limit {
-				kept[i].Endpoints = append(kept[i].Endpoints, wanted)
-				delete(missing, identity(&e))
-			}
+	var changed, unchanged []*discoveryv1.EndpointSlice
+	for _, slice := range existing {
+		kept := s.keep(slice, missing)
+		differs := !equality.Semantic.DeepEqual(kept.Endpoints, slice.Endpoints)
+		switch {
+		case differs && len(kept.Endpoints) == 0:
+			c.Delete = append(c.Delete, slice)
+		case s.setMeta(kept, differs) || differs:
+			changed = append(changed, kept)
+		default:
+			unchanged = append(unchanged, slice.DeepCopy())
 		}
-		changed[i] = !equality.Semantic.DeepEqual(kept[i].Endpoints, slice.Endpoints)
 	}
-	var rest []discoveryv1.Endpoint
-	for _, e := range g.Endpoints {
-		if _, ok := missing[identity(&e)]; ok {
-			rest = append(rest, e)
+	rest := slices.DeleteFunc(slices.Clone(g.Endpoints), func(e discoveryv1.Endpoint) bool {
+		_, ok := missing[identity(&e)]
+		delete(missing, identity(&e)) // the first one of several counts
+		return !ok
+	})
+	fill := func(slice *discoveryv1.EndpointSlice) {
+		if n := min(s.Limit-len(slice.Endpoints), len(rest)); n > 0 {
+			slice.Endpoints, rest = append(slice.Endpoints, rest[:n]...), rest[n:]
+			s.setTriggerTime(slice)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(len(b.Endpoints), len(a.Endpoints)) })
+	for _, slice := range changed {
+		fill(slice)
+	}
+	if i := s.fullest(unchanged, len(rest)); i >= 0 {
+		fill(unchanged[i])
+		changed = append(changed, unchanged[i])
+	}
+	c.Update = append(c.Update, changed...)
+	for chunk := range slices.Chunk(rest, s.Limit) {
+		c.Create = append(c.Create, s.newSlice(g, chunk))
+	}
+}
+
+// keep returns a copy of a slice with the endpoints that are wanted, as they should be, and removes these from the missing
+// endpoints.
+func (s *Slices) keep(slice *discoveryv1.EndpointSlice, missing map[string]discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	kept := slice.DeepCopy()
+	kept.Endpoints = nil
+	for _, e := range slice.Endpoints {
+		if wanted, ok := missing[identity(&e)]; ok && len(kept.Endpoints) < s.Limit {
+			kept.Endpoints = append(kept.Endpoints, wanted)
 			delete(missing, identity(&e))
 		}
 	}
-	for _, first := range []bool{true, false} {
-		for i := range kept {
-			n := min(s.Limit-len(kept[i].Endpoints), len(rest))
-			if n > 0 && changed[i] == first {
-				kept[i].Endpoints, rest = append(kept[i].Endpoints, rest[:n]...), rest[n:]
-				changed[i] = true
-			}
+	return kept
+}
+
+// fullest returns the index of the slice that has the least space left after n endpoints are added, or -1 if no slice has
+// enough space.
+//
+//upstream:k8s.io/endpointslice.getSliceToFill
+func (s *Slices) fullest(list []*discoveryv1.EndpointSlice, n int) int {
+	best, left := -1, s.Limit
+	for i, slice := range list {
+		if l := s.Limit - len(slice.Endpoints) - n; n > 0 && l >= 0 && l < left {
+			best, left = i, l
 		}
 	}
-	remaining := 0
-	for i, slice := range kept {
-		switch {
-		case len(slice.Endpoints) == 0 && (len(g.Endpoints) > 0 || remaining > 0):
-			c.Delete = append(c.Delete, existing[i])
-			continue
-		case s.setMeta(slice, changed[i]) || changed[i]:
-			c.Update = append(c.Update, slice)
-		}
-		remaining++
-	}
-	for chunk := range slices.Chunk(rest, s.Limit) {
-		c.Create = append(c.Create, s.newSlice(g, chunk))
-		remaining++
-	}
-	if remaining == 0 { // for a group without endpoints
-		c.Create = append(c.Create, s.newSlice(g, nil))
-	}
+	return best
 }
 
 // identity identifies an endpoint of a group.
 //
 //upstream:k8s.io/endpointslice/util.hashEndpoint
 func identity(e *discoveryv1.Endpoint) string {
-	id := strings.Join(e.Addresses, ",")
+	id := strings.Join(e.Addresses, ",") + "/" + ptr.Deref(e.Hostname, "")
 	if e.TargetRef != nil {
-		id += "/" + e.TargetRef.Namespace + "/" + e.TargetRef.Name + "/" + string(e.TargetRef.UID)
+		id += "/" + e.TargetRef.Namespace + "/" + e.TargetRef.Name
 	}
 	return id
 }
 
-// setMeta sets labels, annotations and owner of an existing slice, and reports whether they were
-// different.
+// setTriggerTime sets the annotation of a slice with changed endpoints.
+//
+//upstream:k8s.io/endpointslice.addTriggerTimeAnnotation
+func (s *Slices) setTriggerTime(slice *discoveryv1.EndpointSlice) {
+	delete(slice.Annotations, corev1.EndpointsLastChangeTriggerTime)
+	if at, ok := s.Meta.Annotations[corev1.EndpointsLastChangeTriggerTime]; ok {
+		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, corev1.EndpointsLastChangeTriggerTime, at)
+	}
+}
+
+// setMeta sets labels, annotations and owner of an existing slice, and reports whether they were different. The reserved
+// labels do not count.
 //
 //upstream:k8s.io/endpointslice.setEndpointSliceLabels
-//upstream:k8s.io/endpointslice.addTriggerTimeAnnotation
 func (s *Slices) setMeta(slice *discoveryv1.EndpointSlice, endpointsChanged bool) bool {
 	before := slice.ObjectMeta.DeepCopy()
 	slice.Labels, slice.OwnerReferences = maps.Clone(s.Meta.Labels), slices.Clone(s.Meta.OwnerReferences)
@@ -205,13 +312,17 @@ func (s *Slices) setMeta(slice *discoveryv1.EndpointSlice, endpointsChanged bool
 			metav1.SetMetaDataAnnotation(&slice.ObjectMeta, corev1.EndpointsLastChangeTriggerTime, at)
 		}
 	}
-	return !equality.Semantic.DeepEqual(before, &slice.ObjectMeta)
+	after := slice.ObjectMeta.DeepCopy()
+	for _, key := range []string{corev1.IsHeadlessService, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy} {
+		delete(before.Labels, key)
+		delete(after.Labels, key)
+	}
+	return !equality.Semantic.DeepEqual(before, after)
 }
 
 func (s *Slices) newSlice(g *SliceGroup, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: *s.Meta.DeepCopy(), AddressType: g.Type, Ports: g.Ports, Endpoints: slices.Clone(endpoints),
-	}
+	return &discoveryv1.EndpointSlice{ObjectMeta: *s.Meta.DeepCopy(), AddressType: g.Type,
+		Ports: append([]discoveryv1.EndpointPort{}, g.Ports...), Endpoints: append([]discoveryv1.Endpoint{}, endpoints...)}
 }
 
 // Existing returns the EndpointSlices of a Service that a controller manages.

@@ -30,6 +30,8 @@ type comparison struct {
 	kinds []client.Object
 	add   func(manager.Manager) error
 	run   runFunc
+	// order, if not nil, gives objects of a world with an undetermined order or name their place.
+	order func(*world)
 	// generate returns a world and the object that the controllers reconcile. The world may refuse writes.
 	generate func(s *random.Source) (objects []client.Object, object client.Object, refuse func(verb string, k key) error)
 }
@@ -53,6 +55,10 @@ func (c comparison) compare(t *testing.T) {
 			worlds++
 			for verb := range theirs.verbs() {
 				writes[verb]++
+			}
+			if c.order != nil {
+				c.order(ours)
+				c.order(theirs)
 			}
 			if found := listed.unlisted(differ(ours, theirs)); differing.count(found) {
 				examples = append(examples, fmt.Sprintf("%s\nour writes   %q\ntheir writes %q\nof\n%s", found, ours.writes, theirs.writes, describe(objects)))

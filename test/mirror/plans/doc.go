@@ -6,7 +6,5 @@
 // synctest bubble. A world takes less than a second, the time for retries. differences.txt lists the fields and events that
 // may differ, with the reasons. Of the scheduler, only the filters are compared, as functions.
 //
-// The controller of EndpointSlices is not compared yet.
-//
 //	go test ./plans -run TestJobs -objects 100000 -seed 7
 package plans
