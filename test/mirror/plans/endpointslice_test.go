@@ -88,7 +88,11 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 		}
 		svc.Spec.Ports = append(svc.Spec.Ports, p)
 	}
-	deleted(s, svc)
+	if deleted(s, svc); svc.DeletionTimestamp != nil {
+		for i := range svc.Spec.Ports { // of endpoints with several ports, Kubernetes keeps any in a slice
+			svc.Spec.Ports[i].TargetPort = intstr.FromInt32(8080)
+		}
+	}
 	objects := []client.Object{svc}
 	for _, name := range []string{"a", "b"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node"}}
