@@ -5,6 +5,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/controllers/internal/podstate"
@@ -77,7 +78,34 @@ func endpointOf(svc *corev1.Service, pod *corev1.Pod, address, zone string) disc
 	if name := endpoints.Hostname(svc, pod); name != "" {
 		e.Hostname = &name
 	}
+	if *e.Conditions.Ready {
+		e.Hints = hintsOf(svc, &e)
+	}
 	return e
+}
+
+// hintsOf returns the hints of an endpoint for the traffic distribution of the Service.
+//
+//upstream:k8s.io/endpointslice/trafficdist.ReconcileHints
+//upstream:k8s.io/endpointslice/trafficdist.preferCloseHeuristic.update
+func hintsOf(svc *corev1.Service, e *discoveryv1.Endpoint) *discoveryv1.EndpointHints {
+	hints := &discoveryv1.EndpointHints{}
+	switch ptr.Deref(svc.Spec.TrafficDistribution, "") {
+	case corev1.ServiceTrafficDistributionPreferSameNode:
+		if e.NodeName != nil {
+			hints.ForNodes = []discoveryv1.ForNode{{Name: *e.NodeName}}
+		}
+	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
+	default:
+		return nil
+	}
+	if e.Zone != nil {
+		hints.ForZones = []discoveryv1.ForZone{{Name: *e.Zone}}
+	}
+	if hints.ForNodes == nil && hints.ForZones == nil {
+		return nil
+	}
+	return hints
 }
 
 // portsOf returns the ports of a pod for a Service, without those that the pod does not have.

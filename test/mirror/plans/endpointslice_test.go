@@ -80,6 +80,10 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 	if s.Chance(8) {
 		svc.Spec.Selector = nil
 	}
+	if s.Chance(40) {
+		svc.Spec.TrafficDistribution = ptr.To(random.Pick(s, corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
+			corev1.ServiceTrafficDistributionPreferSameNode))
+	}
 	for i := range s.IntN(3) {
 		p := corev1.ServicePort{Name: fmt.Sprint("port", i), Port: int32(80 + i), Protocol: random.Pick(s, corev1.ProtocolTCP, corev1.ProtocolUDP),
 			TargetPort: random.Pick(s, intstr.FromInt32(8080), intstr.FromString("http"), intstr.FromString("none"))}
@@ -125,6 +129,9 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 			endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{pod.Status.PodIP}, NodeName: ptr.To(random.Pick(s, "a", "b")),
 				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: pod.Name, UID: pod.UID},
 				Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)}})
+			if s.Chance(30) {
+				endpoints[len(endpoints)-1].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: random.Pick(s, "z1", "z2")}}}
+			}
 		}
 	}
 	// At most one slice of each type is the controller's. Kubernetes takes any of several.
