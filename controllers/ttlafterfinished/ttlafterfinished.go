@@ -52,13 +52,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion}))
 }
 
-// timeLeft returns the time to live that a Job has left, if it has finished and has one.
+// timeLeft returns the time to live that a Job has left, if it has finished at a known time and has one.
 //
+//upstream:pkg/controller/ttlafterfinished.jobFinishTime
 //upstream:pkg/controller/ttlafterfinished.timeLeft
 //upstream:pkg/controller/ttlafterfinished.needsCleanup
 func timeLeft(job *batchv1.Job, now time.Time) (left time.Duration, ok bool) {
 	ttl, finished := job.Spec.TTLSecondsAfterFinished, jobstate.Finished(job)
-	if job.DeletionTimestamp != nil || ttl == nil || finished == nil {
+	if job.DeletionTimestamp != nil || ttl == nil || finished == nil || finished.LastTransitionTime.IsZero() {
 		return 0, false
 	}
 	return max(0, finished.LastTransitionTime.Add(time.Duration(*ttl)*time.Second).Sub(now)), true

@@ -17,12 +17,15 @@ func Condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 	return nil
 }
 
-// Finished returns the condition Complete or Failed of a job that has finished, or nil.
+// Finished returns the condition Complete or Failed of a job that has finished, or nil. The first one counts.
 //
 //upstream:pkg/controller/job/util.FinishedCondition
 func Finished(job *batchv1.Job) *batchv1.JobCondition {
-	if c := Condition(job, batchv1.JobComplete); c != nil {
-		return c
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
 	}
-	return Condition(job, batchv1.JobFailed)
+	return nil
 }
