@@ -31,9 +31,12 @@ func TestTaintEviction(t *testing.T) {
 		e.CreatePod("minute", tolerating(", tolerationSeconds: 60"))
 		e.CreatePod("zero", tolerating(", tolerationSeconds: 0"))
 		e.CreatePod("hour", tolerating(", tolerationSeconds: 3600"))
+		ended := controllerstest.Pod("ended", "c", func(s *corev1.PodSpec) { s.RestartPolicy = corev1.RestartPolicyNever })
+		ended.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
+		e.CreateAll(ended)
 		e.WaitIdle()
 		taint(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule})
-		e.WantPodNames("forever", "hour", "minute", "none", "zero")
+		e.WantPodNames("ended", "forever", "hour", "minute", "none", "zero")
 		taint(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute})
 		e.WantPodNames("forever", "hour", "minute")
 		e.WantEvent("none", "Normal TaintManagerEviction", "Marking for deletion Pod default/none")

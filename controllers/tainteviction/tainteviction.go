@@ -1,5 +1,6 @@
 // Package tainteviction deletes the pods of nodes with taints of the effect NoExecute: those that do
-// not tolerate all of these at once, and those that tolerate them for a while after that time.
+// not tolerate all of these at once, and those that tolerate them for a while after that time. Pods that have terminated
+// are deleted too.
 //
 // The time starts when the controller sees the pod on the tainted node, so it starts again with the
 // controller, as in kube-controller-manager.
@@ -82,7 +83,12 @@ func (r *reconciler) podHandler() handler.EventHandler {
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			old, pod := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			if old.Spec.NodeName != pod.Spec.NodeName || !equality.Semantic.DeepEqual(old.Spec.Tolerations, pod.Spec.Tolerations) {
+				enqueue(pod, q)
+			}
+		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.cancel(client.ObjectKeyFromObject(e.Object)) },
 	}
 }
@@ -185,10 +191,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	after, evict := 0*time.Second, false
-	if pod.DeletionTimestamp == nil && !podstate.Finished(pod) {
-		after, evict = tolerates(pod.Spec.Tolerations, r.taintsOf(pod.Spec.NodeName))
-	}
+	after, evict := tolerates(pod.Spec.Tolerations, r.taintsOf(pod.Spec.NodeName))
 	if after > 0 {
 		now := time.Now()
 		after = r.since(pod, now).Add(after).Sub(now)
@@ -236,7 +239,7 @@ func (r *reconciler) enqueuePods(ctx context.Context, node string) error {
 //upstream:pkg/apis/core/v1/helper.GetMatchingTolerations
 func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (after time.Duration, evict bool) {
 	for i := range taints {
-		t := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taints[i], true) })
+		t := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taints[i], false) })
 		if t < 0 {
 			return 0, true
 		}
