@@ -10,6 +10,7 @@ import (
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/snapshot"
 )
 
 // Report says what a data directory has.
@@ -25,10 +26,6 @@ type Report struct {
 	// Damage is what Repair found, nil from Check.
 	Damage []error
 }
-
-// revisionsSkipped are how many revisions Repair skips, so that no client takes the revision of a write that
-// is lost for that of another one.
-const revisionsSkipped = 1_000_000
 
 // damagedSuffix is what Repair appends to the names of files.
 const damagedSuffix = ".damaged"
@@ -81,8 +78,8 @@ func withDirectory(dir string, f func(fs files, names []string) error) error {
 }
 
 // Repair makes a damaged data directory one that Open accepts. It keeps every record of the snapshot that
-// is intact, and the writes of the log up to the first that is not, and writes them as a new snapshot,
-// [revisionsSkipped] revisions later. The other files are renamed: their names get the suffix ".damaged". A
+// is intact, and the writes of the log up to the first that is not, and writes them as a new snapshot at a later
+// revision; see [snapshot.Next]. The other files are renamed: their names get the suffix ".damaged". A
 // directory without damage is not changed.
 func Repair(dir string) (Report, error) {
 	var report Report
@@ -108,7 +105,7 @@ func repair(fs files, names []string) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	report.Snapshot, report.Logs = c.revision+revisionsSkipped, 0
+	report.Snapshot, report.Logs = snapshot.Next(c.revision), 0
 	report.Revision = report.Snapshot
 	if _, err := writeSnapshot(fs, report.Snapshot, page.Records, func() bool { return false }); err != nil {
 		return report, err
@@ -164,23 +161,8 @@ func salvageSnapshot(fs files, name string, f func(storage.Record, []byte)) erro
 	} else if data, failed := readAll(fs, name); failed != nil {
 		return failed
 	} else {
-		salvageRecords(data, f)
+		snapshot.Salvage(data, f)
 		return err
-	}
-}
-
-// salvageRecords calls f with the records of each intact frame.
-func salvageRecords(data []byte, f func(storage.Record, []byte)) {
-	for position := int64(0); position < int64(len(data)); {
-		payload, next, err := frameAt(data, position)
-		if err != nil {
-			position += headerSize
-			continue
-		}
-		position = next
-		if d := (&decoder{data: payload}); d.byte() == kindRecords {
-			d.records(f)
-		}
 	}
 }
 

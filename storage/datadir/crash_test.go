@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"flyball.dev/storage"
+	"flyball.dev/storage/internal/frame"
 )
 
 var rounds = flag.Int("rounds", 200, "how many crashes TestCrashes and TestMissingSync simulate")
@@ -44,7 +45,7 @@ func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
 	l.next++
 	value := ""
 	if random.IntN(4) > 0 {
-		value = fmt.Sprintf("%d:%s", l.next, bytes.Repeat([]byte{byte(random.IntN(4))}, random.IntN(3*sectorSize)))
+		value = fmt.Sprintf("%d:%s", l.next, bytes.Repeat([]byte{byte(random.IntN(4))}, random.IntN(3*frame.SectorSize)))
 		if random.IntN(3) == 0 {
 			value = twin + value
 		}

@@ -10,7 +10,7 @@
 //	log-REVISION        the writes from a revision on, in a file of a fixed size
 //	snapshot-REVISION   the records at a revision
 //
-// Each file is a sequence of frames with checksums; see frame.go. A log file exists with its whole size
+// Each file is a sequence of frames with checksums. A log file exists with its whole size
 // before it is written to. So a log that ends in a half-written frame, which a crash leaves, differs from one that is
 // damaged: the first is cut, and [Open] refuses the second with a [DamageError]. [Check] and [Repair] are
 // for that case.
@@ -27,30 +27,22 @@ import (
 	"sync/atomic"
 
 	"flyball.dev/storage"
+	"flyball.dev/storage/internal/frame"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/snapshot"
 )
 
 var (
 	// ErrInUse means that a store is open in the directory.
 	ErrInUse = errors.New("the data directory is in use by another process")
 	// ErrFormat means that a newer version has written the directory.
-	ErrFormat = errors.New("this version does not know the format of the data directory")
+	ErrFormat = snapshot.ErrFormat
 	// ErrForeign means that the directory has files that no store has written.
 	ErrForeign = errors.New("the directory is not empty and not a data directory")
 )
 
 // DamageError means that a file does not have what was written to it.
-type DamageError struct {
-	File     string // its name in the directory, or its path
-	Position int64  // where the first frame is that is wrong
-	Err      error
-}
-
-func (e *DamageError) Error() string {
-	return fmt.Sprintf("%s is damaged at byte %d: %v", e.File, e.Position, e.Err)
-}
-
-func (e *DamageError) Unwrap() error { return e.Err }
+type DamageError = snapshot.DamageError
 
 // Options configure a store.
 type Options struct {
@@ -158,7 +150,7 @@ func checkFormat(fs files) error {
 	case string(text) == formatText:
 		return nil
 	}
-	if n, err := fmt.Sscanf(string(text), "Flyball data directory, format %d\n", &version); n == 1 && err == nil && version > format {
+	if n, err := fmt.Sscanf(string(text), "Flyball data directory, format %d\n", &version); n == 1 && err == nil && version > frame.Format {
 		return fmt.Errorf("%w: format %d", ErrFormat, version)
 	}
 	return &DamageError{File: formatFile, Err: fmt.Errorf("it must be %q", formatText)}
@@ -175,7 +167,7 @@ func open(fs files, dir string, o Options) (*Store, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
-	s := &Store{options: o, files: fs, journal: &journal{files: fs, dir: dir, size: align(o.LogFile)}}
+	s := &Store{options: o, files: fs, journal: &journal{files: fs, dir: dir, size: frame.Align(o.LogFile)}}
 	s.journal.appended = s.logged
 	o.Memory.Journal = s.journal
 	loader := memory.NewLoader(o.Memory)
@@ -198,17 +190,8 @@ func (s *Store) recover(loader *memory.Loader) (snapshot int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !slices.Contains(names, formatFile) {
-		f, err := replace(s.files, formatFile, 0, func(f file) error {
-			_, err := f.WriteAt([]byte(formatText), 0)
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-		if err := f.Close(); err != nil {
-			return 0, err
-		}
+	if err := writeFormat(s.files, names); err != nil {
+		return 0, err
 	}
 	c, err := load(s.files, names, loader)
 	if err != nil {
@@ -218,6 +201,21 @@ func (s *Store) recover(loader *memory.Loader) (snapshot int64, err error) {
 		return 0, err
 	}
 	return c.snapshotSize, errors.Join(s.removeObsolete(c.snapshot, names), s.removeTemporary(names))
+}
+
+// writeFormat writes the format file unless the directory has one.
+func writeFormat(fs files, names []string) error {
+	if slices.Contains(names, formatFile) {
+		return nil
+	}
+	f, err := replace(fs, formatFile, 0, func(f file) error {
+		_, err := f.WriteAt([]byte(formatText), 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // contents are what a directory has.

@@ -17,6 +17,7 @@ import (
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/snapshot"
 	"flyball.dev/storage/storagetest"
 )
 
@@ -304,7 +305,7 @@ func TestRepair(t *testing.T) {
 				t.Fatalf("byte %d of %s, after the repair: %v", i, name, err)
 			}
 			got := state(t, s)
-			if r := put(t, s, storage.Write{Key: "/new"}); r.Revision < revisionsSkipped {
+			if r := put(t, s, storage.Write{Key: "/new"}); r.Revision < snapshot.Next(0) {
 				t.Errorf("byte %d of %s: the next revision is %d", i, name, r.Revision)
 			}
 			closeStore(t, s)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"flyball.dev/storage/internal/frame"
 )
 
 // disk is a model of a file system on a disk. It knows what is durable: the sectors of a file by the Sync of
@@ -174,8 +176,8 @@ func (n *inode) afterCrash(random *rand.Rand) []byte {
 	content := make([]byte, size)
 	copy(content, n.durable)
 	for sector := range n.dirty {
-		if start := sector * sectorSize; start < int64(size) && random.IntN(2) == 0 {
-			copy(content[start:min(int64(size), start+sectorSize)], n.content[start:])
+		if start := sector * frame.SectorSize; start < int64(size) && random.IntN(2) == 0 {
+			copy(content[start:min(int64(size), start+frame.SectorSize)], n.content[start:])
 		}
 	}
 	return content
@@ -218,12 +220,12 @@ func (f *diskFile) WriteAt(p []byte, position int64) (int, error) {
 			return 0, err
 		}
 		// A part of what was in flight may be written.
-		end := (position + f.disk.random.Int64N(int64(len(p))+sectorSize)) &^ (sectorSize - 1)
+		end := (position + f.disk.random.Int64N(int64(len(p))+frame.SectorSize)) &^ (frame.SectorSize - 1)
 		f.write(p[:max(0, min(int64(len(p)), end-position))], position)
 		return 0, err
 	}
-	for i := int64(0); i < int64(len(p)); i += sectorSize {
-		if !f.disk.allocate(f.inode, (position+i)/sectorSize) {
+	for i := int64(0); i < int64(len(p)); i += frame.SectorSize {
+		if !f.disk.allocate(f.inode, (position+i)/frame.SectorSize) {
 			f.write(p[:i], position)
 			return int(i), syscall.ENOSPC
 		}
@@ -253,7 +255,7 @@ func (f *diskFile) write(p []byte, position int64) {
 		f.content = append(f.content, make([]byte, end-int64(len(f.content)))...)
 	}
 	copy(f.content[position:], p)
-	for i := position / sectorSize; i <= (position+int64(len(p))-1)/sectorSize; i++ {
+	for i := position / frame.SectorSize; i <= (position+int64(len(p))-1)/frame.SectorSize; i++ {
 		f.dirty[i] = true
 	}
 }
@@ -270,7 +272,7 @@ func (f *diskFile) Allocate(size int64) error {
 	if err := f.disk.call(); err != nil {
 		return err
 	}
-	for sector := range (size + sectorSize - 1) / sectorSize {
+	for sector := range (size + frame.SectorSize - 1) / frame.SectorSize {
 		if !f.disk.sparse && !f.disk.allocate(f.inode, sector) {
 			return fmt.Errorf("fallocate: %w", syscall.ENOSPC)
 		}

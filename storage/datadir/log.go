@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"flyball.dev/storage"
+	"flyball.dev/storage/internal/frame"
 )
 
 const (
@@ -102,12 +103,12 @@ func (j *journal) prepare(revision uint64) error {
 // append writes a batch after position.
 func (j *journal) append(events []*storage.Event) error {
 	write := func(buf []byte) []byte { return appendBatch(buf, events) }
-	j.buf = appendFrame(j.buf[:0], j.position, write)
+	j.buf = frame.Append(j.buf[:0], j.position, write)
 	if j.position+int64(len(j.buf)) > j.end {
-		if err := j.rotate(events[0].Record.Revision, max(j.size, align(sectorSize)+align(int64(len(j.buf))))); err != nil {
+		if err := j.rotate(events[0].Record.Revision, max(j.size, frame.Align(frame.SectorSize)+frame.Align(int64(len(j.buf))))); err != nil {
 			return err
 		}
-		j.buf = appendFrame(j.buf[:0], j.position, write) // its position is part of it
+		j.buf = frame.Append(j.buf[:0], j.position, write) // its position is part of it
 	}
 	j.written = int64(len(j.buf))
 	if _, err := j.file.WriteAt(j.buf, j.position); err != nil {
@@ -116,7 +117,7 @@ func (j *journal) append(events []*storage.Event) error {
 	if err := j.sync(); err != nil {
 		return err
 	}
-	j.position = align(j.position + j.written)
+	j.position = frame.Align(j.position + j.written)
 	j.logged += j.written
 	j.written = 0
 	j.revision = events[len(events)-1].Record.Revision
@@ -143,7 +144,9 @@ func (j *journal) sync() error {
 func (j *journal) rotate(revision uint64, size int64) error {
 	var head []byte
 	next, err := replace(j.files, fileName(logPrefix, revision), size, func(f file) error {
-		head = appendFrame(nil, 0, func(buf []byte) []byte { return appendHead(buf, kindLog, format, revision, uint64(size)) })
+		head = frame.Append(nil, 0, func(buf []byte) []byte {
+			return frame.AppendNumbers(buf, kindLog, frame.Format, revision, uint64(size))
+		})
 		_, err := f.WriteAt(head, 0)
 		return err
 	})
@@ -156,7 +159,7 @@ func (j *journal) rotate(revision uint64, size int64) error {
 	if j.file != nil {
 		err = j.file.Close() // what it has is durable
 	}
-	j.file, j.end, j.position, j.written = next, size, align(int64(len(head))), 0
+	j.file, j.end, j.position, j.written = next, size, frame.Align(int64(len(head))), 0
 	return err
 }
 
@@ -216,11 +219,11 @@ func readLog(fs files, name string, last bool, f func(revision uint64, writes []
 		return l, err
 	}
 	l.size = int64(len(data))
-	payload, position, err := frameAt(data, 0)
+	payload, position, err := frame.At(data, 0)
 	if err != nil {
 		return fail(0, err)
 	}
-	first, size, err := (&decoder{data: payload}).head(kindLog)
+	first, size, err := (&frame.Decoder{Data: payload}).Head(kindLog)
 	named, _ := fileRevision(logPrefix, name)
 	switch l.first = first; {
 	case err != nil:
@@ -231,19 +234,19 @@ func readLog(fs files, name string, last bool, f func(revision uint64, writes []
 		return fail(int64(len(data)), fmt.Errorf("it has %d bytes of %d", len(data), size))
 	}
 	for {
-		payload, next, err := frameAt(data, position)
+		payload, next, err := frame.At(data, position)
 		switch {
 		case err == nil:
-		case errors.Is(err, errEnd):
+		case errors.Is(err, frame.ErrEnd):
 			l.position = position
 			return l, nil
-		case errors.Is(err, errTorn) && last && !hasFrameAfter(data, position):
+		case errors.Is(err, frame.ErrTorn) && last && !frame.Follows(data, position):
 			l.position, l.torn = position, int64(len(data))-position
 			return l, nil
 		default:
 			return fail(position, err)
 		}
-		if err := (&decoder{data: payload}).batch(f); err != nil {
+		if err := readBatch(&frame.Decoder{Data: payload}, f); err != nil {
 			return fail(position, err)
 		}
 		position = next

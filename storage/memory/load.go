@@ -59,6 +59,12 @@ func (l *Loader) Revision() uint64 { return l.store.revision }
 // Len returns how many records there are.
 func (l *Loader) Len() int { return l.store.tree.root.len() }
 
+// Records returns the records in the order of their keys.
+func (l *Loader) Records() []*storage.Record {
+	root := l.store.tree.root
+	return root.collect(nil, 0, root.len())
+}
+
 // Store returns the store, which deletes expired records from now on.
 func (l *Loader) Store() *Store {
 	s := l.store
