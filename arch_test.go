@@ -24,6 +24,7 @@ var may = []struct {
 	{path: "storage", outside: []string{}},
 	{path: "storage/memory", imports: []string{"storage", "internal/invariants"}, outside: []string{}},
 	{path: "storage/etcd", imports: []string{"storage", "storage/memory"}},
+	{path: "storage/snapshot", imports: []string{"storage", "storage/internal/frame"}, outside: []string{}},
 	{path: "storage/datadir", imports: []string{"storage", "storage/memory"}, outside: []string{}},
 	{path: "storage/storagetest", imports: []string{"storage"}, outside: []string{"github.com/google/go-cmp"}},
 
@@ -58,7 +59,7 @@ var may = []struct {
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/inprocess", "internal/kubeconfig"}},
 	{path: "controlplane/encryption", imports: []string{"apiserver"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage/datadir", "storage/etcd", "storage/memory", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/selfsigned", "storage", "apiserver/store", "vet"}},
 	{path: "cmd/flyball/internal/apply"},
 	{path: "cmd/flyball/internal/filetx", outside: []string{}},
 	{path: "cmd/flyball/internal/process", outside: []string{}},

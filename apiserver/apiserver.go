@@ -338,6 +338,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
 	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
 	mux.Handle("/metrics", s.metricsHandler())
+	mux.HandleFunc("GET "+SnapshotPath, s.serveSnapshot)
 	mux.HandleFunc("GET /{$}", s.serveIndex)
 	mux.Handle("/", notFound)
 	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound),

@@ -28,11 +28,16 @@ const bodyGrace = 500 * time.Millisecond
 // retryAfter is the Retry-After header of temporarily refused requests, in seconds.
 const retryAfter = 1
 
-// longRunning reports whether a request is a watch or a connection.
-var longRunning = filters.BasicLongRunningRequestCheck(
+// watchesOrConnects reports whether a request is a watch or a connection.
+var watchesOrConnects = filters.BasicLongRunningRequestCheck(
 	sets.NewString("watch", "proxy"),
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
+
+// longRunning reports whether a request is a watch or a connection, or gets a snapshot.
+func longRunning(r *http.Request, info *request.RequestInfo) bool {
+	return watchesOrConnects(r, info) || !info.IsResourceRequest && info.Path == SnapshotPath
+}
 
 // boundLifetime cancels long-running requests when the server stops, and all other requests after a timeout. A stopped
 // server answers 503 to new requests, and to requests with a body that does not arrive in time.

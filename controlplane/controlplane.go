@@ -90,7 +90,11 @@ type Options struct {
 	// port 0, the control plane listens on the same port again, unless the port is in use. Package datadir describes
 	// the directory. Objects that are unused for a while are compressed in memory.
 	DataDir string
-	// Storage stores the objects if DataDir is empty. The default is storage in memory that does not compress idle
+	// Snapshot, if not empty, is a file of [SaveSnapshot] or flyball snapshot save. The control plane starts with its
+	// objects, authorities and keys, in memory, and does not write the file. Resource versions go on a million later, and
+	// watches from earlier ones get 410 Gone. Objects that are unused for a while are compressed in memory.
+	Snapshot string
+	// Storage stores the objects if DataDir and Snapshot are empty. The default is storage in memory that does not compress idle
 	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
 	// when Start fails.
 	Storage storage.Store
@@ -186,14 +190,19 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// compressAfter is how long an object must be unused before it may be compressed in memory, with a data directory.
+// compressAfter is how long an object must be unused before it may be compressed in memory, with a data directory or a
+// snapshot.
 const compressAfter = 10 * time.Second
 
 // openStorage returns the storage of the options.
 func (o *Options) openStorage() (storage.Store, error) {
 	switch {
-	case o.DataDir != "" && o.Storage != nil:
-		return nil, errors.Join(errors.New("DataDir and Storage are mutually exclusive"), o.Storage.Close())
+	case o.DataDir != "" && o.Snapshot != "":
+		return nil, errors.Join(errors.New("DataDir and Snapshot are mutually exclusive: flyball snapshot restore makes a data directory"), o.closeStorage())
+	case (o.DataDir != "" || o.Snapshot != "") && o.Storage != nil:
+		return nil, errors.Join(errors.New("Storage excludes DataDir and Snapshot"), o.closeStorage())
+	case o.Snapshot != "":
+		return loadSnapshot(o.Snapshot, memory.Options{CompressAfter: compressAfter})
 	case o.DataDir != "":
 		return datadir.Open(o.DataDir, datadir.Options{
 			Memory: memory.Options{CompressAfter: compressAfter},
@@ -203,6 +212,14 @@ func (o *Options) openStorage() (storage.Store, error) {
 		return o.Storage, nil
 	}
 	return memory.New(memory.Options{}), nil
+}
+
+// closeStorage closes the storage of the options, if they have one.
+func (o *Options) closeStorage() error {
+	if o.Storage == nil {
+		return nil
+	}
+	return o.Storage.Close()
 }
 
 // start starts the parts in the order of their dependencies. On error, c holds the parts that have started.

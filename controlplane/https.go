@@ -51,10 +51,10 @@ type httpsServer struct {
 }
 
 // listen listens on the address of the options. If that leaves the port open, a control plane with a data
-// directory takes the one that it had before, so that its clients find it again.
+// directory or a snapshot takes the one that it had before, so that its clients find it again.
 func (c *ControlPlane) listen(o *Options) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
-	if o.DataDir == "" || err != nil || port != "0" {
+	if o.DataDir == "" && o.Snapshot == "" || err != nil || port != "0" {
 		return listen(o.Listen)
 	}
 	ctx := context.Background()

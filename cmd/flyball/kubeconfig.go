@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificates "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -75,17 +76,9 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	if user == "" {
 		return nil, errors.New("--user must not be empty")
 	}
-	config, err := clientcmd.LoadFromFile(admin)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no kubeconfig %s: start a control plane with flyball up, "+
-			"or name the administrator's kubeconfig with --kubeconfig", admin)
-	}
+	config, cfg, err := administrator(admin)
 	if err != nil {
 		return nil, err
-	}
-	cfg, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", admin, err)
 	}
 	client, err := certificates.NewForConfig(cfg)
 	if err != nil {
@@ -115,6 +108,23 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	config.Contexts = map[string]*clientcmdapi.Context{
 		user: {Cluster: current.Cluster, AuthInfo: user, Namespace: current.Namespace}}
 	return clientcmd.Write(*config)
+}
+
+// administrator returns the content of an administrator's kubeconfig, and the configuration of a client.
+func administrator(file string) (*clientcmdapi.Config, *restclient.Config, error) {
+	content, err := clientcmd.LoadFromFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("there is no kubeconfig %s: start a control plane with flyball up, "+
+			"or name the administrator's kubeconfig with --kubeconfig", file)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return content, cfg, nil
 }
 
 // newRequest returns a new private key and a certificate request for a user, both in PEM.

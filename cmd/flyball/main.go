@@ -108,7 +108,7 @@ containers or other binaries.`,
 		{"A project:", []*cobra.Command{initProject(), create(), edit()}},
 		{"Development:", []*cobra.Command{devCommand(), generateCommand(), vetCommand()}},
 		{"A cluster:", []*cobra.Command{install(), uninstall(), applyFiles()}},
-		{"A control plane:", []*cobra.Command{up(), userKubeconfig(), data(), assets()}},
+		{"A control plane:", []*cobra.Command{up(), userKubeconfig(), data(), snapshots(), assets()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

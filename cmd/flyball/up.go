@@ -61,6 +61,9 @@ more.`,
 		"the directory that keeps all objects; by default there is none, and they are in memory alone")
 	cluster.add(cmd.Flags())
 	encryption.add(cmd.Flags())
+	cmd.Flags().StringVar(&options.Snapshot, "snapshot", "",
+		"a file of flyball snapshot save to start from; changes are in memory alone")
+	cmd.MarkFlagsMutuallyExclusive("data-dir", "snapshot", "etcd-servers")
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
@@ -107,15 +110,15 @@ func runUp(ctx context.Context, out io.Writer, options controlplane.Options, clu
 	switch {
 	case err != nil:
 		return err
-	case inCluster && options.DataDir != "":
-		return errors.New("--data-dir and --etcd-servers are mutually exclusive")
+	case inCluster && options.Snapshot != "":
+		return errors.New("--snapshot and --etcd-servers are mutually exclusive")
 	case inCluster:
 		store, err := cluster.open(ctx)
 		if err != nil {
 			return err
 		}
 		options.Storage, options.Shared = store, true
-	case options.DataDir == "":
+	case options.DataDir == "" && options.Snapshot == "":
 		options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
 	}
 	plane, err := controlplane.Start(ctx, options)

@@ -3,7 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,20 +15,25 @@ import (
 // ErrNotEmpty means that the directory has the records of another store.
 var ErrNotEmpty = errors.New("the data directory is not empty")
 
-// Restore makes a data directory with the records of a snapshot, at a later revision; see [snapshot.Next]. It changes
+// Restore makes a data directory with the records of a snapshot file, at a later revision; see [snapshot.Next]. It changes
 // nothing if the snapshot is damaged. With replace, the records replace those that the directory has, durably: after a
 // crash, the directory has either.
 //
 // Possible errors: ErrNotEmpty, those of [snapshot.Read] and [Open].
-func Restore(dir string, from io.Reader, replace bool) (Report, error) {
+func Restore(dir, file string, replace bool) (Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Report{}, err
 	}
+	from, err := os.Open(file)
+	if err != nil {
+		return Report{}, err
+	}
+	defer from.Close()
 	loader := memory.NewLoader(memory.Options{})
 	header, err := snapshot.Read(from, loader.Record)
 	if err != nil {
-		return Report{}, errors.Join(err, loader.Close())
+		return Report{}, errors.Join(snapshot.Describe(file, err), loader.Close())
 	}
 	loader.At(header.Revision)
 	records := loader.Records()

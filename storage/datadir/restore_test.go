@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"flyball.dev/storage/snapshot"
 )
 
-// taken returns a snapshot of a store as a file, and the store's state with the revision of a store made from it.
-func taken(t *testing.T, s storage.Store) ([]byte, []string) {
+// taken returns a snapshot of a store, and its records.
+func taken(t *testing.T, s storage.Store) (file string, want []string) {
 	t.Helper()
 	page, err := s.Range(ctx, storage.Query{})
 	if err != nil {
@@ -24,7 +25,17 @@ func taken(t *testing.T, s storage.Store) ([]byte, []string) {
 	if err := snapshot.Write(&buf, snapshot.Header{Revision: page.Revision}, page.Records); err != nil {
 		t.Fatal(err)
 	}
-	return buf.Bytes(), state(t, s)[1:]
+	return fileWith(t, buf.Bytes()), state(t, s)[1:]
+}
+
+// fileWith returns the name of a file with a content.
+func fileWith(t *testing.T, content []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 func TestRestore(t *testing.T) {
@@ -36,7 +47,7 @@ func TestRestore(t *testing.T) {
 	closeStore(t, from)
 
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	report, err := Restore(dir, bytes.NewReader(file), false)
+	report, err := Restore(dir, file, false)
 	if err != nil || report.Records != 2 || report.Revision <= last.Revision {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -50,18 +61,23 @@ func TestRestore(t *testing.T) {
 	if r := put(t, s, storage.Write{Key: "/c"}); r.Revision != report.Revision+1 {
 		t.Errorf("the next revision is %d, want %d", r.Revision, report.Revision+1)
 	}
-	if _, err := Restore(dir, bytes.NewReader(file), true); !errors.Is(err, ErrInUse) {
+	if _, err := Restore(dir, file, true); !errors.Is(err, ErrInUse) {
 		t.Errorf("a directory in use: %v", err)
 	}
 	last = put(t, s, storage.Write{Key: "/d"})
 	before := state(t, s)
 	closeStore(t, s)
 
-	if _, err := Restore(dir, bytes.NewReader(file), false); !errors.Is(err, ErrNotEmpty) {
+	if _, err := Restore(dir, file, false); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("a directory with records: %v", err)
 	}
-	if _, err := Restore(dir, bytes.NewReader(file[:len(file)-1]), true); err == nil {
-		t.Error("a file that is cut off: no error")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := fileWith(t, content[:len(content)-1])
+	if _, err := Restore(dir, cut, true); err == nil || !strings.Contains(err.Error(), cut+" is damaged at byte") {
+		t.Errorf("a file that is cut off: %v", err)
 	}
 	s = openDir(t, dir, small)
 	if got := state(t, s); !slices.Equal(got, before) {
@@ -69,7 +85,7 @@ func TestRestore(t *testing.T) {
 	}
 	closeStore(t, s)
 
-	if report, err = Restore(dir, bytes.NewReader(file), true); err != nil || report.Revision <= last.Revision {
+	if report, err = Restore(dir, file, true); err != nil || report.Revision <= last.Revision {
 		t.Fatalf("%+v after revision %d, %v", report, last.Revision, err)
 	}
 	s = openDir(t, dir, small)
@@ -88,11 +104,12 @@ func TestRestoreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, "data.db"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(foreign, bytes.NewReader(file), true); !errors.Is(err, ErrForeign) {
+	if _, err := Restore(foreign, file, true); !errors.Is(err, ErrForeign) {
 		t.Errorf("another program's directory: %v", err)
 	}
+	text := fileWith(t, []byte("text"))
 	absent := filepath.Join(t.TempDir(), "absent")
-	if _, err := Restore(absent, bytes.NewReader([]byte("text")), false); !errors.Is(err, snapshot.ErrForeign) {
+	if _, err := Restore(absent, text, false); !errors.Is(err, snapshot.ErrForeign) {
 		t.Errorf("a text: %v", err)
 	}
 	if _, err := os.Stat(absent); !errors.Is(err, os.ErrNotExist) {

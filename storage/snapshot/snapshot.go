@@ -35,6 +35,18 @@ func (e *DamageError) Error() string {
 
 func (e *DamageError) Unwrap() error { return e.Err }
 
+// Describe adds the name of a file to an error of [Read].
+func Describe(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if damage, ok := errors.AsType[*DamageError](err); ok {
+		damage.File = file
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
 // Format is the version of the format.
 const Format = frame.Format
 
