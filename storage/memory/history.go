@@ -43,6 +43,9 @@ type history struct {
 	dropped     uint64
 	cachedBytes int
 
+	// shared is the revision of the last Fork, of this store or by which it came into being; zero for none.
+	shared uint64
+
 	// timer runs while log is not empty, and fires at each tick. marks holds the latest revisions at the last ticks,
 	// the oldest first.
 	timer *time.Timer
@@ -186,7 +189,7 @@ func (h *history) dropCached(revision uint64) {
 	}
 	for _, e := range h.between(h.dropped, revision) {
 		h.cachedBytes -= cost(e)
-		if e.Prev != nil {
+		if e.Prev != nil && !h.isShared(e.Prev) {
 			entryOf(e.Prev).dropCached()
 		}
 		if e.Type == storage.Deleted {

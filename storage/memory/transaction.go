@@ -159,7 +159,9 @@ func (s *Store) commit(events []*storage.Event, revision uint64) {
 			continue
 		}
 		s.checkpoint.note(e.Prev)
-		entryOf(e.Prev).retire() // from now on the history drops its cached values
+		if !s.history.isShared(e.Prev) {
+			entryOf(e.Prev).retire() // from now on the history drops its cached values
+		}
 		s.compression.prune(s.tree.root.len())
 	}
 	journaled := s.commits.journal != nil
