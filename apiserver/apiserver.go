@@ -104,6 +104,9 @@ type Options struct {
 	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the server handles common
 	// requests with shorter code of its own. The responses are the same.
 	WithoutFastPath bool
+	// ForkOf, if not nil, is a server with the same options over the store that Storage was forked from. The new server
+	// does not look for the objects that ForkOf has created, and shares decoded objects and compiled schemas with it.
+	ForkOf *Server
 }
 
 // complete sets the defaults and validates the options that no other package validates.
@@ -146,6 +149,10 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 	gate      gate
 	onReset   []func()
+	owners    *store.Owners  // of the objects that this server and forks of it share
+	// address is the advertised address, and reconciled the address for which the Service kubernetes was reconciled in the
+	// server that this one is a fork of.
+	address, reconciled netip.AddrPort
 
 	registrations registrations
 }
@@ -156,7 +163,12 @@ func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook)}
+	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook), owners: &store.Owners{}}
+	var customOfFork *crd.Kinds
+	if o.ForkOf != nil {
+		s.owners, s.reconciled, customOfFork = o.ForkOf.owners, o.ForkOf.address, o.ForkOf.custom
+		defer func() { s.options.ForkOf = nil }() // it may be stopped
+	}
 	s.objects = &objects{server: s}
 	services := webhook.Services{Storage: s.objects.Storage, Simulated: o.Simulated}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -189,6 +201,8 @@ func New(o Options) (*Server, error) {
 		Require:               require,
 		Transformers:          o.Transformers,
 		Shared:                o.Shared,
+		Owners:                s.owners,
+		ForkOf:                customOfFork,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
@@ -200,7 +214,7 @@ func New(o Options) (*Server, error) {
 		Authorizer:            s.access,
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
-	}); err == nil {
+	}); err == nil && o.ForkOf == nil {
 		err = s.bootstrap()
 	}
 	for _, start := range []func() error{s.keepFlowControl, s.publishAuthentication, s.registerAPIServices} {
@@ -226,7 +240,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 		Scheme: builtin.Scheme(),
 		Codecs: builtin.Codecs(),
 		Storage: store.RESTOptions(store.Options{
-			Storage: o.Storage, Codec: builtin.StorageCodec, DeletionDelay: o.DeletionDelay, Require: require,
+			Storage: o.Storage, Codec: builtin.StorageCodec, DeletionDelay: o.DeletionDelay, Require: require, Owners: s.owners,
 			Transformers: o.Transformers,
 		}),
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),

@@ -38,6 +38,13 @@ func (s *Server) registerAPIServices() error {
 		s.registrations.atStart.Insert(a.Name)
 	}
 	snapshot := s.catalog.Snapshot()
+	if s.options.ForkOf != nil { // it has registered the built-in groups, and users may have changed them
+		for _, g := range snapshot.Groups {
+			for _, v := range g.Versions {
+				s.registrations.synced.Insert(v.Version + "." + g.Name)
+			}
+		}
+	}
 	s.work.Go(func() {
 		for {
 			select {

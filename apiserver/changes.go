@@ -16,9 +16,10 @@ const (
 	lastRetry  = 1000 * time.Second
 )
 
-// keep calls reconcile once, and then whenever changed has a value, until the server stops. After an error keep
-// retries. It does not call reconcile while the server is being reset.
-func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() error) {
+// keep calls reconcile once, and then whenever changed has a value, until the server stops. In a fork, the first call is
+// in the background too, because there is probably nothing to do. After an error keep retries. It does not call reconcile
+// while the server is being reset.
+func (s *Server) keep(what string, changed chan struct{}, reconcile func() error) {
 	var retry <-chan time.Time
 	delay := firstRetry
 	attempt := func() {
@@ -30,7 +31,11 @@ func (s *Server) keep(what string, changed <-chan struct{}, reconcile func() err
 		klog.ErrorS(err, "Cannot reconcile objects of the server", "objects", what, "retryAfter", delay)
 		retry, delay = time.After(delay), min(2*delay, lastRetry)
 	}
-	attempt()
+	if s.options.ForkOf == nil {
+		attempt()
+	} else {
+		notify(changed)
+	}
 	s.work.Go(func() {
 		for {
 			select {

@@ -58,8 +58,11 @@ func (s *Server) Advertise(address netip.AddrPort) error {
 			k.address = unreachable // so that servers with different ports on loopback agree
 		}
 	}
-	if err := k.reconcile(); err != nil {
-		klog.ErrorS(err, "Cannot reconcile the Service kubernetes")
+	s.address = k.address
+	if s.address != s.reconciled {
+		if err := k.reconcile(); err != nil {
+			klog.ErrorS(err, "Cannot reconcile the Service kubernetes")
+		}
 	}
 	changed, err := s.changes(k.keys())
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -135,12 +136,17 @@ type Options struct {
 
 // ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
+	options     Options // with defaults
 	storage     storage.Store
+	identity    *identity
 	server      *apiserver.Server
 	transport   *inProcess
-	authority   *authority
 	https       *httpsServer       // nil without Options.Listen
 	controllers *controllerManager // nil without controllers
+
+	// starting is held while the controllers start or stop. stopped is set when they do not start any more.
+	starting sync.Mutex
+	stopped  bool
 
 	stop context.CancelFunc // requests the shutdown
 	done chan struct{}      // closed after the shutdown
@@ -174,7 +180,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		err = o.checkKubeconfigFile()
 	}
 	if err == nil {
-		err = c.start(o)
+		err = c.start(o, nil)
 	}
 	if err == nil && o.KubeconfigFile != "" {
 		err = kubeconfigfile.Write(o.KubeconfigFile, c.Kubeconfig())
@@ -185,9 +191,14 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.shutDown())
 	}
+	c.runUntil(ctx)
+	return c, nil
+}
+
+// runUntil makes the control plane run until ctx ends, Stop is called, or it fails.
+func (c *ControlPlane) runUntil(ctx context.Context) {
 	ctx, c.stop = context.WithCancel(ctx)
 	go c.run(ctx)
-	return c, nil
 }
 
 // compressAfter is how long an object must be unused before it may be compressed in memory, with a data directory or a
@@ -222,8 +233,9 @@ func (o *Options) closeStorage() error {
 	return o.Storage.Close()
 }
 
-// start starts the parts in the order of their dependencies. On error, c holds the parts that have started.
-func (c *ControlPlane) start(o Options) error {
+// start starts the parts in the order of their dependencies. On error, c holds the parts that have started. Without of,
+// the control plane whose storage was forked, start also starts the controllers.
+func (c *ControlPlane) start(o Options, of *ControlPlane) error {
 	var listener net.Listener
 	if o.Listen != "" { // first, so that clients that come during the start need not come again
 		var err error
@@ -236,18 +248,13 @@ func (c *ControlPlane) start(o Options) error {
 			}
 		}()
 	}
-	keys, err := loadCredentials(context.Background(), c.storage)
+	err := c.loadIdentity(of)
 	if err != nil {
-		return fmt.Errorf("keys: %w", err)
+		return err
 	}
-	ca := keys.clients
-	c.authority = ca
+	ca, aggregation := c.identity.keys.clients, c.identity.aggregation
 	if o.ServiceAccounts.SigningKey == nil {
-		o.ServiceAccounts.SigningKey = keys.serviceAccounts
-	}
-	aggregation, err := keys.aggregation()
-	if err != nil {
-		return fmt.Errorf("certificates: %w", err)
+		o.ServiceAccounts.SigningKey = c.identity.keys.serviceAccounts
 	}
 	authentication := authn.Config{Tokens: o.Tokens, RequestHeader: o.RequestHeader, WithoutAnonymous: o.WithoutAnonymous}
 	if o.Listen != "" {
@@ -255,7 +262,7 @@ func (c *ControlPlane) start(o Options) error {
 		if len(o.ClientCA) > 0 && !authentication.ClientCA.AppendCertsFromPEM(o.ClientCA) {
 			return errors.New("the client CA has no certificate in PEM")
 		}
-		aggregation.ClientCA = append(aggregation.ClientCA, o.ClientCA...)
+		aggregation.ClientCA = slices.Concat(aggregation.ClientCA, o.ClientCA)
 	}
 	options := apiserver.Options{
 		Storage:                     c.storage,
@@ -286,9 +293,13 @@ func (c *ControlPlane) start(o Options) error {
 			return err
 		}
 	}
+	if of != nil {
+		options.ForkOf = of.server
+	}
 	if c.server, err = apiserver.New(options); err != nil {
 		return err
 	}
+	c.options = o
 	c.transport = newInProcess(c.server, administrator)
 	if o.Listen != "" {
 		hosts := []string{c.server.ServiceIP().String()}
@@ -302,13 +313,20 @@ func (c *ControlPlane) start(o Options) error {
 	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {
 		return err
 	}
-	if c.controllers == nil {
+	if c.controllers == nil || of != nil {
 		return nil
 	}
-	if o.Controllers.ConfigFor, err = c.identities(); err != nil {
+	return c.startControllers()
+}
+
+// startControllers starts the controllers.
+func (c *ControlPlane) startControllers() error {
+	o := c.options.Controllers
+	var err error
+	if o.ConfigFor, err = c.identities(); err != nil {
 		return err
 	}
-	return c.controllers.start(o.Controllers, o.Shared)
+	return c.controllers.start(o, c.options.Shared)
 }
 
 // checkKubeconfigFile returns an error if Start cannot or must not write the kubeconfig.
@@ -440,9 +458,12 @@ func (c *ControlPlane) Err() error {
 // shutDown stops the running parts in the reverse order of their dependencies.
 func (c *ControlPlane) shutDown() error {
 	var errs []error
+	c.starting.Lock()
+	c.stopped = true
 	if c.controllers != nil {
 		errs = append(errs, c.controllers.stop())
 	}
+	c.starting.Unlock()
 	if c.server != nil {
 		c.server.Stop()
 	}

@@ -33,13 +33,13 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 		config.Transport = c.transport.as(&user.DefaultInfo{Name: name, Groups: groups})
 		return config, nil
 	}
-	pair, err := c.authority.client(name, groups...)
+	pair, err := c.identity.keys.clients.client(name, groups...)
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{
 		Host:            c.https.url,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem(), CertData: pair.cert, KeyData: pair.key},
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.identity.keys.clients.pem(), CertData: pair.cert, KeyData: pair.key},
 		QPS:             -1,
 		WrapTransport:   c.WrapTransport,
 	}, nil
@@ -49,7 +49,7 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 // plane's authority, or with [Options.ServingCertificate] the last certificate of its chain.
 func (c *ControlPlane) CA() []byte {
 	if c.https == nil {
-		return c.authority.pem()
+		return c.identity.keys.clients.pem()
 	}
 	return c.https.root
 }

@@ -46,7 +46,11 @@ func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, err
 	case c.before != nil && sameService(current.crd, crd):
 		c.next.serving = c.before
 	case established(crd):
-		serving, err := k.serve(c.next.crd, c.next.gate, current)
+		last := current
+		if last == nil {
+			last = k.forked(crd.Name)
+		}
+		serving, err := k.serve(c.next.crd, c.next.gate, last)
 		if err != nil {
 			return c, err
 		}

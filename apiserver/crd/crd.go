@@ -56,6 +56,11 @@ type Options struct {
 	Transformers value.ResourceTransformers
 	// Shared says that other servers may use the storage at the same time.
 	Shared bool
+	// Owners are the owners of decoded definitions; see [store.Options]. They may be nil.
+	Owners *store.Owners
+	// ForkOf, if not nil, has the custom kinds of a server over the store that Storage was forked from. The new kinds
+	// share the compiled schemas of unchanged definitions.
+	ForkOf *Kinds
 }
 
 // Kinds are the custom kinds of one server.
@@ -70,7 +75,7 @@ type Kinds struct {
 	work     sync.WaitGroup // running cleanups
 	follower sync.WaitGroup
 
-	compilations atomic.Int64 // of rules and validations, for tests
+	compilations *atomic.Int64 // of rules and validations, for tests
 
 	mu          sync.Mutex
 	definitions map[string]*definition // by name, as they are stored
@@ -97,7 +102,7 @@ func New(o Options) (*Kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
-	k := &Kinds{options: o, convertors: convertors, definitions: map[string]*definition{}}
+	k := &Kinds{options: o, convertors: convertors, definitions: map[string]*definition{}, compilations: &atomic.Int64{}}
 	k.ctx, k.cancel = context.WithCancel(request.WithNamespace(context.Background(), metav1.NamespaceNone))
 	definitions, err := k.definitionsResource()
 	if err != nil {
@@ -128,10 +133,22 @@ func (k *Kinds) Close() {
 	k.work.Wait()
 }
 
+// forked returns a definition of the kinds that these are a fork of, or nil.
+func (k *Kinds) forked(name string) *definition {
+	of := k.options.ForkOf
+	if of == nil {
+		return nil
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return of.definitions[name]
+}
+
 // load serves the stored definitions.
 func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer func() { k.options.ForkOf = nil }() // which may be closed
 	list := &apiextensions.CustomResourceDefinitionList{}
 	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true,
 		Predicate: apistorage.Everything}, list); err != nil {

@@ -152,6 +152,7 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 	o, err := store.RESTOptions(store.Options{
 		Storage: k.options.Storage,
 		Codec:   func(schema.GroupResource) runtime.Codec { return definitionCodec() },
+		Owners:  k.options.Owners,
 
 		Transformers: k.options.Transformers,
 	}).GetRESTOptions(r, example)

@@ -128,9 +128,9 @@ func (k *Kinds) compile(t terms, props *apiextensions.JSONSchemaProps) (*version
 		s.structural, s.embeds = schema, embeds(schema)
 		s.structure = structureOf(schema, t.preserveUnknown)
 	}
-	schema := s.structural
+	schema, compilations := s.structural, k.compilations // and not k, which forks do not keep alive
 	s.strategies = sync.OnceValues(func() (strategies, error) {
-		k.compilations.Add(1)
+		compilations.Add(1)
 		return compileStrategies(t, props, schema)
 	})
 	return s, nil

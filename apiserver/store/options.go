@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"path"
+	"reflect"
+	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +36,28 @@ type Options struct {
 	Require Requirement
 	// Transformers encrypt the stored objects. It may be nil.
 	Transformers value.ResourceTransformers
+	// Owners, if not nil, makes the stores share decoded objects with all stores of the same resources that have the same
+	// Owners, in this server and in forks of it.
+	Owners *Owners
+}
+
+// Owners makes stores over forks of one storage share the objects that they decode from shared records. The stores of a
+// resource must have equivalent codecs. The zero value is ready to use.
+type Owners struct{ owners sync.Map } // of *owner by ownerKey
+
+// ownerKey identifies equivalent stores.
+type ownerKey struct {
+	prefix string
+	object reflect.Type
+}
+
+// share makes a store use the owner of the stores that are equivalent to it.
+func (o *Owners) share(s *Store) {
+	if o == nil {
+		return
+	}
+	shared, _ := o.owners.LoadOrStore(ownerKey{s.prefix, reflect.TypeOf(s.newObject())}, s.owner)
+	s.owner = shared.(*owner)
 }
 
 // Requirement returns the conditions for the creation of an object; see [Config].
@@ -107,6 +132,24 @@ func Transformer(all value.ResourceTransformers, resource schema.GroupResource) 
 		return nil
 	}
 	return all.TransformerForResource(resource)
+// ResourceOf returns the resource of a key, and false for a key of no object. The group of a built-in resource is
+// empty, because keys do not have it.
+func ResourceOf(key string) (schema.GroupResource, bool) {
+	for resource := range specialPrefixes {
+		if strings.HasPrefix(key, Path(resource)) {
+			return schema.GroupResource{Resource: resource.Resource}, true
+		}
+	}
+	rest, ok := strings.CutPrefix(key, root+"/")
+	if !ok {
+		return schema.GroupResource{}, false
+	}
+	first, rest, ok := strings.Cut(rest, "/")
+	if !strings.Contains(first, ".") {
+		return schema.GroupResource{Resource: first}, ok
+	}
+	second, _, ok := strings.Cut(rest, "/")
+	return schema.GroupResource{Group: first, Resource: second}, ok
 }
 
 // open is the generic.StorageDecorator of the options.
@@ -121,5 +164,7 @@ func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix stri
 			return o.Require(ctx, resource, namespace, name)
 		}
 	}
-	return New(o.Storage, c), func() {}, nil
+	s := New(o.Storage, c)
+	o.Owners.share(s)
+	return s, func() {}, nil
 }

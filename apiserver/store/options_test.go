@@ -120,5 +120,8 @@ func TestKeys(t *testing.T) {
 		if got := store.Key(r, "ns", "a"); got != want {
 			t.Errorf("the key of %v is %s, want %s", r, got, want)
 		}
+		if got, ok := store.ResourceOf(want); !ok || got.Resource != r.Resource || got.Group != r.Group && got.Group != "" {
+			t.Errorf("the resource of %s is %v, %v, want %v", want, got, ok, r)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"flyball.dev/apiserver/store"
 	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
@@ -209,19 +209,6 @@ type resourceSize struct {
 // ownRecords stands for the records of the control plane beside the objects: its authorities, keys and address.
 const ownRecords = "(the control plane)"
 
-// resourceOf returns the resource of a key, with its group if the key has one.
-func resourceOf(key string) string {
-	rest, ok := strings.CutPrefix(key, "/registry/")
-	if !ok {
-		return ownRecords
-	}
-	first, rest, _ := strings.Cut(rest, "/")
-	if second, _, ok := strings.Cut(rest, "/"); ok && strings.Contains(first, ".") {
-		return second + "." + first
-	}
-	return first
-}
-
 // summarize reads a whole snapshot.
 func summarize(file string) (*summary, error) {
 	f, err := os.Open(file)
@@ -235,7 +222,10 @@ func summarize(file string) (*summary, error) {
 	}
 	sizes := map[string]*resourceSize{}
 	header, err := snapshot.Read(f, func(r storage.Record, value []byte) {
-		name := resourceOf(r.Key)
+		name := ownRecords
+		if resource, ok := store.ResourceOf(r.Key); ok {
+			name = resource.String()
+		}
 		if sizes[name] == nil {
 			sizes[name] = &resourceSize{Resource: name}
 		}

@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flyball.dev/apiserver"
+	"flyball.dev/apiserver/auditlog"
+	"flyball.dev/storage/memory"
+)
+
+// identity has the keys of a control plane, and what is made from them. Forks share it.
+type identity struct {
+	keys        *credentials
+	aggregation apiserver.Aggregation
+}
+
+// loadIdentity sets the identity, from the storage or from another control plane.
+func (c *ControlPlane) loadIdentity(of *ControlPlane) error {
+	if of != nil {
+		c.identity = of.identity
+		return nil
+	}
+	keys, err := loadCredentials(context.Background(), c.storage)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	aggregation, err := keys.aggregation()
+	if err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
+	c.identity = &identity{keys, aggregation}
+	return nil
+}
+
+// ForkOptions are the options of a fork in which it differs from its control plane.
+type ForkOptions struct {
+	// Listen is the address and port for HTTPS. If Listen is empty, the fork serves only clients in the process.
+	Listen string
+}
+
+// Fork returns a new control plane with the objects that this one has at the moment, in a few milliseconds, whatever
+// their number. The two share memory, and nothing else: neither observes the other. They have the same authorities, keys,
+// options and resource versions, except that the fork has no audit log and no kubeconfig file. Watches of the fork begin
+// at the present resource version. The control plane may be in use meanwhile, and may stop before its fork.
+//
+// The controllers of the fork do not run before [ControlPlane.StartControllers]. Without them, for example, a new
+// namespace has no service account, and a Deployment no pods.
+//
+// The fork runs until ctx ends, or its Stop is called. Fork returns an error unless the storage is in memory.
+func (c *ControlPlane) Fork(ctx context.Context, o ForkOptions) (*ControlPlane, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	store, ok := c.storage.(*memory.Store)
+	if !ok {
+		return nil, errors.New("the storage cannot be forked: only the storage in memory can")
+	}
+	forked, err := store.Fork()
+	if err != nil {
+		return nil, err
+	}
+	options := c.options
+	options.Listen, options.KubeconfigFile, options.Audit = o.Listen, "", auditlog.Options{}
+	options.DataDir, options.Snapshot, options.Storage = "", "", nil
+	f := &ControlPlane{storage: forked, done: make(chan struct{})}
+	if err := f.start(options, c); err != nil {
+		return nil, errors.Join(err, f.shutDown())
+	}
+	f.runUntil(ctx)
+	return f, nil
+}
+
+// StartControllers starts the controllers of a control plane that [ControlPlane.Fork] has returned. It returns an error
+// if they run, or if the control plane is WithoutControllers or has stopped.
+func (c *ControlPlane) StartControllers() error {
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	switch {
+	case c.controllers == nil:
+		return errors.New("the control plane is without controllers")
+	case c.stopped:
+		return errStopped
+	case c.controllers.cancel != nil:
+		return errors.New("the controllers run")
+	}
+	return c.startControllers()
+}
