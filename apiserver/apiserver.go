@@ -149,7 +149,9 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 	gate      gate
 	onReset   []func()
-	owners    *store.Owners  // of the objects that this server and forks of it share
+	// owners and fieldManagers are what this server and forks of it share.
+	owners        *store.Owners
+	fieldManagers *kinds.FieldManagers
 	// address is the advertised address, and reconciled the address for which the Service kubernetes was reconciled in the
 	// server that this one is a fork of.
 	address, reconciled netip.AddrPort
@@ -163,10 +165,12 @@ func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook), owners: &store.Owners{}}
+	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook),
+		owners: &store.Owners{}, fieldManagers: &kinds.FieldManagers{}}
 	var customOfFork *crd.Kinds
 	if o.ForkOf != nil {
-		s.owners, s.reconciled, customOfFork = o.ForkOf.owners, o.ForkOf.address, o.ForkOf.custom
+		s.owners, s.fieldManagers = o.ForkOf.owners, o.ForkOf.fieldManagers
+		s.reconciled, customOfFork = o.ForkOf.address, o.ForkOf.custom
 		defer func() { s.options.ForkOf = nil }() // it may be stopped
 	}
 	s.objects = &objects{server: s}
@@ -251,6 +255,7 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
 		},
 		MaxRequestBodyBytes: maxRequestBody,
+		FieldManagers:       s.fieldManagers,
 		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
 	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork, Claims: o.claims(), Authorizer: s.access, Namespace: s.objects.namespace}), builtin.Computed(),
 		builtin.Reviews(s.users, s.tokens.Audiences(), s.access)))

@@ -12,10 +12,10 @@ import (
 	"flyball.dev/controlplane/controlplanetest"
 )
 
-// prepared returns a control plane with some definitions, a namespace, and a number of pods.
-func prepared(b testing.TB, pods int) *controlplane.ControlPlane {
+// prepared returns a control plane with two definitions and a number of ConfigMaps.
+func prepared(b testing.TB, o controlplane.Options, n int) *controlplane.ControlPlane {
 	b.Helper()
-	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
+	plane, err := controlplane.Start(b.Context(), o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func prepared(b testing.TB, pods int) *controlplane.ControlPlane {
 		}
 	}
 	maps := controlplanetest.ClientFor(b, plane.Config()).CoreV1().ConfigMaps("default")
-	for i := range pods {
+	for i := range n {
 		if _, err := maps.Create(b.Context(), controlplanetest.ConfigMap(name5(i)), metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func prepared(b testing.TB, pods int) *controlplane.ControlPlane {
 // built-in and a custom kind.
 func BenchmarkForkFirstAnswer(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
-		plane := prepared(b, n)
+		plane := prepared(b, controlplane.Options{}, n)
 		for name, request := range map[string]func(*controlplane.ControlPlane) error{
 			"get": func(f *controlplane.ControlPlane) error {
 				_, err := controlplanetest.ClientFor(b, f.Config()).CoreV1().ConfigMaps("default").Get(b.Context(), name5(7), metav1.GetOptions{})
@@ -89,7 +89,7 @@ func BenchmarkForkFirstAnswer(b *testing.B) {
 
 // BenchmarkForks measures the memory of 1,000 forks in one process, each after a write.
 func BenchmarkForks(b *testing.B) {
-	plane := prepared(b, 10_000)
+	plane := prepared(b, controlplane.Options{}, 10_000)
 	for b.Loop() {
 		var forks []*controlplane.ControlPlane
 		before, goroutines := inUse(), runtime.NumGoroutine()

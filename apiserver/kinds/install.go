@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,8 @@ type Options struct {
 	More map[schema.GroupResource]map[string]rest.Storage
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
+	// FieldManagers, if not nil, shares the field managers with other servers that have the same options.
+	FieldManagers *FieldManagers
 	// OnReset, if not nil, is called with functions that must be called when the storage has returned
 	// to an earlier state, while there are no writes.
 	OnReset func(reset func())
@@ -177,9 +180,36 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 	}
 	i.equivalents.RegisterKindFor(gvr, subresource, kind)
 	var err error
-	scope.FieldManager, err = upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
-		kind, hub, subresource, filters)
+	scope.FieldManager, err = i.FieldManagers.get(fieldManagerKey{gvr, subresource, kind, hub}, func() (*upstream.FieldManager, error) {
+		return upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme, kind, hub, subresource, filters)
+	})
 	return scope, err
+}
+
+// FieldManagers has the field managers of all resources, which do not change. Servers with the same options may share
+// them. The zero value is ready to use.
+type FieldManagers struct{ managers sync.Map } // of *upstream.FieldManager by fieldManagerKey
+
+type fieldManagerKey struct {
+	resource    schema.GroupVersionResource
+	subresource string
+	kind        schema.GroupVersionKind
+	hub         schema.GroupVersion
+}
+
+// get returns a field manager, which is made if necessary. A nil f has none.
+func (f *FieldManagers) get(key fieldManagerKey, make func() (*upstream.FieldManager, error)) (*upstream.FieldManager, error) {
+	if f == nil {
+		return make()
+	}
+	if m, ok := f.managers.Load(key); ok {
+		return m.(*upstream.FieldManager), nil
+	}
+	m, err := make()
+	if err == nil {
+		f.managers.Store(key, m)
+	}
+	return m, err
 }
 
 var patchTypes = []string{
