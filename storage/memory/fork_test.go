@@ -44,12 +44,24 @@ func TestForks(t *testing.T) {
 			store *memory.Store
 			want  map[string]written
 		}
-		worlds := []*world{{memory.New(memory.Options{History: 8 << 10}), nil}}
+		worlds := []*world{{memory.New(memory.Options{History: 8 << 10}), map[string]written{}}}
+		put := func(s *memory.Store, want map[string]written, value string) {
+			r, err := s.Put(t.Context(), storage.Write{Key: "/forked", Value: []byte(value), If: storage.Any})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[r.Key] = written{value, r.Revision}
+		}
 		for range 60 {
 			w := worlds[random.IntN(len(worlds))]
 			switch random.IntN(4) {
-			case 0:
-				worlds = append(worlds, &world{fork(t, w.store), maps.Clone(w.want)})
+			case 0: // between writes to the same node, without a read, which would take a snapshot
+				w.want = maps.Clone(w.want)
+				put(w.store, w.want, "before")
+				f := &world{fork(t, w.store), maps.Clone(w.want)}
+				put(f.store, f.want, "of the fork")
+				put(w.store, w.want, "after")
+				worlds = append(worlds, f)
 			case 1:
 				latest, _, err := w.store.Revisions(t.Context())
 				if err != nil {
