@@ -211,7 +211,7 @@ func (o *Options) openStorage() (storage.Store, error) {
 	case o.DataDir != "" && o.Snapshot != "":
 		return nil, errors.Join(errors.New("DataDir and Snapshot are mutually exclusive: flyball snapshot restore makes a data directory"), o.closeStorage())
 	case (o.DataDir != "" || o.Snapshot != "") && o.Storage != nil:
-		return nil, errors.Join(errors.New("Storage excludes DataDir and Snapshot"), o.closeStorage())
+		return nil, errors.Join(errors.New("with DataDir or Snapshot, there must be no Storage"), o.closeStorage())
 	case o.Snapshot != "":
 		return loadSnapshot(o.Snapshot, memory.Options{CompressAfter: compressAfter})
 	case o.DataDir != "":

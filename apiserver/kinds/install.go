@@ -190,6 +190,7 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 // them. The zero value is ready to use.
 type FieldManagers struct{ managers sync.Map } // of *upstream.FieldManager by fieldManagerKey
 
+// fieldManagerKey identifies a resource or subresource in a version.
 type fieldManagerKey struct {
 	resource    schema.GroupVersionResource
 	subresource string
