@@ -132,6 +132,8 @@ func Transformer(all value.ResourceTransformers, resource schema.GroupResource) 
 		return nil
 	}
 	return all.TransformerForResource(resource)
+}
+
 // ResourceOf returns the resource of a key, and false for a key of no object. The group of a built-in resource is
 // empty, because keys do not have it.
 func ResourceOf(key string) (schema.GroupResource, bool) {
