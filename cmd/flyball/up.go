@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -110,8 +109,6 @@ func runUp(ctx context.Context, out io.Writer, options controlplane.Options, clu
 	switch {
 	case err != nil:
 		return err
-	case inCluster && options.Snapshot != "":
-		return errors.New("--snapshot and --etcd-servers are mutually exclusive")
 	case inCluster:
 		store, err := cluster.open(ctx)
 		if err != nil {

@@ -20,7 +20,7 @@ func TestUpErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"--etcd-cafile", empty}, "--etcd-cafile, --etcd-certfile and --etcd-keyfile need --etcd-servers"},
-		{[]string{"--etcd-servers", "http://127.0.0.1:1", "--data-dir", dir}, "--data-dir and --etcd-servers are mutually exclusive"},
+		{[]string{"--etcd-servers", "http://127.0.0.1:1", "--data-dir", dir}, "none of the others can be"},
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", empty}, "has no certificate in PEM"},
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", filepath.Join(dir, "none")}, "--etcd-cafile: open "},
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-certfile", empty}, "--etcd-certfile and --etcd-keyfile: "},
