@@ -41,6 +41,7 @@ import (
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
 	"flyball.dev/controllers/statefulset"
+	"flyball.dev/controllers/storageversionmigrator"
 	"flyball.dev/controllers/tainteviction"
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
@@ -152,6 +153,7 @@ var descriptors = []descriptor{
 	{"ephemeral-volume-controller", account("ephemeral-volume-controller"), withoutOptions(ephemeralvolume.AddToManager)},
 	{"taint-eviction-controller", account("node-controller"), withoutOptions(tainteviction.AddToManager)},
 	{"validatingadmissionpolicy-status-controller", account("validatingadmissionpolicy-status-controller"), withoutOptions(validatingadmissionpolicystatus.AddToManager)},
+	{"storage-version-migrator-controller", account("storage-version-migrator-controller"), withoutOptions(storageversionmigrator.AddToManager)},
 	{"persistentvolumeclaim-protection-controller", account("pvc-protection-controller"), withoutOptions(volumeprotection.AddClaimsToManager)},
 	{"persistentvolume-protection-controller", account("pv-protection-controller"), withoutOptions(volumeprotection.AddVolumesToManager)},
 	{"volumeattributesclass-protection-controller", account("volumeattributesclass-protection-controller"),

@@ -26,6 +26,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -138,6 +139,9 @@ func (a *auditTrail) check(uids map[string]string) {
 // exerciseControllers creates, changes and deletes objects that each controller acts on.
 func exerciseControllers(e controllerstest.Env) {
 	e.Helper()
+	migration := &storagemigrationv1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: "configmaps"}}
+	migration.Spec.Resource.Resource = "configmaps"
+	e.CreateAll(migration)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	ttl := int32(0)
 	job := controllerstest.Job(1, nil)

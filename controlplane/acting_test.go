@@ -41,6 +41,7 @@ controller statefulset-controller: statefulsets.apps
 controller job-controller: jobs.batch
 controller cronjob-controller: cronjobs.batch
 controller certificatesigningrequest-approving-controller: certificatesigningrequests.certificates.k8s.io
+controller storage-version-migrator-controller: storageversionmigrations.storagemigration.k8s.io
 controller disruption-controller: poddisruptionbudgets.policy
 controller service-cidr-controller: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
 controller clusterrole-aggregation-controller: clusterroles.rbac.authorization.k8s.io
@@ -63,7 +64,7 @@ data: configmaps events events.events.k8s.io podtemplates controllerrevisions.ap
 data: clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io ingresses.networking.k8s.io
 
 nothing: daemonsets.apps replicationcontrollers horizontalpodautoscalers.autoscaling
-nothing: networkpolicies.networking.k8s.io storageversionmigrations.storagemigration.k8s.io
+nothing: networkpolicies.networking.k8s.io
 nothing: flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
 nothing: resourceclaims.resource.k8s.io resourceclaimtemplates.resource.k8s.io resourceslices.resource.k8s.io
 nothing: deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io

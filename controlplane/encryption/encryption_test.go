@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	"k8s.io/client-go/kubernetes"
@@ -60,7 +62,12 @@ func configure(t testing.TB, file string, providers ...string) {
 // encrypted.
 func with(t testing.TB, dir, file string, reload bool, f func(kubernetes.Interface)) {
 	t.Helper()
-	options := controlplane.Options{DataDir: dir, WithoutControllers: true}
+	withOptions(t, controlplane.Options{DataDir: dir, WithoutControllers: true}, file, reload, f)
+}
+
+// withOptions is with for any control plane.
+func withOptions(t testing.TB, options controlplane.Options, file string, reload bool, f func(kubernetes.Interface)) {
+	t.Helper()
 	if file != "" {
 		e, err := encryption.Load(file, reload)
 		if err != nil {
@@ -217,6 +224,51 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s begins with %q", name, value[:min(len(value), 30)])
 		}
 	}
+}
+
+// TestMigration replaces a key by a StorageVersionMigration.
+func TestMigration(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
+	names := []string{"x", "y", "z"}
+	configure(t, file, provider("aesgcm", "a"))
+	with(t, dir, file, false, func(c kubernetes.Interface) {
+		for _, name := range names {
+			if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret(name), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	configure(t, file, provider("aesgcm", "b", "a"))
+	withOptions(t, controlplane.Options{DataDir: dir}, file, false, func(c kubernetes.Interface) {
+		migrations := c.StoragemigrationV1().StorageVersionMigrations()
+		w, err := migrations.Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		m := &storagemigrationv1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
+		m.Spec.Resource.Resource = "secrets"
+		if _, err := migrations.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for e := range w.ResultChan() {
+			conditions := e.Object.(*storagemigrationv1.StorageVersionMigration).Status.Conditions
+			if meta.IsStatusConditionTrue(conditions, string(storagemigrationv1.MigrationFailed)) {
+				t.Fatalf("the migration has failed: %+v", conditions)
+			}
+			if meta.IsStatusConditionTrue(conditions, string(storagemigrationv1.MigrationSucceeded)) {
+				break
+			}
+		}
+	})
+	configure(t, file, provider("aesgcm", "b"))
+	with(t, dir, file, false, func(c kubernetes.Interface) {
+		for _, name := range names {
+			if err := check(t.Context(), c, name); err != nil {
+				t.Errorf("%s, with the new key alone: %v", name, err)
+			}
+		}
+	})
 }
 
 // rewrite updates a Secret without a change, and returns its resource version.

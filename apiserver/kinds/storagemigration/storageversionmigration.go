@@ -28,8 +28,7 @@ func StorageVersionMigrations() kinds.Kind {
 	return kinds.Of[*storagemigrationv1.StorageVersionMigration]{
 		Type: &storagemigrationv1.StorageVersionMigration{}, List: &storagemigrationv1.StorageVersionMigrationList{},
 		Plural: "storageversionmigrations", Cluster: true, NoUnconditionalUpdate: true,
-		Unenforced: "no object is rewritten",
-		Name:       fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		Validate: func(m *storagemigrationv1.StorageVersionMigration) field.ErrorList {
 			at := fieldrules.Spec.Child("resource")
 			var errs field.ErrorList
