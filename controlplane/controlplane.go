@@ -99,7 +99,7 @@ type Options struct {
 	// objects (see memory.Options.CompressAfter). The control plane closes the storage when it stops; Start closes it
 	// when Start fails.
 	Storage storage.Store
-	// Transformers encrypt the objects in the storage, such as those of the package encryptionconfig of k8s.io/apiserver.
+	// Transformers encrypt the objects in the storage; see the package flyball.dev/controlplane/encryption.
 	// They do not encrypt the keys of the control plane itself. By default, nothing is encrypted.
 	Transformers value.ResourceTransformers
 	// ReadyChecks are additional checks of /readyz.

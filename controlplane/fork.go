@@ -10,7 +10,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// identity has the keys of a control plane, and what is made from them. Forks share it.
+// identity has the keys of a control plane, and the certificates that they sign. Forks share it.
 type identity struct {
 	keys        *credentials
 	aggregation apiserver.Aggregation

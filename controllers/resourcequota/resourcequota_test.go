@@ -34,7 +34,7 @@ func quotaOf(e controllerstest.Env, name string, scopes []corev1.ResourceQuotaSc
 	e.WaitIdle()
 }
 
-// usedOf returns what is used of a resource in a quota.
+// usedOf returns the used amount of a resource in a quota.
 func usedOf(e controllerstest.Env, name, of string) string {
 	e.Helper()
 	q := &corev1.ResourceQuota{}

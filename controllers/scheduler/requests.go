@@ -149,7 +149,7 @@ func add(to, list corev1.ResourceList) {
 	}
 }
 
-// raise raises quantities to those of a list, where they are less.
+// raise raises quantities to the quantities of a list, where they are less.
 //
 //upstream:k8s.io/component-helpers/resource.maxResourceList
 func raise(to, list corev1.ResourceList) {

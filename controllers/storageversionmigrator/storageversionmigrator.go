@@ -64,7 +64,7 @@ type reconciler struct {
 	discovery discovery.DiscoveryInterface
 }
 
-// others returns the requests of all migrations of the same resource, one of which may run when another has ended.
+// others returns the requests of all migrations of the same resource: when one ends, the next may run.
 func (r *reconciler) others(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	all := &storagemigrationv1.StorageVersionMigrationList{}
 	if err := r.client.List(ctx, all); err != nil {

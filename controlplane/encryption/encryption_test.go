@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // secretText is in the data of Secrets, and must not be in any file.
 const secretText = "the-eagle-has-landed"
 
-// provider returns the configuration of a provider with keys, the first of which encrypts.
+// provider returns the configuration of a provider with keys. The first key encrypts.
 func provider(name string, keys ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  - %s:\n      keys:\n", name)

@@ -95,7 +95,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreRefused restores to what is not a data directory, and from what is not a snapshot.
+// TestRestoreRefused restores to a directory with other files, and from files that are no snapshots.
 func TestRestoreRefused(t *testing.T) {
 	s := openDir(t, t.TempDir(), small)
 	file, _ := taken(t, s)

@@ -111,7 +111,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 }
 
 // statefulSetSpec checks the spec of a StatefulSet, with skipTemplate without the template of the pods. The old spec is nil
-// on create. An update does not check again what is immutable.
+// on create. An update does not check immutable fields again.
 //
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetSpec
 //upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy

@@ -284,7 +284,7 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// validateNodeUpdate checks an update of a node or of its status, some fields of which may change only once, or not at all.
+// validateNodeUpdate checks an update of a node or of its status. Some fields may change only once, or not at all.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
 //upstream:pkg/apis/core/validation.validateNodeConfigSourceSpec

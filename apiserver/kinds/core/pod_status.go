@@ -174,7 +174,7 @@ func validateHostIPs(is, was *corev1.PodStatus) field.ErrorList {
 }
 
 // addresses checks IP addresses, of which there is at most one of a family. An address that is known may be in an older
-// format. value is what an error shows.
+// format. The error shows value.
 func addresses(now, known []string, value any, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range now {

@@ -1,4 +1,4 @@
-// Package frame has the frames of which the files of a storage consist, and the encoding of the values in them.
+// Package frame has the frames of the files of a storage, and the encoding of the values in them.
 //
 // A frame is a header of HeaderSize bytes and a payload:
 //
