@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
@@ -114,6 +116,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
+	if orphans, err := r.hasOrphans(ctx, set, selector); orphans || err != nil {
+		return reconcile.Result{}, err
+	}
 	pods, err := claim.Claim(ctx, r.client, r.live, set, kind, selector, &corev1.PodList{}, func(pod *corev1.Pod) bool {
 		_, ok := ordinalOf(set, pod)
 		return ok
@@ -130,6 +135,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		err = nil // nothing can be created in the namespace any more
 	}
 	return result, err
+}
+
+// hasOrphans reports whether a StatefulSet that is being deleted has revisions without an owner: they are left to the next
+// StatefulSet, and this one must not create them again.
+//
+//upstream:pkg/controller/statefulset.StatefulSetController.adoptOrphanRevisions
+func (r *reconciler) hasOrphans(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector) (bool, error) {
+	if set.DeletionTimestamp == nil {
+		return false, nil // they were adopted
+	}
+	list := &appsv1.ControllerRevisionList{}
+	err := r.client.List(ctx, list, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	return slices.ContainsFunc(list.Items, func(r appsv1.ControllerRevision) bool { return metav1.GetControllerOf(&r) == nil }), err
 }
 
 // sync executes the next plan for a StatefulSet with these pods and this history.

@@ -375,6 +375,25 @@ func TestStatefulSetRevisionNameIsTaken(t *testing.T) {
 }
 
 // TestStatefulSetEvents checks the events about actions and failures, and the retry.
+// TestStatefulSetOrphans deletes a StatefulSet without its pods and revisions, and creates it again several times. Each
+// adopts the pods and the one revision.
+func TestStatefulSetOrphans(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		for range 3 {
+			e.CreateAll(controllerstest.StatefulSet(2, "app:1"))
+			e.WaitIdle()
+			revisions := &appsv1.ControllerRevisionList{}
+			e.Must(e.List(e.Context(), revisions))
+			if len(revisions.Items) != 1 || metav1.GetControllerOf(&revisions.Items[0]).UID != e.StatefulSet().UID {
+				t.Fatalf("there are %d revisions, and the owners of the first are %+v", len(revisions.Items), revisions.Items[0].OwnerReferences)
+			}
+			e.Must(e.Delete(e.Context(), e.StatefulSet(), client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+			e.WaitIdle()
+			wantMembers(e, "web-0 app:1 ready", "web-1 app:1 ready")
+		}
+	})
+}
+
 func TestStatefulSetEvents(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: controllerstest.Web.Namespace, Name: "pods"},
