@@ -58,6 +58,8 @@ type Of[T Object] struct {
 	ValidateCreate func(obj T) field.ErrorList
 	// ValidateUpdate returns the errors of an update besides those of Validate: immutable fields.
 	ValidateUpdate func(obj, old T) field.ErrorList
+	// Canonicalize changes a valid object before it is stored.
+	Canonicalize func(obj T)
 	// Authorize returns the errors for the fields of a new object that the user of the request may not set,
 	// and AuthorizeStatus for the fields that an update of the status may not change.
 	Authorize       func(ctx context.Context, obj T) field.ErrorList

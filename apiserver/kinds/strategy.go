@@ -88,7 +88,13 @@ func (s *strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.kind.
 func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool {
 	return !s.kind.NoUnconditionalUpdate
 }
-func (s *strategy[T]) Canonicalize(runtime.Object) {}
+
+// Canonicalize implements [rest.RESTCreateStrategy] and [rest.RESTUpdateStrategy].
+func (s *strategy[T]) Canonicalize(obj runtime.Object) {
+	if s.kind.Canonicalize != nil {
+		s.kind.Canonicalize(obj.(T))
+	}
+}
 
 // resetFields returns the set of fields with these paths, in every version of the kind.
 func (s *strategy[T]) resetFields(paths []string) map[fieldpath.APIVersion]*fieldpath.Set {

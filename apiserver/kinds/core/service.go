@@ -38,6 +38,7 @@ func Services(addresses *Addresses) kinds.Kind {
 		Prepare:        prepareService,
 		ValidateCreate: func(s *corev1.Service) field.ErrorList { return validateService(s, &corev1.Service{}) },
 		ValidateUpdate: validateServiceUpdate,
+		Canonicalize:   canonicalizeService,
 		Warnings:       serviceWarnings,
 		Status:         true,
 		ValidateStatus: serviceStatus,
@@ -164,6 +165,16 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 	}
 	if equality.Semantic(now.LoadBalancerClass, was.LoadBalancerClass) {
 		now.LoadBalancerClass = nil
+	}
+}
+
+// canonicalizeService drops a field that a service without an address does not have. kube-apiserver stores the field, and
+// drops it when it reads the service.
+//
+//upstream:pkg/registry/core/service/storage.defaultOnReadInternalTrafficPolicy
+func canonicalizeService(s *corev1.Service) {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.InternalTrafficPolicy = nil
 	}
 }
 

@@ -65,7 +65,7 @@ func (k *kind) do(s *side, w write) (o outcome) {
 		}
 		err = rest.BeforeUpdate(strategy, ctx, obj, old)
 	}
-	o.addErrors(err)
+	o.addErrors(k, err)
 	if o.object, err = k.encode(s, obj); err != nil {
 		o.failed = "write: " + err.Error()
 	}
@@ -116,8 +116,12 @@ func (r *recorder) AddWarning(_, text string) {
 	}
 }
 
+// shuffled are the volumes of a StatefulSet. kube-apiserver checks them in the random order of a map, together with the
+// volumes of the claims.
+var shuffled = regexp.MustCompile(`^(spec\.template\.spec\.volumes)\[\d+\]`)
+
 // addErrors adds the errors of fields, or err itself if it has none.
-func (o *outcome) addErrors(err error) {
+func (o *outcome) addErrors(k *kind, err error) {
 	if err == nil {
 		return
 	}
@@ -129,6 +133,9 @@ func (o *outcome) addErrors(err error) {
 	set := map[string]bool{}
 	for _, c := range status.ErrStatus.Details.Causes {
 		message, _, _ := strings.Cut(c.Message, "\n") // of a pod, the lines below show the change of internal types
+		if k.resource.Resource == "statefulsets" {
+			c.Field = shuffled.ReplaceAllString(c.Field, "$1[]")
+		}
 		set[fmt.Sprintf("%s: %s: %s", c.Field, c.Type, message)] = true
 	}
 	o.errors = slices.Sorted(maps.Keys(set))
