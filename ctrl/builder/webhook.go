@@ -85,7 +85,7 @@ func (blder *WebhookBuilder[T]) WithValidator(validator admission.Validator[T]) 
 }
 
 // WithConverter sets the constructor of the converter between the versions of the kind, such as
-// that of [conversion.NewHubSpokeConverter]. Without one, the kind is converted if its types have
+// the converter of [conversion.NewHubSpokeConverter]. Without one, the kind is converted if its types have
 // the methods for it.
 func (blder *WebhookBuilder[T]) WithConverter(
 	converterConstructor func(*runtime.Scheme) (conversion.Converter, error),
@@ -103,7 +103,7 @@ func (blder *WebhookBuilder[T]) WithLogConstructor(
 	return blder
 }
 
-// WithContextFunc sets the function that makes the contexts of admission requests from those of the
+// WithContextFunc sets the function that makes the contexts of admission requests from the contexts of the
 // HTTP requests.
 func (blder *WebhookBuilder[T]) WithContextFunc(
 	contextFunc func(context.Context, *http.Request) context.Context,

@@ -124,7 +124,7 @@ func excludeNamespaces(namespaces map[string]Config, selector fields.Selector) f
 	return fields.AndSelectors(terms...)
 }
 
-// requestNamespace returns the namespace of requests: that of the settings, or else the only one
+// requestNamespace returns the namespace of requests: the namespace of the settings, or else the only one
 // that the field selector matches, so that permission for that namespace is sufficient.
 func (c Config) requestNamespace(namespace string) string {
 	if namespace == AllNamespaces && c.FieldSelector != nil {

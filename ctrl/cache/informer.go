@@ -50,7 +50,7 @@ type informer struct {
 	started   bool
 	running   bool
 	unsynced  int // the number of partitions that have not synced
-	// transform, if not nil, replaces those of the partitions.
+	// transform, if not nil, replaces the transforms of the partitions.
 	transform atomic.Pointer[toolscache.TransformFunc]
 
 	// indexing is held while an index is added. indexers are the functions of the indexes by name.

@@ -30,7 +30,7 @@ type listerWatcher struct {
 	selectors client.ListOptions
 }
 
-// connection holds what is needed to make requests to the server.
+// connection makes requests to the server.
 type connection struct {
 	config *rest.Config
 	http   *http.Client

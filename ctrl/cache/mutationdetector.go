@@ -45,7 +45,7 @@ func (m Mutation) Error() string {
 func PanicOnMutation(m Mutation) { panic(m.Error()) }
 
 // mutationVariable is the environment variable that enables the mutation detector if
-// Options.OnMutation is nil. It is that of client-go's informers.
+// Options.OnMutation is nil. Client-go's informers do the same.
 const mutationVariable = "KUBE_CACHE_MUTATION_DETECTOR"
 
 // applyMutationVariable sets OnMutation by the environment variable.

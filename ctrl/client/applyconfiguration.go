@@ -16,7 +16,7 @@ import (
 // ApplyConfigurationFromUnstructured returns an apply configuration that refers to u: the response
 // to Apply overwrites u.
 //
-// u must contain only what is to be applied. One that was converted from a typed object also
+// u must contain only the fields to apply. One that was converted from a typed object also
 // contains zero values that were never set.
 func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.ApplyConfiguration {
 	return &unstructuredApplyConfiguration{u}

@@ -52,7 +52,7 @@ type Options struct {
 	Log logr.Logger
 }
 
-// CacheOptions select what is read from a cache. Writes always go to the server.
+// CacheOptions select the reads from a cache. Writes always go to the server.
 type CacheOptions struct {
 	// Reader is the cache. Without it everything is read from the server.
 	Reader Reader
@@ -88,7 +88,7 @@ func New(config *rest.Config, options Options) (Client, error) {
 	return withDefaults(c, options), nil
 }
 
-// NewWithWatch returns a client like that of New that can also watch.
+// NewWithWatch returns a client like the one of New that can also watch.
 func NewWithWatch(config *rest.Config, options Options) (WithWatch, error) {
 	c, err := newClient(config, options)
 	if err != nil {

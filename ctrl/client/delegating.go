@@ -19,7 +19,7 @@ import (
 type NewDelegatingClientInput struct {
 	// CacheReader is read from.
 	CacheReader Reader
-	// Client writes, and reads what is not read from CacheReader.
+	// Client writes, and reads the objects that CacheReader does not read.
 	Client Client
 	// UncachedObjects holds an object of each kind that is not read from CacheReader.
 	UncachedObjects []Object

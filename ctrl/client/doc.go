@@ -10,7 +10,7 @@
 //	err := c.List(ctx, &pods, client.InNamespace("default"), client.MatchingLabels{"app": "web"})
 //	err = c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.DryRunAll)
 //
-// Errors of the server are those of k8s.io/apimachinery/pkg/api/errors; IgnoreNotFound and
+// Errors of the server have the types of k8s.io/apimachinery/pkg/api/errors; IgnoreNotFound and
 // IgnoreAlreadyExists ignore two of them.
 //
 // # Reading from a cache

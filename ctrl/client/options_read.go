@@ -21,7 +21,7 @@ type GetOptions struct {
 	DisableReadYourWritesConsistency bool
 }
 
-// ApplyToGet copies what is set into lo.
+// ApplyToGet copies the options that are set into lo.
 func (o *GetOptions) ApplyToGet(lo *GetOptions) {
 	if o.Raw != nil {
 		lo.Raw = o.Raw
@@ -81,7 +81,7 @@ type ListOptions struct {
 	Raw *metav1.ListOptions
 }
 
-// ApplyToList copies what is set into lo.
+// ApplyToList copies the options that are set into lo.
 func (o *ListOptions) ApplyToList(lo *ListOptions) {
 	if o.LabelSelector != nil {
 		lo.LabelSelector = o.LabelSelector

@@ -11,7 +11,7 @@ type SubResourceGetOptions struct {
 	Raw *metav1.GetOptions
 }
 
-// ApplyToSubResourceGet copies what is set into target.
+// ApplyToSubResourceGet copies the options that are set into target.
 func (o *SubResourceGetOptions) ApplyToSubResourceGet(target *SubResourceGetOptions) {
 	if o.Raw != nil {
 		target.Raw = o.Raw
@@ -47,7 +47,7 @@ func (o *SubResourceCreateOptions) ApplyOptions(opts []SubResourceCreateOption) 
 	return o
 }
 
-// ApplyToSubResourceCreate copies what is set into target.
+// ApplyToSubResourceCreate copies the options that are set into target.
 func (o *SubResourceCreateOptions) ApplyToSubResourceCreate(target *SubResourceCreateOptions) {
 	o.ApplyToCreate(&target.CreateOptions)
 }
@@ -67,7 +67,7 @@ func (o *SubResourceUpdateOptions) ApplyOptions(opts []SubResourceUpdateOption) 
 	return o
 }
 
-// ApplyToSubResourceUpdate copies what is set into target.
+// ApplyToSubResourceUpdate copies the options that are set into target.
 func (o *SubResourceUpdateOptions) ApplyToSubResourceUpdate(target *SubResourceUpdateOptions) {
 	o.ApplyToUpdate(&target.UpdateOptions)
 	if o.SubResourceBody != nil {
@@ -91,7 +91,7 @@ func (o *SubResourcePatchOptions) ApplyOptions(opts []SubResourcePatchOption) *S
 	return o
 }
 
-// ApplyToSubResourcePatch copies what is set into target.
+// ApplyToSubResourcePatch copies the options that are set into target.
 func (o *SubResourcePatchOptions) ApplyToSubResourcePatch(target *SubResourcePatchOptions) {
 	o.ApplyToPatch(&target.PatchOptions)
 	if o.SubResourceBody != nil {
@@ -115,7 +115,7 @@ func (o *SubResourceApplyOptions) ApplyOpts(opts []SubResourceApplyOption) *SubR
 	return o
 }
 
-// ApplyToSubResourceApply copies what is set into target.
+// ApplyToSubResourceApply copies the options that are set into target.
 func (o *SubResourceApplyOptions) ApplyToSubResourceApply(target *SubResourceApplyOptions) {
 	o.ApplyToApply(&target.ApplyOptions)
 	if o.SubResourceBody != nil {

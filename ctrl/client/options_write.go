@@ -56,7 +56,7 @@ func (o *CreateOptions) ApplyOptions(opts []CreateOption) *CreateOptions {
 	return o
 }
 
-// ApplyToCreate copies what is set into co.
+// ApplyToCreate copies the options that are set into co.
 func (o *CreateOptions) ApplyToCreate(co *CreateOptions) {
 	override(&co.DryRun, &co.FieldManager, &co.FieldValidation, o.DryRun, o.FieldManager, o.FieldValidation)
 	if o.DisableReadYourWritesConsistency {
@@ -108,7 +108,7 @@ func (o *UpdateOptions) ApplyOptions(opts []UpdateOption) *UpdateOptions {
 	return o
 }
 
-// ApplyToUpdate copies what is set into uo.
+// ApplyToUpdate copies the options that are set into uo.
 func (o *UpdateOptions) ApplyToUpdate(uo *UpdateOptions) {
 	override(&uo.DryRun, &uo.FieldManager, &uo.FieldValidation, o.DryRun, o.FieldManager, o.FieldValidation)
 	if o.DisableReadYourWritesConsistency {
@@ -167,7 +167,7 @@ func (o *PatchOptions) AsPatchOptions() *metav1.PatchOptions {
 	return out
 }
 
-// ApplyToPatch copies what is set into po.
+// ApplyToPatch copies the options that are set into po.
 func (o *PatchOptions) ApplyToPatch(po *PatchOptions) {
 	override(&po.DryRun, &po.FieldManager, &po.FieldValidation, o.DryRun, o.FieldManager, o.FieldValidation)
 	if o.Force != nil {
@@ -207,7 +207,7 @@ func (o *ApplyOptions) ApplyOptions(opts []ApplyOption) *ApplyOptions {
 	return o
 }
 
-// ApplyToApply copies what is set into opts.
+// ApplyToApply copies the options that are set into opts.
 func (o *ApplyOptions) ApplyToApply(opts *ApplyOptions) {
 	if o.DryRun != nil {
 		opts.DryRun = o.DryRun

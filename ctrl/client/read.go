@@ -64,7 +64,7 @@ func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 	}
 	res, err := r.send(ctx, req, list)
 	if _, ok := list.(runtime.Unstructured); ok && err == nil {
-		// The kind may have been that of the items.
+		// The kind may have been the kind of the items.
 		list.GetObjectKind().SetGroupVersionKind(res.kind)
 	}
 	return err

@@ -35,11 +35,11 @@ type resourceKey struct {
 	gvk            schema.GroupVersionKind
 	representation representation.Representation
 	// jsonOnly is set for the bodies of subresources whose Go type does not implement protobuf,
-	// while that of the resource does.
+	// while the type of the resource does.
 	jsonOnly bool
 }
 
-// resourceOf returns the resource of obj; for a list, that of its items.
+// resourceOf returns the resource of obj; for a list, the resource of its items.
 func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
 	rep := representation.Of(obj)
 	if rep != representation.Typed {
@@ -109,7 +109,7 @@ func (c *client) resource(key resourceKey) (*resource, error) {
 	return r, nil
 }
 
-// metadataSerializer sets the kind of decoded metadata to that of their objects, as all of them are
+// metadataSerializer sets the kind of decoded metadata to the kind of their objects, as all are
 // encoded with the kind PartialObjectMetadata.
 type metadataSerializer struct {
 	runtime.NegotiatedSerializer

@@ -11,8 +11,8 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// subResourceClient reads and writes one subresource of any kind. The path is that of the object;
-// the encoding is that of the representation of the body.
+// subResourceClient reads and writes one subresource of any kind. The object determines the path;
+// the representation of the body determines the encoding.
 type subResourceClient struct {
 	client *client
 	name   string

@@ -25,7 +25,7 @@ type HotLoop struct {
 	Reconciles int
 	Within     time.Duration
 
-	// Causes are those of the last reconcile. Their field Changed has the fields that change and
+	// Causes are the causes of the last reconcile. Their field Changed has the fields that change and
 	// the field managers that own them.
 	Causes cause.Causes
 }

@@ -124,7 +124,7 @@ type TypedOptions[request comparable] struct {
 	// Logger is the base of the controller's logger.
 	Logger logr.Logger
 
-	// LogConstructor returns the logger of a request, or that of the controller itself if the
+	// LogConstructor returns the logger of a request, or the logger of the controller itself if the
 	// request is nil. The default adds the controller's name, the object's name and its namespace
 	// to Logger.
 	LogConstructor func(request *request) logr.Logger
@@ -157,7 +157,7 @@ type TypedOptions[request comparable] struct {
 // HotLoop is a request that is reconciled endlessly because of the reconciler's own writes.
 type HotLoop = config.HotLoop
 
-// DefaultFromConfig sets the options that are not set to those of config.
+// DefaultFromConfig sets the options that are not set to the options of config.
 func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller) {
 	if options.Logger.GetSink() == nil {
 		options.Logger = config.Logger

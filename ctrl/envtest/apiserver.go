@@ -37,7 +37,7 @@ type SecureServing struct {
 	// ListenAddr is where it listens; by default on a free port of 127.0.0.1, to which Start sets it.
 	// An environment in memory does not listen.
 	ListenAddr
-	// CA is the certificate, in PEM, of the authority that has signed that of the API server. Start
+	// CA is the certificate, in PEM, of the authority that has signed the API server's. Start
 	// sets it.
 	CA []byte
 	// Authn makes the credentials of users. By default, which Start sets, these are client

@@ -20,7 +20,7 @@ type Arg interface {
 	Get(defaults []string) []string
 }
 
-// values are those of a flag, instead of the default ones or after them.
+// values are the values of a flag, instead of the default ones or after them.
 type values struct {
 	set      []string
 	defaults bool

@@ -84,7 +84,7 @@ func (s *APIServer) arguments() ([]string, error) {
 	return flags, nil
 }
 
-// withTemplates returns the arguments with those of Args added.
+// withTemplates returns the arguments, with the arguments of Args added.
 func (s *APIServer) withTemplates(arguments *Arguments) (*Arguments, error) {
 	merged := EmptyArguments()
 	for name, value := range arguments.values {

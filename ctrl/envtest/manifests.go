@@ -39,7 +39,7 @@ func (m *manifest) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: document %d: %w", m.file, m.position, fmt.Errorf(format, args...))
 }
 
-// extensions are those of files that are read.
+// extensions are the extensions of the files that are read.
 var extensions = []string{".json", ".yaml", ".yml"}
 
 // readManifests reads a file, or the files of a directory but not of those below it. The field of

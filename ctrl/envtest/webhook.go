@@ -257,7 +257,7 @@ func (o *WebhookInstallOptions) Cleanup() error {
 	return os.RemoveAll(o.madeDir)
 }
 
-// read adds the configurations in Paths, in place of those of the same names.
+// read adds the configurations in Paths, in place of configurations with the same names.
 func (o *WebhookInstallOptions) read() error {
 	o.sources = map[client.Object]string{}
 	for _, path := range o.Paths {

@@ -8,7 +8,7 @@ import (
 	"flyball.dev/ctrl/webhook"
 )
 
-// replaceDeprecated sets the options that have replaced those of controller-runtime before v0.16.
+// replaceDeprecated sets the options that have replaced the options of controller-runtime before v0.16.
 // It returns an error if both are set and contradict each other.
 func (o *Options) replaceDeprecated() error {
 	if o.MetricsBindAddress != "" {

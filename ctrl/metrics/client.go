@@ -32,7 +32,7 @@ const (
 // RESTClientMetricsOptions are the options of the metrics that are registered with them.
 type RESTClientMetricsOptions struct {
 	// DurationBuckets are the upper bounds, in seconds, of the buckets of latencies. By default they
-	// are those of the Kubernetes components, from 5 ms to 60 s. A metric that is registered already
+	// are the buckets of the Kubernetes components, from 5 ms to 60 s. A metric that is registered already
 	// keeps its buckets.
 	DurationBuckets []float64
 }

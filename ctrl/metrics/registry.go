@@ -1,4 +1,4 @@
-// Package metrics has the registry of the runtime's metrics, and registers those of client-go.
+// Package metrics has the registry of the runtime's metrics, and registers client-go's metrics.
 //
 // Metrics are registered when their packages are imported. There is no polling: values are counted
 // as events happen, or collected on scrape.

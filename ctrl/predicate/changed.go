@@ -11,8 +11,8 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-// TypedResourceVersionChangedPredicate drops updates that did not change the resource version, as
-// those of a resync.
+// TypedResourceVersionChangedPredicate drops updates that did not change the resource version, such as
+// the updates of a resync.
 type TypedResourceVersionChangedPredicate[T metav1.Object] struct {
 	TypedFuncs[T]
 }

@@ -124,7 +124,7 @@ func namesOfWebhooks(configuration *unstructured.Unstructured) (names []string) 
 	return names
 }
 
-// owner returns the field manager of what is installed.
+// owner returns the field manager of the installed objects.
 func (i *installer) owner() client.FieldOwner {
 	return client.FieldOwner(i.prefix + "flyball-webhooks")
 }

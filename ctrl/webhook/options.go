@@ -47,7 +47,7 @@ type Options struct {
 	ClientCAName string
 
 	// TLSOpts change the TLS configuration, for example its versions, its GetCertificate, or its
-	// NextProtos, which are those of HTTP/2: []string{"http/1.1"} disables it.
+	// NextProtos, by default for HTTP/2: []string{"http/1.1"} disables it.
 	TLSOpts []func(*tls.Config)
 
 	// WebhookMux routes the requests. A new one by default.

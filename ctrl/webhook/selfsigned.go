@@ -32,7 +32,7 @@ func (s *DefaultServer) hosts() []string {
 func unspecified(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
 
 // selfSigned returns a certificate for hosts that is signed by a CA of its own. Neither key leaves
-// the process, and that of the CA is dropped.
+// the process, and the key of the CA is dropped.
 func selfSigned(hosts []string) (certificate, error) {
 	pair, err := selfsigned.New("flyball-webhook", selfSignedValidity, hosts)
 	if err != nil {

@@ -82,7 +82,7 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 }
 
 // RESTClientForGVK returns a REST client for the group and version of a kind. Its
-// configuration is that of ConfigForGVK.
+// configuration is the result of ConfigForGVK.
 func RESTClientForGVK(
 	gvk schema.GroupVersionKind,
 	forceDisableProtoBuf bool,

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrResourceDiscoveryFailed has the errors of the groups and versions that a RESTMapper failed to
-// discover. It wraps these errors; that of a group or version that does not exist becomes a
+// discover. It wraps these errors; the error of a group or version that does not exist becomes a
 // meta.NoResourceMatchError, so that meta.IsNoMatchError recognizes it.
 type ErrResourceDiscoveryFailed map[schema.GroupVersion]error
 

@@ -102,7 +102,7 @@ func (m *mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.
 	return lookUp(m, q, func(s *snapshot) ([]*meta.RESTMapping, error) { return s.RESTMappings(gk, versions...) })
 }
 
-// ResourceSingularizer uses only what is discovered already, as a name without a group does not say
+// ResourceSingularizer uses only resources that are discovered already, as a name without a group does not say
 // what to discover.
 func (m *mapper) ResourceSingularizer(resource string) (string, error) {
 	return m.current.Load().ResourceSingularizer(resource)
@@ -202,7 +202,7 @@ func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 }
 
 // discover returns the groups of the server, with their resources if it has aggregated discovery.
-// Resources whose server is unavailable are those of the snapshot from, if it has them.
+// If a server is unavailable, its resources come from the snapshot from, if it has them.
 func (m *mapper) discover(from *snapshot) (*snapshot, error) {
 	list, resources, failed, err := m.client.GroupsAndMaybeResources()
 	if err != nil {

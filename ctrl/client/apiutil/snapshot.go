@@ -33,7 +33,7 @@ type group struct {
 	ordered  bool
 	// complete is set when all versions were queried.
 	complete bool
-	// resources are those of each version that was queried, and failures the errors of queries.
+	// resources are the resources of each queried version, and failures the errors of queries.
 	resources map[string][]metav1.APIResource
 	failures  map[string]error
 }

@@ -126,7 +126,7 @@ func (c *fakeClient) readAll(
 	return c.objects.list(gvk, namespace)
 }
 
-// Watch implements [client.WithWatch]. The events are those of writes from now on.
+// Watch implements [client.WithWatch]. The events are the events of writes from now on.
 func (c *fakeClient) Watch(
 	ctx context.Context, list client.ObjectList, opts ...client.ListOption,
 ) (watch.Interface, error) {

@@ -21,7 +21,7 @@ func convert(from, to runtime.Object) error {
 	return decode(data, to)
 }
 
-// decode sets an object to what is in a JSON document.
+// decode sets an object to the content of a JSON document.
 func decode(data []byte, to runtime.Object) error {
 	zero(to)
 	if err := json.Unmarshal(data, to); err != nil {
@@ -33,7 +33,7 @@ func decode(data []byte, to runtime.Object) error {
 // zero sets what a pointer refers to to its zero value.
 func zero(pointer any) { reflect.ValueOf(pointer).Elem().SetZero() }
 
-// content returns an object as in JSON. That of an unstructured object is not a copy.
+// content returns an object as in JSON. The content of an unstructured object is not a copy.
 func content(obj runtime.Object) (map[string]any, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u.Object, nil
@@ -46,7 +46,7 @@ func content(obj runtime.Object) (map[string]any, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// copyStatus sets the status of an object to that of another one.
+// copyStatus sets the status of an object to the status of another one.
 func copyStatus(from, to client.Object) error {
 	f, t := reflect.ValueOf(from), reflect.ValueOf(to)
 	if _, unstructured := from.(runtime.Unstructured); !unstructured && f.Type() == t.Type() {

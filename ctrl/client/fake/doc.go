@@ -10,7 +10,7 @@
 // goroutine and needs not be closed. Patches, managed fields and server-side apply are done by the
 // functions that an API server uses. It differs from one in what those suites assert:
 //
-//   - Each object has a resource version of its own. That of an initial object is 999, that of a
+//   - Each object has a resource version of its own. An initial object has 999, a
 //     new one is 1, and every update raises it by one, even if nothing changes.
 //   - It sets no UID, creation timestamp and generation, and no defaults. It validates nothing but
 //     the presence of a name: namespaces need not exist, and objects of all kinds can be with or

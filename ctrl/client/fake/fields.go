@@ -123,7 +123,7 @@ func updateBuiltin(m managed, old, obj client.Object, manager string) bool {
 }
 
 // apply returns an object with the fields of a configuration and its managed fields. old is nil if
-// the configuration is that of a new object.
+// the configuration describes a new object.
 func (f *fieldManagers) apply(
 	m managed, old client.Object, config *unstructured.Unstructured, manager string, force bool,
 ) (runtime.Object, error) {

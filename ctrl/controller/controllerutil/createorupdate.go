@@ -136,7 +136,7 @@ func compare(before, after client.Object) (rest, status bool, err error) {
 	return !reflect.DeepEqual(b, a), status, nil
 }
 
-// copyStatus sets the status of dst to that of src.
+// copyStatus sets the status of dst to the status of src.
 func copyStatus(dst, src client.Object) error {
 	d, err := toMap(dst)
 	if err != nil {
@@ -154,7 +154,7 @@ func copyStatus(dst, src client.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(d, dst)
 }
 
-// toMap returns the content of a copy, as that of an unstructured object is not a copy.
+// toMap returns the content of a copy, because the content of an unstructured object is not one.
 func toMap(obj client.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj.DeepCopyObject())
 }

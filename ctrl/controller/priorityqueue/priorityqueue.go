@@ -40,7 +40,7 @@ type PriorityQueue[T comparable] = queue.PriorityQueue[T]
 // key a few causes and their number. It is an addition to what controller-runtime has.
 type CauseRecorder[T comparable] = queue.CauseRecorder[T]
 
-// DiffRecorder is a queue of which a controller can request that the cause of an update includes
+// DiffRecorder is a queue. A controller can request from it that the cause of an update includes
 // the fields that changed, as of the one made by [New]. Comparing objects is slow, so that is done
 // for selected keys only.
 type DiffRecorder[T comparable] = queue.DiffRecorder[T]

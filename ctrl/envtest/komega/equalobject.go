@@ -121,7 +121,7 @@ func isNil(obj any) bool {
 	}
 }
 
-// content returns what is compared of an object: the map of an unstructured one.
+// content returns the compared content of an object: the map of an unstructured one.
 func content(obj any) any {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		return u.UnstructuredContent()

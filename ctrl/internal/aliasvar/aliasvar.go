@@ -16,7 +16,7 @@ type Var[T comparable] struct {
 // SetAlias sets the alias. Its value now is the one that means that the program has not set it.
 func (v *Var[T]) SetAlias(alias *T) { v.alias, v.initial = alias, *alias }
 
-// Get returns the value of the alias if it has been changed, or else that of the original.
+// Get returns the value of the alias if it has been changed, or else the original's value.
 func (v *Var[T]) Get() T {
 	if v.alias != nil && *v.alias != v.initial {
 		return *v.alias

@@ -116,7 +116,7 @@ func (m *Monitor) Attach(reader client.Reader, mapper meta.RESTMapper) {
 	m.reader, m.mapper = reader, mapper
 }
 
-// Start evaluates what is observed until ctx ends.
+// Start evaluates observations until ctx ends.
 func (m *Monitor) Start(ctx context.Context) error {
 	m.ctx = ctx
 	m.schedule.run(ctx, m.contained.do)

@@ -63,7 +63,7 @@ func newStatuses() statuses {
 	return statuses{newBounded[objectID, lag](maxTracked), newBounded[statusWriter, struct{}](maxTracked)}
 }
 
-// progressOf returns what records what is unfinished of an object that was just delivered.
+// progressOf returns a function that records the unfinished work of an object that was just delivered.
 func (m *Monitor) progressOf(gvk schema.GroupVersionKind, id objectID, obj client.Object) func() {
 	now, generation, uid := time.Now(), obj.GetGeneration(), obj.GetUID()
 	isTerminating, isBehind, deletedOwners := terminating(obj), lags(obj), ownersOfDeleted(obj)

@@ -40,7 +40,7 @@ func kindOf(obj runtime.Object) schema.GroupVersionKind {
 	return kinds[0]
 }
 
-// serializer returns that of the server's media type.
+// serializer returns the serializer of the server's media type.
 func (s *Server) serializer() runtime.SerializerInfo {
 	media := s.Media
 	if media == "" {

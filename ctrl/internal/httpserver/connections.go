@@ -12,7 +12,7 @@ import (
 const linger = 50 * time.Millisecond
 
 // idleConnections closes the idle connections of a server that shuts down. [http.Server.Shutdown] closes
-// those of HTTP/1 itself, but leaves those of HTTP/2 open for a second.
+// connections of HTTP/1 itself, but leaves connections of HTTP/2 open for a second.
 type idleConnections struct {
 	mu      sync.Mutex
 	closing bool

@@ -128,7 +128,7 @@ type differ struct {
 	keyed  bool // compare elements of lists by their keys
 }
 
-// differences compares two states of an object. Of what is no object it says nothing.
+// differences compares two states of an object. It says nothing of other values.
 func (d *differ) differences(before, after any) {
 	a, okA := Content(before)
 	b, okB := Content(after)

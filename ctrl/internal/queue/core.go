@@ -160,7 +160,7 @@ func (c *core[K]) deadline() (time.Duration, bool) {
 	return c.waiting[0].due, true
 }
 
-// recordCause adds a cause to those of an item.
+// recordCause adds a cause to the causes of an item.
 func (c *core[K]) recordCause(it *item[K], why *cause.Cause) {
 	if why == nil {
 		c.causeCounts[cause.Added]++

@@ -19,7 +19,7 @@ type IdleWaiter[K comparable] interface {
 	// particular order, and how many keys have become ready since the queue was made: if two calls
 	// return the same number, the queue was idle in between, too.
 	//
-	// Possible errors: ErrShutDown, that of ctx.
+	// Possible errors: ErrShutDown, the error of ctx.
 	WaitIdle(ctx context.Context) (adds uint64, waiting []Waiting[K], err error)
 }
 

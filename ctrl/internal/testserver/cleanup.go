@@ -82,7 +82,7 @@ func isSystem(m metav1.PartialObjectMetadata) bool {
 }
 
 // deleteObject deletes an object. It does what the controllers that are not there would do: it
-// removes the finalizers, except that of definitions, which the API server removes.
+// removes the finalizers, except the finalizer of definitions, which the API server removes.
 func deleteObject(ctx context.Context, c client.Client, m *metav1.PartialObjectMetadata) error {
 	if len(m.Finalizers) > 0 && m.Kind != "CustomResourceDefinition" {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))

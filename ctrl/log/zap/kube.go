@@ -33,7 +33,7 @@ func (k *KubeAwareEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Fie
 	return k.Encoder.EncodeEntry(entry, abridge(fields, k.Verbose))
 }
 
-// kubeCore does for the fields of a logger what KubeAwareEncoder does for those of an entry, as Zap
+// kubeCore does for the fields of a logger what KubeAwareEncoder does for the fields of an entry: Zap
 // encodes the former one by one when they are added.
 type kubeCore struct {
 	zapcore.Core

@@ -51,7 +51,7 @@ func WithAuthenticationAndAuthorization(config *rest.Config, httpClient *http.Cl
 	}, nil
 }
 
-// retries are those of Kubernetes' own servers for reviews: about 4 seconds.
+// retries are as in Kubernetes' own servers for reviews: about 4 seconds.
 func retries() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }

@@ -65,7 +65,7 @@ type Options struct {
 	// server.
 	BindAddress string
 
-	// ExtraHandlers are handlers by path, as those of AddExtraHandler.
+	// ExtraHandlers are handlers by path, as with AddExtraHandler.
 	ExtraHandlers map[string]http.Handler
 
 	// FilterProvider creates the filter for the handlers of all paths, such as

@@ -33,11 +33,11 @@ type Response struct {
 	// Patches change the object. Unless they are empty, Complete encodes them into the fields Patch
 	// and PatchType of the AdmissionResponse and overwrites what these had.
 	Patches []jsonpatch.JsonPatchOperation
-	// AdmissionResponse is what is sent.
+	// AdmissionResponse is sent to the API server.
 	admissionv1.AdmissionResponse
 }
 
-// Complete sets what is still missing in r: the UID of req, the status code 200, and the encoded
+// Complete sets the missing fields of r: the UID of req, the status code 200, and the encoded
 // patches. It returns an error if the patches cannot be encoded.
 func (r *Response) Complete(req Request) error {
 	r.UID = req.UID
@@ -60,7 +60,7 @@ func (r *Response) Complete(req Request) error {
 
 // Handler answers admission requests. It must be safe for concurrent use.
 type Handler interface {
-	// Handle answers a request. The context is that of the HTTP request, with a logger that names the
+	// Handle answers a request. The context comes from the HTTP request, with a logger that names the
 	// admission request.
 	Handle(context.Context, Request) Response
 }
@@ -80,7 +80,7 @@ type Webhook struct {
 	// RecoverPanic turns a panic of the handler into a response with the code 500. True if nil.
 	RecoverPanic *bool
 
-	// WithContextFunc returns the context that the handler gets, made of that of the HTTP request. It
+	// WithContextFunc returns the context that the handler gets, made of the HTTP request's context. It
 	// can add what the handler needs to know of the HTTP request, such as headers.
 	WithContextFunc func(context.Context, *http.Request) context.Context
 
@@ -139,7 +139,7 @@ func failed(req Request, err error) Response {
 	return response
 }
 
-// getLogger returns the logger for req, or that of the webhook if req is nil.
+// getLogger returns the logger for req, or the webhook's logger if req is nil.
 func (wh *Webhook) getLogger(req *Request) logr.Logger {
 	wh.setLog.Do(func() {
 		if wh.log.GetSink() == nil {

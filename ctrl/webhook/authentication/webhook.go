@@ -22,7 +22,7 @@ type Response struct {
 	authenticationv1.TokenReview
 }
 
-// Complete sets the UID of r to that of req. The error is always nil; controller-runtime has it.
+// Complete sets the UID of r to the UID of req. The error is always nil; controller-runtime has it.
 func (r *Response) Complete(req Request) error {
 	r.UID = req.UID
 	return nil
@@ -30,7 +30,7 @@ func (r *Response) Complete(req Request) error {
 
 // Handler reviews tokens. It must be safe for concurrent use.
 type Handler interface {
-	// Handle reviews a token. The context is that of the HTTP request.
+	// Handle reviews a token. The context comes from the HTTP request.
 	Handle(context.Context, Request) Response
 }
 
@@ -45,7 +45,7 @@ type Webhook struct {
 	// Handler reviews the tokens. It is required.
 	Handler Handler
 
-	// WithContextFunc returns the context that the handler gets, made of that of the HTTP request. It
+	// WithContextFunc returns the context that the handler gets, made of the HTTP request's context. It
 	// can add what the handler needs to know of the HTTP request, such as headers.
 	WithContextFunc func(context.Context, *http.Request) context.Context
 
@@ -60,7 +60,7 @@ func (wh *Webhook) Handle(ctx context.Context, req Request) Response {
 	return response
 }
 
-// getLogger returns the logger for req, or that of the webhook if req is nil.
+// getLogger returns the logger for req, or the webhook's logger if req is nil.
 func (wh *Webhook) getLogger(req *Request) logr.Logger {
 	wh.setLog.Do(func() {
 		if wh.log.GetSink() == nil {

@@ -16,7 +16,7 @@ type Converter interface {
 	ConvertObject(ctx context.Context, src, dst runtime.Object) error
 }
 
-// Registry has the converters of kinds. Those of [NewRegistry] are safe for concurrent use.
+// Registry has the converters of kinds. Registries of [NewRegistry] are safe for concurrent use.
 type Registry interface {
 	// RegisterConverter sets the converter of a kind. It returns an error if there is one.
 	RegisterConverter(gk schema.GroupKind, converter Converter) error

@@ -16,7 +16,7 @@ type Type struct{ codec codec }
 // TypeOf returns a type.
 func TypeOf(t reflect.Type) Type { return Type{nodeOf(t).codec} }
 
-// nodes are those of the types that were requested. A node is complete before another goroutine
+// nodes are the nodes of the types that were requested. A node is complete before another goroutine
 // sees it.
 var nodes struct {
 	known    sync.Map

@@ -15,7 +15,7 @@ import (
 type decoder struct {
 	entries []entry
 	arena   arena.Arena
-	// headers are the strings that are given and those of the header.
+	// headers are the given strings and the strings of the header.
 	headers []string
 	cursor
 }

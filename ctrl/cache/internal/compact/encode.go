@@ -22,13 +22,13 @@ type encoder struct {
 // mark is a string, or a subtree of the value with the marks in it.
 type mark struct {
 	text string
-	// hash is that of the text, zero if it is not computed yet.
+	// hash is the hash of the text, zero if it is not computed yet.
 	hash uint64
-	// codec is that of a subtree, nil for a string.
+	// codec is the codec of a subtree, nil for a string.
 	codec any
 	// The subtree's data is from data to dataEnd, and the marks in it are before end.
 	data, dataEnd, end int
-	// variables are those of the value before the subtree.
+	// variables are the variables of the value before the subtree.
 	variables int
 	// kept is the variable of the subtree if that is to be kept as a Go value.
 	kept unsafe.Pointer

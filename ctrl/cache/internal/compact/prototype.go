@@ -231,7 +231,7 @@ func (b *blockType) resolve(at *slot) {
 	}
 }
 
-// blockTypes are those that were made, by what is in them.
+// blockTypes are the types that were made, by their content.
 var blockTypes = struct {
 	sync.Mutex
 	known map[string]*blockType

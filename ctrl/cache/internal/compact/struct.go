@@ -68,7 +68,7 @@ func (s *structCodec) unalias(d *decoder, p unsafe.Pointer) {
 // isZero reports whether all bytes of a variable are zero.
 //
 // Unsafe: the variable has that size. Variables of eight bytes or more need not be aligned to
-// eight: the platforms that Go supports read unaligned words, or the alignment is that of the type.
+// eight: the platforms that Go supports read unaligned words, or the alignment is the alignment of the type.
 func isZero(p unsafe.Pointer, size uintptr) bool {
 	at := uintptr(0)
 	for ; at+8 <= size; at += 8 {

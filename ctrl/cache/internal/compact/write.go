@@ -5,14 +5,14 @@ import "encoding/binary"
 // writer writes the sections of a value.
 type writer struct {
 	sections
-	// header are the strings that are given and those of the header.
+	// header are the given strings and the strings of the header.
 	header []string
 	// places are where strings are by their hashes: the offsets in the text, or, if they are
 	// negative, those in the header from -1 downward.
 	places map[uint64]int
 }
 
-// packSubtree packs a subtree by itself, with the IDs of what is interned of it by now.
+// packSubtree packs a subtree by itself, with the IDs of the parts that are interned by now.
 func (a *admission) packSubtree(e *encoder, mark int) Value {
 	m := &e.marks[mark]
 	w := writer{sections: sections{tokens: appendToken(nil, tokenInline, 0)}, places: map[uint64]int{}}

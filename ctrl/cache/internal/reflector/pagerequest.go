@@ -18,7 +18,7 @@ type pageRequest struct {
 	err  error
 }
 
-// newPageRequest requests a page: the first one, or that of a continue token.
+// newPageRequest requests a page: the first one, or the page of a continue token.
 func newPageRequest(ctx context.Context, source Source, opts metav1.ListOptions) *pageRequest {
 	ctx, cancel := context.WithCancel(ctx)
 	q := &pageRequest{token: opts.Continue, cancel: cancel, done: make(chan struct{})}

@@ -134,7 +134,7 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	return found
 }
 
-// InEffect returns those of some invalidations that are still in effect.
+// InEffect returns the invalidations that are still in effect.
 func (s *Store) InEffect(invalid []*Invalidation) []*Invalidation {
 	s.writing.Lock()
 	defer s.unlock()

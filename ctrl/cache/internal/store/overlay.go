@@ -224,7 +224,7 @@ func (s *Store) dropOverlays(c *Scope) {
 	}
 }
 
-// inEffect reports whether the overlay is still that of its record.
+// inEffect reports whether the record still has the overlay.
 func (s *Store) inEffect(queued queuedOverlay) bool {
 	r := s.record(queued.key)
 	return r != nil && r.overlay == queued.overlay

@@ -21,7 +21,7 @@ func (q *queue[T]) pop() {
 	var none T
 	q.items[q.head] = none
 	q.head++
-	// Move what is left to the front once it is the smaller half.
+	// Move the rest to the front once it is the smaller half.
 	if 2*q.head >= len(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])

@@ -41,7 +41,7 @@ type Resource struct {
 	// New and NewList return an empty object and an empty list.
 	New     func() client.Object
 	NewList func() (client.ObjectList, error)
-	// Accept and AcceptList are the Accept headers of watches and lists. If empty, that of the
+	// Accept and AcceptList are the Accept headers of watches and lists. If empty, the header of the
 	// configuration is sent.
 	Accept, AcceptList string
 }
@@ -74,7 +74,7 @@ func (c *Client) newREST(serializer runtime.NegotiatedSerializer) (rest.Interfac
 	return rest.RESTClientForConfigAndClient(config, c.http)
 }
 
-// Watch opens a watch, which ends with ctx. The errors are those of rest.Request.Watch.
+// Watch opens a watch, which ends with ctx. It returns the errors of rest.Request.Watch.
 func (c *Client) Watch(ctx context.Context, opts metav1.ListOptions) (*Stream, error) {
 	// A REST client per watch, so that each has a serializer of its own to capture the body. The HTTP
 	// client, and so its connections, are shared.
@@ -100,7 +100,7 @@ func (c *Client) ClientGoWatch(ctx context.Context, opts metav1.ListOptions) (wa
 	return c.request(c.rest, c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
 }
 
-// List requests a page. The errors are those of rest.Result.Into.
+// List requests a page. It returns the errors of rest.Result.Into.
 func (c *Client) List(ctx context.Context, opts metav1.ListOptions) (*Page, error) {
 	return c.ListIn(ctx, c.resource.Namespace, opts)
 }
