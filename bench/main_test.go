@@ -83,7 +83,7 @@ func compare(t *testing.T, measured map[string]float64) {
 			t.Errorf("%s: no cost is recorded; run with -update", name)
 			continue
 		}
-		// A few allocations are those of other goroutines.
+		// Other goroutines make a few allocations.
 		if most := cost*1.1 + 0.3; value > most {
 			t.Errorf("%s: %.5g, want at most %.5g", name, value, most)
 		}

@@ -45,7 +45,7 @@ type missingList struct{ corev1.ConfigMapList }
 
 func (m *missingList) DeepCopyObject() runtime.Object { return &missingList{*m.DeepCopy()} }
 
-// Each mistake in setting up a manager is an error that has the name of what is wrong.
+// Each mistake in setting up a manager is an error that names the mistake.
 func TestBadInput(t *testing.T) {
 	config := testserver.Start(t)
 	s := runtime.NewScheme()

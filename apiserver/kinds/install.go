@@ -54,7 +54,7 @@ type Options struct {
 	OnReset func(reset func())
 }
 
-// Resources returns the resources of the kinds, each of which is registered in o.Scheme.
+// Resources returns the resources of the kinds. Each kind must be registered in o.Scheme.
 func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
 	i := &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme),
 		equivalents: runtime.NewEquivalentResourceRegistry()}

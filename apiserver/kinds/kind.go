@@ -54,9 +54,9 @@ type Of[T Object] struct {
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an object, on create and on update.
 	Validate func(obj T) field.ErrorList
-	// ValidateCreate returns the errors of a new object besides those of Validate.
+	// ValidateCreate returns further errors of a new object, besides the errors of Validate.
 	ValidateCreate func(obj T) field.ErrorList
-	// ValidateUpdate returns the errors of an update besides those of Validate: immutable fields.
+	// ValidateUpdate returns further errors of an update, besides the errors of Validate: immutable fields.
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Canonicalize changes a valid object before it is stored.
 	Canonicalize func(obj T)
@@ -152,12 +152,12 @@ type Alias[T Object] struct {
 	Type runtime.Object
 	// Default sets the defaults of an object of this Type, before it is converted.
 	Default func(obj runtime.Object)
-	// Name and Validate, if not nil, replace those of the kind.
+	// Name and Validate, if not nil, replace the rules of the kind.
 	Name     func(name string, prefix bool) []string
 	Validate func(obj T) field.ErrorList
-	// ValidateCreate returns the errors of a new object besides those of Validate.
+	// ValidateCreate returns further errors of a new object, besides the errors of Validate.
 	ValidateCreate func(obj T) field.ErrorList
-	// ValidateUpdate returns the errors of an update besides those of Validate.
+	// ValidateUpdate returns further errors of an update, besides the errors of Validate.
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Fields are the selectable fields by the names that they have here, each with its key in the
 	// kind's own Fields; nil for the same names.
@@ -170,14 +170,14 @@ type Part[T Object] struct {
 	// Prepare copies all that the subresource does not update from old to obj, and sets what the
 	// server owns.
 	Prepare func(ctx context.Context, obj, old T)
-	// Validate returns the errors of an update besides those of the metadata.
+	// Validate returns the errors of an update, besides errors of the metadata.
 	Validate func(obj, old T) field.ErrorList
 	// Filter selects the fields that the subresource updates, and whose managers it records; nil
 	// selects all of a request.
 	Filter fieldpath.Filter
 }
 
-// ScaleOf maps the fields of a kind to those of the scale subresource.
+// ScaleOf maps the fields of a kind to the fields of the scale subresource.
 type ScaleOf[T Object] struct {
 	Replicas       func(obj T) int32 // the wanted number, from the spec
 	SetReplicas    func(obj T, n int32)
@@ -210,7 +210,7 @@ type ResourceAllocator[T Object] interface {
 	Commit(obj T)
 	// Release releases all that a deleted object had.
 	Release(obj T)
-	// Reset forgets all allocations, and those of the stored objects are read again.
+	// Reset forgets all allocations. The next use reads the stored objects again.
 	Reset()
 }
 

@@ -195,7 +195,7 @@ func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	return deprecation.WarningMessage(obj)
 }
 
-// subresourceKind returns the kind that the storage provides, or else that of its objects.
+// subresourceKind returns the kind that the storage provides, or else the kind of its objects.
 func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
 	if p, ok := storage.(rest.GroupVersionKindProvider); ok {
 		return p.GroupVersionKind(gv), nil

@@ -118,7 +118,7 @@ func (o Options) statusWrites() measure.Benchmark {
 	}
 }
 
-// The peer stores nothing of what is written, so heap shows what Flyball stores.
+// The peer stores nothing, so heap shows what Flyball stores.
 var statusWritesMetrics = []measure.Metric{
 	{Name: "time", Unit: measure.Time},
 	{Name: "cpu", Unit: measure.Time},

@@ -65,7 +65,7 @@ func Repeat(budget time.Duration, f func() error) (Cost, error) {
 
 // Heap returns the bytes of the objects in the heap that are in use.
 func Heap() float64 {
-	// What is in a sync.Pool outlives one collection.
+	// The content of a sync.Pool outlives one collection.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

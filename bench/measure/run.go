@@ -31,7 +31,7 @@ type MetricResult struct {
 	Missed bool `json:"missed,omitempty"`
 }
 
-// Ratio is the first side's value by that of another side in the same round. It
+// Ratio is the first side's value by another side's value in the same round. It
 // is zero if there is none because the other side's value is zero.
 type Ratio struct {
 	Median float64 `json:"median"`

@@ -149,7 +149,7 @@ func saveSnapshot(ctx context.Context, out, errs io.Writer, admin, file string) 
 	return nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter atomic.Int64
 
 func (c *counter) Write(p []byte) (int, error) {

@@ -186,7 +186,7 @@ func webhookManager(t *testing.T, config *rest.Config, o webhook.Options) manage
 	return mgr
 }
 
-// call sends a review as an API server does, by what is in the configuration of a webhook alone.
+// call sends a review as an API server does, with the configuration of a webhook alone.
 func call(t *testing.T, url *string, caBundle []byte, in, out any) {
 	t.Helper()
 	roots := x509.NewCertPool()

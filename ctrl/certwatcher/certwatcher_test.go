@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pairs makes certificates and keys, of which each name has one.
+// pairs makes a certificate and a key for each name.
 var pairs = sync.OnceValue(func() map[string][2][]byte {
 	all := map[string][2][]byte{}
 	for _, name := range []string{"first.test", "second.test", "third.test"} {

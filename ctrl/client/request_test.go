@@ -307,7 +307,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return normal(a) == normal(b)
 }
 
-// TestNotSent checks what is rejected before a request is sent.
+// TestNotSent checks which requests are rejected before they are sent.
 func TestNotSent(t *testing.T) {
 	ctx := context.Background()
 	tests := []struct {

@@ -154,7 +154,7 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// stubCache is a cache of which only Start is called.
+// stubCache is a cache. Only Start is called.
 type stubCache struct {
 	cache.Cache
 	start func(context.Context) error

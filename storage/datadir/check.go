@@ -30,10 +30,10 @@ type Report struct {
 // damagedSuffix is what Repair appends to the names of files.
 const damagedSuffix = ".damaged"
 
-// Check reads a data directory, of which no store is open, and changes nothing. With an error, the report
+// Check reads a data directory without an open store, and changes nothing. With an error, the report
 // says what could be read.
 //
-// Possible errors: those of [Open].
+// Possible errors: the errors of [Open].
 func Check(dir string) (Report, error) {
 	var report Report
 	err := withDirectory(dir, func(fs files, names []string) error {
@@ -118,7 +118,7 @@ func repair(fs files, names []string) (Report, error) {
 	return report, fs.Sync()
 }
 
-// salvage gives a loader what is intact, and returns what is not.
+// salvage gives a loader the intact records, and returns the damage.
 func salvage(fs files, names []string, loader *memory.Loader) (*contents, []error) {
 	c := &contents{revision: storage.First}
 	var damage []error

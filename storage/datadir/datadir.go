@@ -78,7 +78,7 @@ var _ storage.Checker = (*Store)(nil)
 // Open opens the store in a directory, which it creates if necessary with mode 0700. The directory is
 // locked until Close.
 //
-// Possible errors: ErrInUse, ErrFormat, ErrForeign, a *DamageError, those of the file system.
+// Possible errors: ErrInUse, ErrFormat, ErrForeign, a *DamageError, errors of the file system.
 func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	snapshotPrefix = "snapshot-"
 )
 
-// fileName returns the name of a file of a revision: the first one of a log file, that of a snapshot.
+// fileName returns the name of a file: of the log from a revision on, or of the snapshot of a revision.
 func fileName(prefix string, revision uint64) string { return fmt.Sprintf("%s%016x", prefix, revision) }
 
 // fileRevision returns the revision in the name of a file with a prefix, and whether it is such a name.
@@ -45,7 +45,7 @@ type journal struct {
 	revision uint64 // of the latest write that is durable
 	// written are bytes that a failed write may have left after position.
 	written int64
-	// broken is the error after which nobody knows what is durable, and failure that of the last write.
+	// broken is the error after which nobody knows what is durable, and failure the error of the last write.
 	broken, failure error
 	// logged counts the bytes of all batches.
 	logged int64

@@ -19,7 +19,7 @@ var ErrNotEmpty = errors.New("the data directory is not empty")
 // nothing if the snapshot is damaged. With replace, the records replace those that the directory has, durably: after a
 // crash, the directory has either.
 //
-// Possible errors: ErrNotEmpty, those of [snapshot.Read] and [Open].
+// Possible errors: ErrNotEmpty, the errors of [snapshot.Read] and [Open].
 func Restore(dir, file string, replace bool) (Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

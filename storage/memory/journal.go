@@ -69,7 +69,7 @@ func (c *commits) add(events []*storage.Event) {
 }
 
 // settle waits until a batch is durable and its writes are visible, or returns why they were undone. A
-// nil batch is that of a store without a journal.
+// nil batch belongs to a store without a journal.
 func (s *Store) settle(b *batch) error {
 	if b == nil {
 		return nil

@@ -14,7 +14,7 @@ type Loader struct {
 	journal Journal
 }
 
-// NewLoader returns a loader of a store with options. Their journal gets nothing of what is loaded.
+// NewLoader returns a loader of a store with options. Their journal gets none of the loaded records.
 func NewLoader(o Options) *Loader {
 	l := &Loader{journal: o.Journal}
 	o.Journal = nil

@@ -93,7 +93,7 @@ func TestDamage(t *testing.T) {
 	check("zeros", make([]byte, 1000))
 }
 
-// TestReadError returns the error of the reader, not that of a short file.
+// TestReadError returns the error of the reader, not the error of a short file.
 func TestReadError(t *testing.T) {
 	data, _, _ := written(t, 5, 40)
 	broken := errors.New("broken")

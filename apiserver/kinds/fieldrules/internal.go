@@ -15,7 +15,7 @@ func Internal(value any) any {
 	return internal(reflect.ValueOf(value))
 }
 
-// internal returns the value of v without tags, nil for what is nil.
+// internal returns the value of v without tags, nil for nil.
 func internal(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -26,7 +26,7 @@ const (
 	atKey
 )
 
-// The top-level paths. Root is that of the object.
+// The top-level paths. Root is the path of the object.
 var (
 	Root     = Path{}
 	Spec     = Path{Name: "spec"}
@@ -66,7 +66,7 @@ func (p *Path) Field() *field.Path {
 	}
 }
 
-// ChildField returns the [field.Path] of a field of p, or that of p if name is empty.
+// ChildField returns the [field.Path] of a field of p, or of p itself if name is empty.
 func (p *Path) ChildField(name string) *field.Path {
 	if name == "" {
 		return p.Field()

@@ -188,7 +188,7 @@ func HugePages(name corev1.ResourceName, q resource.Quantity, fldPath *Path) fie
 		fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))}
 }
 
-// IsExtendedResource reports whether a name is that of an extended resource.
+// IsExtendedResource reports whether a name is the name of an extended resource.
 //
 //upstream:pkg/apis/core/helper.IsExtendedResourceName
 func IsExtendedResource(name string) bool {

@@ -98,7 +98,7 @@ func (p *projection) object(name string, items []corev1.KeyToPath, at *fieldrule
 	}
 }
 
-// token checks a token. Its path is reported as that of the volume.
+// token checks a token. Its path is reported as the path of the volume.
 func (p *projection) token(t *corev1.ServiceAccountTokenProjection, at *fieldrules.Path) {
 	switch seconds := t.ExpirationSeconds; {
 	case seconds == nil:

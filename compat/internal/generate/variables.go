@@ -15,7 +15,7 @@ var readByRuntime = map[string]string{
 }
 
 // atInit has, by package, the function that a package here calls at initialization, so that the
-// defaults are those of controller-runtime where those of Flyball differ.
+// defaults are controller-runtime's defaults where Flyball's differ.
 var atInit = map[string]string{
 	ownModule + "/envtest": "DefaultToPrograms",
 }

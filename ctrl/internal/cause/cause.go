@@ -1,4 +1,4 @@
-// Package cause describes why a request is queued: which event of which object, or which outcome of
+// Package cause describes why a request is queued: the event and its object, or the outcome of
 // the previous reconcile. Package reconcile has its types under their public names.
 //
 // Causes are created for every event, so they are plain values; they are formatted only when they

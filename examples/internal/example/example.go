@@ -43,7 +43,7 @@ type Example struct {
 	// Webhooks, if not nil, says that the operator serves webhooks, and how they are installed. Its
 	// NamePrefix is set to the name of the example.
 	Webhooks *webhook.Install
-	// Options, if not nil, changes the options of the manager, such as those of its cache.
+	// Options, if not nil, changes the options of the manager, such as the options of its cache.
 	Options func(*ctrl.Options)
 	// Flags, if not nil, defines flags of the example's own.
 	Flags func(*flag.FlagSet)

@@ -34,7 +34,7 @@ type mutator struct {
 // chance reports true in percent of the calls.
 func (m *mutator) chance(percent int) bool { return m.IntN(100) < percent }
 
-// object changes one to three fields of an object; weights are those of its fields by name.
+// object changes one to three fields of an object; weights are the weights of its fields by name.
 func (m *mutator) object(obj runtime.Object, weights map[string]int) {
 	n := 1
 	for n < 3 && m.chance(25) {

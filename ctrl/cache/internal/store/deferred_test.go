@@ -66,7 +66,7 @@ func TestDeferredPackingIsBounded(t *testing.T) {
 	}
 }
 
-// What is superseded or deleted before it is packed is not packed.
+// An object that is superseded or deleted before it is packed is not packed.
 func TestSupersededBeforePacking(t *testing.T) {
 	s := New(ShareOnDemand)
 	c := s.Scope("")

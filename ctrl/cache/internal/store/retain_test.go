@@ -114,7 +114,7 @@ func TestKeptStrings(t *testing.T) {
 }
 
 func heapInUse() int64 {
-	// Pools drop what is in them at the second collection.
+	// Pools drop their content at the second collection.
 	for range 3 {
 		runtime.GC()
 	}

@@ -13,7 +13,7 @@ type MigrationSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 
-	// Command is the command of the container, by default that of the image.
+	// Command is the command of the container, by default the image's command.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=1024
 	// +listType=atomic

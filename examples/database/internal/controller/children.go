@@ -58,7 +58,7 @@ func labelsOf(db *dbv1.Database) map[string]string {
 	return map[string]string{labelName: "database", labelInstance: db.Name}
 }
 
-// execute does what is planned. Errors of the backup service become o.backupErr.
+// execute executes a plan. Errors of the backup service become o.backupErr.
 func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
 	r.backUp(ctx, db, o, p)
 	if o.taken == "" && (o.set || p.apply) {

@@ -24,13 +24,13 @@ type observed struct {
 	// taken says which name is taken by an object of somebody else's, or is "". What has that name does
 	// not count as the Database's.
 	taken string
-	// secret is what is wrong with the Secret, or "".
+	// secret says why the Secret is not usable, or "".
 	secret string
 	// primary is the instance that the Service selects, or "" if there is no Service.
 	primary string
 	// set is whether there is a StatefulSet. The following fields are zero if not.
 	set bool
-	// generation, replicas and version are those of the StatefulSet.
+	// generation, replicas and version are from the StatefulSet.
 	generation int64
 	replicas   int32
 	version    string
@@ -49,7 +49,7 @@ type instance struct {
 	name    string
 	uid     types.UID
 	ordinal int32
-	// version is that of the image.
+	// version is the version of the image.
 	version string
 	// outdated is whether the template of the StatefulSet has changed since the pod was created.
 	outdated bool

@@ -8,7 +8,7 @@ import (
 	"flyball.dev/examples/database/internal/backup"
 )
 
-// plan is what is to be done next for a Database, and why.
+// plan is the next step for a Database, and the reason.
 type plan struct {
 	// apply is whether the Services and the StatefulSet are to be applied, with this version and
 	// these replicas.
@@ -26,7 +26,7 @@ type plan struct {
 	// poll and retry are whether something is to be looked at again after the interval of that
 	// name.
 	poll, retry bool
-	// reason and message are those of the condition Ready, which is true if reason is "".
+	// reason and message are for the condition Ready, which is true if reason is "".
 	reason, message string
 }
 
@@ -58,7 +58,7 @@ var sequence = []func(*dbv1.Database, *observed, *plan) bool{
 	promote,
 }
 
-// next returns what is to be done next.
+// next returns the next plan.
 func next(db *dbv1.Database, o *observed) plan {
 	p := plan{
 		// Without the password instances would not start, so the StatefulSet is left as it is.

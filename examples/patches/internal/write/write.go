@@ -39,7 +39,7 @@ import (
 // Manager is the field manager of all writes.
 const Manager = client.FieldOwner("override")
 
-// Container is what is wanted of a container. Whatever else it has is left alone.
+// Container is the wanted part of a container. Whatever else it has is left alone.
 type Container struct {
 	Name  string
 	Image string
@@ -120,7 +120,7 @@ func (wanted Container) operations(copied *appsv1.Deployment) []operation {
 	at, present := fmt.Sprintf("%s/%d", containers, i), copied.Spec.Template.Spec.Containers[i].Env
 	all := []operation{{"test", at + "/name", wanted.Name}, {"replace", at + "/image", wanted.Image}}
 	if len(present) == 0 && len(wanted.Env) > 0 {
-		// What is not there is null to a test.
+		// An absent value is null to a test.
 		all = append(all, operation{"test", at + "/env", nil}, operation{"add", at + "/env", []any{}})
 	}
 	for _, name := range wanted.names() {

@@ -13,7 +13,7 @@ type RestartPolicy string
 const (
 	// ReplaceFailed replaces the Pod that has failed; the others go on.
 	ReplaceFailed RestartPolicy = "ReplaceFailed"
-	// RestartAll replaces all Pods, also those of workers that have succeeded.
+	// RestartAll replaces all Pods, also the Pods of workers that have succeeded.
 	RestartAll RestartPolicy = "RestartAll"
 )
 

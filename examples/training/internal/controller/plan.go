@@ -6,7 +6,7 @@ import (
 	trainingv1 "flyball.dev/examples/training/api/v1"
 )
 
-// plan is what is to be done with the Pods.
+// plan is the next step for the Pods.
 type plan struct {
 	remove []deletion
 	create []member

@@ -66,7 +66,7 @@ type ProxyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConfigSuffix follows the name of a Proxy in that of its ConfigMap.
+// ConfigSuffix follows the name of a Proxy in the name of its ConfigMap.
 const ConfigSuffix = "-proxy"
 
 // ConditionReady is the type of the condition Ready.

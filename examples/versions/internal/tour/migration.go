@@ -33,7 +33,7 @@ const (
 	leaving = "leaving" // is being deleted, so that the controller never writes it
 )
 
-// firstRelease replaces the definition by that of the first release, and creates Proxies.
+// firstRelease replaces the definition by the one of the first release, and creates Proxies.
 func (w *world) firstRelease(ctx context.Context) error {
 	crd, err := w.current(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func Steps(shared *example.World) []example.Step {
 type world struct {
 	*example.World
 	operator *example.Operator
-	// definition is that of the new release.
+	// definition is the definition of the new release.
 	definition *apiextensionsv1.CustomResourceDefinition
 }
 
