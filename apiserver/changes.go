@@ -86,9 +86,10 @@ func (s *Server) forwardChanges(path string, w storage.Watcher, changed chan<- s
 			events, _, err = w.Next()
 		}
 		if errors.Is(err, storage.ErrCompacted) { // as after Reset
-			w.Close()
-			if reopened, failed := s.options.Storage.Watch(s.stopping, path, 0); failed == nil {
+			if reopened, failed := storage.Rewatch(s.stopping, s.options.Storage, path); failed == nil {
+				w.Close()
 				w, err = reopened, nil
+				notify(changed)
 			}
 		}
 		if err != nil {

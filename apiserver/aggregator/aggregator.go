@@ -30,6 +30,9 @@ import (
 	"flyball.dev/storage"
 )
 
+// retryInterval is the time after which a watch that has failed is tried again.
+const retryInterval = time.Second
+
 // interval is the time between availability checks of a Service without changes, as in kube-apiserver.
 const interval = 30 * time.Second
 
@@ -129,9 +132,17 @@ func (r responder) Error(_ http.ResponseWriter, _ *http.Request, err error) {
 func (a *Aggregator) Run(ctx context.Context) {
 	defer a.replace(nil)
 	for ctx.Err() == nil {
-		if err := a.follow(ctx); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "The APIServices cannot be watched")
+		err := a.follow(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		klog.ErrorS(err, "The APIServices cannot be watched")
+		if errors.Is(err, storage.ErrClosed) {
 			return
+		}
+		select {
+		case <-time.After(retryInterval):
+		case <-ctx.Done():
 		}
 	}
 }

@@ -28,8 +28,10 @@ func (k *Kinds) follow(w storage.Watcher) {
 	for {
 		events, _, err := w.Next()
 		if errors.Is(err, storage.ErrCompacted) {
-			w.Close()
-			if w, err = k.options.Storage.Watch(k.ctx, k.store.root+"/", 0); err == nil {
+			var reopened storage.Watcher
+			if reopened, err = storage.Rewatch(k.ctx, k.options.Storage, k.store.root+"/"); err == nil {
+				w.Close()
+				w = reopened
 				k.observeAll()
 				continue
 			}
