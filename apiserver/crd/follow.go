@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"path"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apistorage "k8s.io/apiserver/pkg/storage"
@@ -64,26 +65,53 @@ func (k *Kinds) observeAll() {
 		names[name] = true
 	}
 	k.mu.Unlock()
-	list := &apiextensions.CustomResourceDefinitionList{}
-	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, list); err != nil {
+	for {
+		list := &apiextensions.CustomResourceDefinitionList{}
+		err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, list)
+		for i := range list.Items {
+			names[list.Items[i].Name] = true
+		}
+		if err == nil || k.ctx.Err() != nil {
+			break
+		}
 		klog.FromContext(k.ctx).Error(err, "Cannot list the definitions of other servers")
-	}
-	for i := range list.Items {
-		names[list.Items[i].Name] = true
+		select {
+		case <-time.After(readInterval):
+		case <-k.ctx.Done():
+		}
 	}
 	for name := range maps.Keys(names) {
 		k.observe(name)
 	}
 }
 
-// observe serves a definition as it is stored.
+// readInterval is the time between attempts to read a definition while the storage fails.
+const readInterval = time.Second
+
+// observe serves a definition as it is stored. While the storage fails, observe tries again.
 func (k *Kinds) observe(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.refresh(name); err != nil && k.ctx.Err() == nil {
-		klog.FromContext(k.ctx).Error(err, "A definition of another server cannot be served", "definition", name)
+	for {
+		k.mu.Lock()
+		err := k.refresh(name)
+		k.mu.Unlock()
+		if err == nil || k.ctx.Err() != nil {
+			return
+		}
+		if unread := (*unreadError)(nil); !errors.As(err, &unread) {
+			klog.FromContext(k.ctx).Error(err, "A definition of another server cannot be served", "definition", name)
+			return
+		}
+		select {
+		case <-time.After(readInterval):
+		case <-k.ctx.Done():
+		}
 	}
 }
+
+// unreadError means that the storage has failed, and another attempt may succeed.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
 
 // refresh serves a definition as it is stored, unless it is served so already. The caller holds the lock.
 func (k *Kinds) refresh(name string) error {
@@ -98,8 +126,10 @@ func (k *Kinds) refresh(name string) error {
 		k.publish(name, nil)
 		d.gate.cancel()
 		return nil
-	case err != nil:
+	case apistorage.IsCorruptObject(err):
 		return err
+	case err != nil:
+		return &unreadError{err}
 	case d != nil && d.crd.ResourceVersion == crd.ResourceVersion:
 		return nil
 	}

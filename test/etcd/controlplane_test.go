@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -90,6 +91,51 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 20*time.Second, "a deployment after the end of the second server", func() error { return wantAvailable(ctx, one, "last") })
+}
+
+// TestOutage stops the whole cluster for a while. Reads and writes fail meanwhile, /readyz says so, and afterwards the control
+// plane goes on, with its definitions and controllers.
+func TestOutage(t *testing.T) {
+	c := startCluster(t, 1)
+	plane := startPlane(t, c, "203.0.113.1")
+	ctx := t.Context()
+	config := configOf(t, plane)
+	config.Timeout = 5 * time.Second
+	k := clientFor(t, config)
+	if err := k.Create(ctx, definition()); err != nil {
+		t.Fatal(err)
+	}
+	c.kill(c.members[0])
+	if err := k.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}); err == nil {
+		t.Error("a read succeeds without the cluster")
+	}
+	if err := k.Create(ctx, deployment("during")); err == nil {
+		t.Error("a write succeeds without the cluster")
+	}
+	ready, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ready.CloseIdleConnections()
+	r, err := ready.Get(config.Host + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusInternalServerError {
+		t.Errorf("/readyz: %s", r.Status)
+	}
+	c.start(c.members[0])
+	c.await(c.members[0])
+	eventually(t, 20*time.Second, "a read", func() error { return k.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}) })
+	if err := k.Create(ctx, deployment("after")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 40*time.Second, "a deployment", func() error { return wantAvailable(ctx, k, "after") })
+	g := gadget("after")
+	if err := k.Create(ctx, g); err != nil {
+		t.Errorf("a custom resource: %v", err)
+	}
 }
 
 // configOf returns the configuration of the administrator of a control plane, over HTTPS.
