@@ -65,7 +65,7 @@ func (k *Kinds) observeAll() {
 		names[name] = true
 	}
 	k.mu.Unlock()
-	for {
+	for range listAttempts { // a definition that is corrupt fails the list each time
 		list := &apiextensions.CustomResourceDefinitionList{}
 		err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, list)
 		for i := range list.Items {
@@ -87,6 +87,9 @@ func (k *Kinds) observeAll() {
 
 // readInterval is the time between attempts to read a definition while the storage fails.
 const readInterval = time.Second
+
+// listAttempts bounds the attempts to list all definitions.
+const listAttempts = 60
 
 // observe serves a definition as it is stored. While the storage fails, observe tries again.
 func (k *Kinds) observe(name string) {
