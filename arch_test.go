@@ -266,3 +266,19 @@ func list(t *testing.T) []listed {
 		all = append(all, p)
 	}
 }
+
+// TestOperatorsLinkNoClients: a program with a control plane links neither the storage in an etcd cluster nor the clients of
+// KMS plugins, unless it imports their packages.
+func TestOperatorsLinkNoClients(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./controlplane", "./examples/appservice").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		for _, forbidden := range []string{"flyball.dev/storage/etcd", "flyball.dev/controlplane/encryption", "k8s.io/kms", "go.etcd.io/etcd/server"} {
+			if strings.HasPrefix(dep, forbidden) {
+				t.Errorf("%s is linked", strings.TrimSpace(dep))
+			}
+		}
+	}
+}

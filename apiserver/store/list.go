@@ -103,8 +103,8 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 				m.more = true
 				break
 			}
-			if !selected.all && ctx.Err() != nil {
-				return m, ctx.Err() // a selector may have very many requirements
+			if (!selected.all || len(errs) > 0) && ctx.Err() != nil {
+				return m, ctx.Err() // a selector may have very many requirements, and decryption may wait for a plugin
 			}
 			m.last = record.Key
 			o, err := s.object(record)

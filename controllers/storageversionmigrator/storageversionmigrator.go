@@ -135,6 +135,16 @@ func (r *reconciler) fail(ctx context.Context, m *storagemigrationv1.StorageVers
 	return r.client.Status().Update(ctx, m)
 }
 
+// transient shows an error in the condition Running, and returns it, so that the step is tried again.
+//
+//upstream:pkg/controller/storageversionmigrator.SVMController.updateRunningCondition
+func (r *reconciler) transient(ctx context.Context, m *storagemigrationv1.StorageVersionMigration, p progress, err error) error {
+	if setRunning(m, p, err) {
+		_ = r.client.Status().Update(ctx, m) // the error is more important
+	}
+	return err
+}
+
 // requiredVerbs are the verbs that a resource must have.
 //
 //upstream:pkg/controller/storageversionmigrator.verbsRequiredForMigration
@@ -165,7 +175,7 @@ func (r *reconciler) fix(ctx context.Context, m *storagemigrationv1.StorageVersi
 	}
 	page, err := r.list(ctx, kind, 1, "")
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, r.transient(ctx, m, progress{}, err)
 	}
 	m.Status.ResourceVersion = page.ResourceVersion
 	return reconcile.Result{}, r.client.Status().Update(ctx, m)
@@ -223,7 +233,7 @@ func (r *reconciler) rewrite(ctx context.Context, m *storagemigrationv1.StorageV
 	}
 	objects, total, err := r.old(ctx, m, kind)
 	if err != nil {
-		return err
+		return r.transient(ctx, m, progress{}, err)
 	}
 	p := progress{left: len(objects), total: total}
 	for i := range objects {
@@ -231,10 +241,7 @@ func (r *reconciler) rewrite(ctx context.Context, m *storagemigrationv1.StorageV
 		case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err): // it was written or deleted since
 			p.left--
 		case isRetriable(err):
-			if setRunning(m, p, err) {
-				_ = r.client.Status().Update(ctx, m) // the error is more important
-			}
-			return err
+			return r.transient(ctx, m, p, err)
 		default:
 			setRunning(m, p, nil)
 			return r.fail(ctx, m, fmt.Sprintf("%d/%d not yet migrated. migration encountered unhandled error: %s", p.left, p.total, err))

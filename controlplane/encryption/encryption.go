@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver"
@@ -45,6 +46,7 @@ func Load(file string, reload bool) (*Encryption, error) {
 		cancel()
 		return nil, fmt.Errorf("encryption configuration %s: %w", file, err)
 	}
+	metrics.RecordEncryptionConfigLastConfigInfo(serverID, config.EncryptionFileContentHash)
 	e := &Encryption{cancel: func() { closeFirst(); cancel() }}
 	if !reload {
 		e.Transformers = encryptionconfig.StaticTransformers(config.Transformers)
