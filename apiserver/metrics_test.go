@@ -8,6 +8,7 @@ import (
 	"flyball.dev/controlplane/controlplanetest"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -20,6 +21,11 @@ func TestMetrics(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{
 		"monitor": {Name: "prometheus", Groups: []string{user.MonitoringGroup}}, "guest": {Name: "guest"}}})
 	client := controlplanetest.ClientFor(t, plane.Config())
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": resource.MustParse("10")}}}
+	if _, err := client.CoreV1().ResourceQuotas("default").Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

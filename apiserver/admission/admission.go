@@ -44,9 +44,6 @@ var plugins = []struct {
 	configured func(Environment, []byte) (admission.Interface, error)
 	// off is set for plugins that are disabled by default.
 	off bool
-	// measured is set for plugins that may take long. The metrics have their durations. For all other plugins,
-	// measuring would cost more than the plugin.
-	measured bool
 }{
 	{name: "AlwaysAdmit", new: newNothing, off: true},
 	{name: "NamespaceAutoProvision", new: newNamespaceAutoProvision, off: true},
@@ -54,7 +51,7 @@ var plugins = []struct {
 	{name: "NamespaceExists", new: newNamespaceExists, off: true},
 	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true},
 	{name: "LimitRanger", new: newLimitRanger},
-	{name: ServiceAccount, new: newServiceAccount, measured: true},
+	{name: ServiceAccount, new: newServiceAccount},
 	{name: NodeRestriction, new: newNodeRestriction, off: true},
 	{name: TaintNodesByCondition, new: newTaintNodes},
 	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
@@ -81,11 +78,11 @@ var plugins = []struct {
 	{name: "PodTopologyLabels", new: newPodTopologyLabels},
 	{name: "NodeDeclaredFeatureValidator"},
 	{name: "PodResizeValidator", new: newPodResizeValidator},
-	{name: "MutatingAdmissionPolicy", new: upstream.NewMutatingPolicies, measured: true},
-	{name: "MutatingAdmissionWebhook", new: upstream.NewMutatingWebhooks, measured: true},
-	{name: "ValidatingAdmissionPolicy", new: upstream.NewValidatingPolicies, measured: true},
-	{name: "ValidatingAdmissionWebhook", new: upstream.NewValidatingWebhooks, measured: true},
-	{name: "ResourceQuota", new: upstream.NewResourceQuota, measured: true},
+	{name: "MutatingAdmissionPolicy", new: upstream.NewMutatingPolicies},
+	{name: "MutatingAdmissionWebhook", new: upstream.NewMutatingWebhooks},
+	{name: "ValidatingAdmissionPolicy", new: upstream.NewValidatingPolicies},
+	{name: "ValidatingAdmissionWebhook", new: upstream.NewValidatingWebhooks},
+	{name: "ResourceQuota", new: upstream.NewResourceQuota},
 	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
 
@@ -152,9 +149,6 @@ func New(o Options, e Environment) (admission.Interface, error) {
 				plugin = p.new(e)
 			} else if plugin, err = p.configured(e, configurations[p.name]); err != nil {
 				return nil, fmt.Errorf("couldn't init admission plugin %q: %w", p.name, err)
-			}
-			if p.measured {
-				plugin = metrics.WithControllerMetrics(plugin, p.name)
 			}
 			chosen = append(chosen, plugin)
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 
 	"flyball.dev/apiserver/admission/stored"
+	"flyball.dev/apiserver/admission/upstream"
 )
 
 const (
@@ -56,7 +57,11 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 		pod.Spec.ServiceAccountName = defaultAccount
 	}
 	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
-	account, err := s.account(ctx, a.GetNamespace(), pod.Spec.ServiceAccountName)
+	var account *corev1.ServiceAccount
+	err := upstream.Measure(ctx, a, upstream.StepAdmit, ServiceAccount, func() (err error) {
+		account, err = s.account(ctx, a.GetNamespace(), pod.Spec.ServiceAccountName)
+		return err
+	})
 	if err != nil {
 		return admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w",
 			a.GetNamespace(), pod.Spec.ServiceAccountName, err))

@@ -75,8 +75,8 @@ func newPolicies[P, B object, E any](e Environment, h *admission.Handler, resour
 	}
 }
 
-// dispatch evaluates the policies that apply to a request.
-func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+// dispatch evaluates the policies that apply to a request, as the step of a plugin.
+func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, step, plugin string) error {
 	if resource := a.GetResource().GroupResource(); slices.Contains(policyKinds, resource) || slices.Contains(reviews, resource) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes
 	if !some {
 		return nil
 	}
-	return p.dispatcher.Dispatch(ctx, a, o, p.hooks())
+	return Measure(ctx, a, step, plugin, func() error { return p.dispatcher.Dispatch(ctx, a, o, p.hooks()) })
 }
 
 // hooks returns the policies that have bindings, in the order of their names.
@@ -165,7 +165,7 @@ func NewValidatingPolicies(e Environment) admission.Interface {
 
 // Validate implements [admission.ValidationInterface].
 func (v *validatingPolicies) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return v.dispatch(ctx, a, o)
+	return v.dispatch(ctx, a, o, StepValidate, validating.PluginName)
 }
 
 // mutatingPolicies is the plugin MutatingAdmissionPolicy.
@@ -187,7 +187,7 @@ func NewMutatingPolicies(e Environment) admission.Interface {
 
 // Admit implements [admission.MutationInterface].
 func (m *mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	return m.dispatch(ctx, a, o)
+	return m.dispatch(ctx, a, o, StepAdmit, mutating.PluginName)
 }
 
 // matcher returns what decides whether a policy applies to a request.

@@ -61,11 +61,13 @@ func (q *resourceQuota) Validate(ctx context.Context, a admission.Attributes, _ 
 	if !evaluator.Handles(a) {
 		return nil
 	}
-	locked, _ := q.namespaces.LoadOrStore(namespace, &sync.Mutex{})
-	mu := locked.(*sync.Mutex)
-	mu.Lock()
-	defer mu.Unlock()
-	return q.charge(ctx, a, evaluator)
+	return Measure(ctx, a, StepValidate, resourcequota.PluginName, func() error {
+		locked, _ := q.namespaces.LoadOrStore(namespace, &sync.Mutex{})
+		mu := locked.(*sync.Mutex)
+		mu.Lock()
+		defer mu.Unlock()
+		return q.charge(ctx, a, evaluator)
+	})
 }
 
 // in returns copies of the quotas of a namespace.

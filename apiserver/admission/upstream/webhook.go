@@ -80,7 +80,7 @@ func (m *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 	if !ok || err != nil {
 		return err
 	}
-	return plugin.Admit(ctx, a, o)
+	return Measure(ctx, a, StepAdmit, mutating.PluginName, func() error { return plugin.Admit(ctx, a, o) })
 }
 
 // validatingWebhooks is the plugin ValidatingAdmissionWebhook.
@@ -111,7 +111,7 @@ func (v *validatingWebhooks) Validate(ctx context.Context, a admission.Attribute
 	if !ok || err != nil {
 		return err
 	}
-	return plugin.Validate(ctx, a, o)
+	return Measure(ctx, a, StepValidate, validating.PluginName, func() error { return plugin.Validate(ctx, a, o) })
 }
 
 func webhookHandler() *admission.Handler {
