@@ -199,6 +199,9 @@ func outcomeOf(r *certificatesv1.PodCertificateRequest) string {
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
 func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
+	if len(apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, fieldrules.Metadata.Field())) > 0 {
+		return nil // the strategy reports these errors, and kube-apiserver reports no other
+	}
 	var errs field.ErrorList
 	list := fieldrules.Status.Child("conditions")
 	known := 0

@@ -140,7 +140,7 @@ func validatePersistentVolume(v, old *corev1.PersistentVolume) field.ErrorList {
 			errs = append(errs, podspec.NodeSelector(a.Required, any, &must)...)
 		}
 	}
-	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s, v.Name, &fieldrules.Spec)...)
+	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s.NodeAffinity != nil, v.Name, &fieldrules.Spec)...)
 	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" &&
 		s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentVolumeReclaimPolicy"),
@@ -260,13 +260,14 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 		errs = append(errs, field.Forbidden(w.ChildField("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
 	}
 	errs = append(errs, podspec.Access(s.AccessModes, w, "")...)
-	return append(errs, persistentSource(&s.PersistentVolumeSource, s, "", w)...)
+	return append(errs, persistentSource(&s.PersistentVolumeSource, false, "", w)...)
 }
 
 // maxISCSIPortal is the length of the longest name of a volume with its portal, which name an interface of the initiator.
 const maxISCSIPortal = 64
 
-// persistentSource checks the source of a volume with that name. A volume has exactly one source.
+// persistentSource checks the source of a volume with that name. A volume has exactly one source. pinned says that the volume has
+// a node affinity.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 //upstream:pkg/apis/core/validation.validateGlusterfsPersistentVolumeSource
@@ -279,7 +280,7 @@ const maxISCSIPortal = 64
 //upstream:pkg/apis/core/validation.validateScaleIOPersistentVolumeSource
 //upstream:pkg/apis/core/validation.validateLocalVolumeSource
 //upstream:pkg/apis/core/validation.validateStorageOSPersistentVolumeSource
-func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, name string, fldPath *fieldrules.Path) field.ErrorList {
+func persistentSource(v *corev1.PersistentVolumeSource, pinned bool, name string, fldPath *fieldrules.Path) field.ErrorList {
 	s := podspec.Sources{W: fldPath}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
 	s.Shared(v, "gcePersistentDisk", "awsElasticBlockStore")
@@ -341,7 +342,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 	})
 	s.One("local", v.Local != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Local.Path, at, "path")
-		if spec.NodeAffinity == nil {
+		if !pinned {
 			errs = append(errs, field.Required(fldPath.ChildField("nodeAffinity"), "Local volume requires node affinity"))
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)

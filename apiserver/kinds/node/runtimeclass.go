@@ -33,8 +33,8 @@ func RuntimeClasses() kinds.Kind {
 			var errs field.ErrorList
 			if r.Overhead != nil {
 				overhead := fieldrules.Root.Child("overhead")
-				at := overhead.Child("limits") // the path that kube-apiserver reports
-				errs = append(errs, fieldrules.ResourceList(r.Overhead.PodFixed, &at)...)
+				errs = append(errs, fieldrules.ResourceRequirements(&corev1.ResourceRequirements{Limits: r.Overhead.PodFixed}, &overhead,
+					fieldrules.ContainerResource, false)...)
 			}
 			if r.Scheduling != nil {
 				at := fieldrules.Root.Child("scheduling")

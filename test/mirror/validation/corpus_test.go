@@ -14,8 +14,10 @@ import (
 	"strings"
 	"sync"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/apiserver/builtin"
@@ -60,6 +62,13 @@ func (c *corpus) readSeeds() error {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
+	requests, err := podCertificateRequests()
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		c.add(certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"), r)
+	}
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
 		return err
@@ -81,7 +90,7 @@ func (c *corpus) readSeeds() error {
 	return nil
 }
 
-// addSeed adds an object, which is of a resource if it does not say its kind.
+// addSeed adds the object of a document. Without an apiVersion and a kind, the object is of the resource.
 func (c *corpus) addSeed(text, version, plural string) error {
 	if version != "" {
 		all, err := allKinds()
@@ -104,15 +113,17 @@ func (c *corpus) addSeed(text, version, plural string) error {
 	if err != nil {
 		return err
 	}
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
+	c.add(*gvk, obj)
+	return nil
+}
+
+// add adds an object.
+func (c *corpus) add(gvk schema.GroupVersionKind, obj runtime.Object) {
+	object, _ := meta.Accessor(obj)
 	object.SetUID("00000000-0000-0000-0000-000000000001")
 	key := gvk.GroupVersion().String() + "/" + gvk.Kind
 	c.seeds[key] = append(c.seeds[key], obj)
 	c.harvest(reflect.ValueOf(obj).Elem(), fieldKey{})
-	return nil
 }
 
 // withoutType returns a document without its apiVersion and kind.
