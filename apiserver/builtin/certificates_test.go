@@ -160,6 +160,7 @@ func TestPodCertificateRequests(t *testing.T) {
 		"stub":       {`spec: {stubPKCS10Request: YQ==}`, []string{"spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"}},
 	})
 	old := read(t, base).(*certificatesv1.PodCertificateRequest)
+	old.ResourceVersion = "1"
 	d := describeKindOf(t, old)
 	now := metav1.Now().Rfc3339Copy()
 	issue := func(public any, hours int) *certificatesv1.PodCertificateRequest {
