@@ -3,7 +3,7 @@ package core
 import (
 	"crypto/tls"
 	"encoding/json"
-	"maps"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,7 +136,7 @@ func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
 		return errs
 	}
 	errs = append(errs, staysImmutable(s.Immutable)...)
-	if !maps.EqualFunc(s.Data, old.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+	if !reflect.DeepEqual(s.Data, old.Data) {
 		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
 	}
 	return errs

@@ -91,7 +91,9 @@ const (
 //upstream:pkg/apis/storage/validation.ValidateStorageClass
 func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	errs := append(driver(c.Provisioner, "provisioner"), parameters(c.Parameters)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+	if p := c.ReclaimPolicy; p != nil && *p != "" {
+		errs = append(errs, fieldrules.OneOf(*p, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+	}
 	if c.VolumeBindingMode == nil {
 		return append(errs, field.Required(fieldrules.Root.ChildField("volumeBindingMode"), ""))
 	}
