@@ -1,4 +1,4 @@
-package stored
+package upstream
 
 import (
 	"context"
@@ -16,26 +16,20 @@ import (
 	listers "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
-// Namespaces reads namespaces.
-type Namespaces struct{ *Reader[*corev1.Namespace] }
-
-// NewNamespaces returns a reader of namespaces.
-func NewNamespaces(o Objects) Namespaces {
-	return Namespaces{NewReader[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))}
-}
-
-// NamespaceLister is a [corelisters.NamespaceLister] that reads from the store.
-type NamespaceLister struct{ Namespaces }
+// namespaceLister is a [corelisters.NamespaceLister] that reads from the store.
+type namespaceLister struct{ stored.Namespaces }
 
 // Get implements [corelisters.NamespaceLister].
-func (l NamespaceLister) Get(name string) (*corev1.Namespace, error) {
+func (l namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	return l.Namespaces.Get(context.Background(), "", name)
 }
 
 // List implements [corelisters.NamespaceLister].
-func (l NamespaceLister) List(selector labels.Selector) (list []*corev1.Namespace, err error) {
+func (l namespaceLister) List(selector labels.Selector) (list []*corev1.Namespace, err error) {
 	return list, l.Each(context.Background(), "", func(n *corev1.Namespace) {
 		if selector.Matches(labels.Set(n.Labels)) {
 			list = append(list, n)
@@ -46,13 +40,13 @@ func (l NamespaceLister) List(selector labels.Selector) (list []*corev1.Namespac
 // namespaceInformer is the informer of [informerFactory].
 type namespaceInformer struct {
 	coreinformers.TypedNamespaceInformer
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (i namespaceInformer) Informer() cache.SharedIndexInformer { return syncedInformer{} }
 
 func (i namespaceInformer) Lister() corelisters.NamespaceLister {
-	return NamespaceLister{i.namespaces}
+	return namespaceLister{i.namespaces}
 }
 
 // syncedInformer is an informer that has synced. Plugins call no other method of it.
@@ -60,13 +54,13 @@ type syncedInformer struct{ cache.SharedIndexInformer }
 
 func (syncedInformer) HasSynced() bool { return true }
 
-// NewClientset returns a clientset that can only get namespaces.
-func NewClientset(n Namespaces) kubernetes.Interface { return clientset{namespaces: n} }
+// newClientset returns a clientset that can only get namespaces.
+func newClientset(n stored.Namespaces) kubernetes.Interface { return clientset{namespaces: n} }
 
-// clientset implements [kubernetes.Interface] for [NewClientset].
+// clientset implements [kubernetes.Interface] for [newClientset].
 type clientset struct {
 	kubernetes.Interface
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (c clientset) CoreV1() coreclient.CoreV1Interface { return coreV1Client{namespaces: c.namespaces} }
@@ -74,7 +68,7 @@ func (c clientset) CoreV1() coreclient.CoreV1Interface { return coreV1Client{nam
 // coreV1Client is the core client of the plugins, which read namespaces only.
 type coreV1Client struct {
 	coreclient.CoreV1Interface
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (c coreV1Client) Namespaces() coreclient.NamespaceInterface {
@@ -84,23 +78,23 @@ func (c coreV1Client) Namespaces() coreclient.NamespaceInterface {
 // namespaceClient reads namespaces from the store.
 type namespaceClient struct {
 	coreclient.NamespaceInterface
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
 	return c.namespaces.Get(ctx, "", name)
 }
 
-// NewInformerFactory returns a factory of the informers that the webhook plugins of k8s.io/apiserver use: the informers
+// newInformerFactory returns a factory of the informers that the webhook plugins of k8s.io/apiserver use: the informers
 // of namespaces and of webhook configurations. Either informer of configurations may be nil.
-func NewInformerFactory(n Namespaces, mutating, validating cache.SharedIndexInformer) informers.SharedInformerFactory {
+func newInformerFactory(n stored.Namespaces, mutating, validating cache.SharedIndexInformer) informers.SharedInformerFactory {
 	return informerFactory{namespaces: n, mutating: mutating, validating: validating}
 }
 
 // informerFactory replaces client-go's factory, because client-go's informers run goroutines and lag behind the store.
 type informerFactory struct {
 	informers.SharedInformerFactory
-	namespaces Namespaces
+	namespaces stored.Namespaces
 	mutating   cache.SharedIndexInformer // of webhook configurations
 	validating cache.SharedIndexInformer
 }
@@ -114,7 +108,7 @@ func (f informerFactory) Admissionregistration() admissionregistration.Interface
 // coreInformers are the core informers, with namespaces only.
 type coreInformers struct {
 	core.Interface
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (c coreInformers) V1() coreinformers.Interface { return coreV1Informers{namespaces: c.namespaces} }
@@ -122,7 +116,7 @@ func (c coreInformers) V1() coreinformers.Interface { return coreV1Informers{nam
 // coreV1Informers are coreInformers of version v1.
 type coreV1Informers struct {
 	coreinformers.Interface
-	namespaces Namespaces
+	namespaces stored.Namespaces
 }
 
 func (c coreV1Informers) Namespaces() coreinformers.TypedNamespaceInformer {

@@ -1,4 +1,4 @@
-package stored
+package upstream
 
 import (
 	"context"
@@ -14,35 +14,37 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"flyball.dev/apiserver/admission/stored"
 )
 
-// Params is an informer and a lister of the parameters of policies: the objects of one resource, read
+// params is an informer and a lister of the parameters of policies: the objects of one resource, read
 // from the store.
-type Params struct {
-	Objects   Objects
-	Resource  schema.GroupVersionResource
+type params struct {
+	objects   stored.Objects
+	resource  schema.GroupVersionResource
 	namespace string // empty for all
 }
 
-func (p Params) Informer() cache.SharedIndexInformer { return syncedInformer{} }
-func (p Params) Lister() cache.GenericLister         { return p }
+func (p params) Informer() cache.SharedIndexInformer { return syncedInformer{} }
+func (p params) Lister() cache.GenericLister         { return p }
 
 // ByNamespace implements [cache.GenericLister].
-func (p Params) ByNamespace(namespace string) cache.GenericNamespaceLister {
+func (p params) ByNamespace(namespace string) cache.GenericNamespaceLister {
 	p.namespace = namespace
 	return p
 }
 
-func (p Params) scope(verb string) context.Context {
-	info := &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: p.Resource.Group, APIVersion: p.Resource.Version, Resource: p.Resource.Resource}
+func (p params) scope(verb string) context.Context {
+	info := &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: p.resource.Group, APIVersion: p.resource.Version, Resource: p.resource.Resource}
 	return request.WithNamespace(request.WithRequestInfo(context.Background(), info), p.namespace)
 }
 
 // Get implements [cache.GenericNamespaceLister].
-func (p Params) Get(name string) (runtime.Object, error) {
-	storage, ok := p.Objects.Storage(p.Resource).(rest.Getter)
+func (p params) Get(name string) (runtime.Object, error) {
+	storage, ok := p.objects.Storage(p.resource).(rest.Getter)
 	if !ok {
-		return nil, errors.NewNotFound(p.Resource.GroupResource(), name)
+		return nil, errors.NewNotFound(p.resource.GroupResource(), name)
 	}
 	obj, err := storage.Get(p.scope("get"), name, &metav1.GetOptions{})
 	if err != nil {
@@ -52,8 +54,8 @@ func (p Params) Get(name string) (runtime.Object, error) {
 }
 
 // List implements [cache.GenericNamespaceLister].
-func (p Params) List(selector labels.Selector) ([]runtime.Object, error) {
-	storage, ok := p.Objects.Storage(p.Resource).(rest.Lister)
+func (p params) List(selector labels.Selector) ([]runtime.Object, error) {
+	storage, ok := p.objects.Storage(p.resource).(rest.Lister)
 	if !ok {
 		return nil, nil
 	}
