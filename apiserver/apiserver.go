@@ -19,15 +19,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/apiserver/pkg/endpoints/metrics"
+	requestmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/value"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/aggregator"
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
@@ -39,6 +40,7 @@ import (
 	"flyball.dev/apiserver/endpoints"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/core"
+	"flyball.dev/apiserver/kinds/metrics"
 	"flyball.dev/apiserver/openapi"
 	"flyball.dev/apiserver/resource"
 	kindschema "flyball.dev/apiserver/schema"
@@ -62,8 +64,9 @@ type Options struct {
 	// [authz.ParseModes]. A request is allowed if one of the modes allows it.
 	AuthorizationMode string
 	// Objects are created at the start if they do not exist, in addition to the objects that every cluster has. The
-	// server creates them without admission and validation. It creates roles and bindings only in the mode RBAC, and
-	// adds missing rules and subjects to existing ones.
+	// server validates them, but admission does not see them. It creates roles and bindings only in the mode RBAC, and
+	// adds missing rules and subjects to existing ones. If an object has managed fields, the first of these names the
+	// object's field manager.
 	Objects []kinds.Object
 	// Admission selects the admission plugins. With the authorization mode Node, [admission.NodeRestriction] runs
 	// unless it is disabled by name.
@@ -71,9 +74,18 @@ type Options struct {
 	// Warnings, if not nil, returns warnings for a write of an object of a built-in kind, in addition to the server's
 	// own. old is nil on create. The function must be safe for concurrent use and must not change the objects.
 	Warnings func(obj, old runtime.Object) []string
-	// Simulated, if not nil, reports whether a pod is simulated, so that no process listens at its address. The server
-	// never calls a webhook or an extension API server at the address of such a pod.
-	Simulated func(*corev1.Pod) bool
+	// Simulated, if not nil, reports whether a node is simulated, so that no process listens at the addresses of its pods.
+	// The server calls a webhook or an extension API server in such a pod by Kubelet.
+	Simulated func(*corev1.Node) bool
+	// SimulatedAddress, if not nil, reports whether the pods of simulated nodes get an address. The server never calls a
+	// webhook or an extension API server at such an address, or at the address of a simulated node.
+	SimulatedAddress func(netip.Addr) bool
+	// Usage, if not nil, returns the CPU and the memory that a container that runs uses at a time. The server then serves
+	// the API group metrics.k8s.io. The function must be safe for concurrent use and must not change the pod.
+	Usage func(pod *corev1.Pod, container string, now time.Time) corev1.ResourceList
+	// Kubelet, if not nil, returns the kubelet of a node, or nil if the server cannot reach it. The server calls it for
+	// the logs of pods, and for connections to pods, their ports and nodes. It must be safe for concurrent use.
+	Kubelet func(node *corev1.Node) core.Kubelet
 	// ReadyChecks are additional checks of /readyz.
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all other requests. The
@@ -88,6 +100,9 @@ type Options struct {
 	// DialWebhook connects to webhooks and extension API servers; the default uses TCP. The function must be safe for
 	// concurrent use.
 	DialWebhook webhook.DialFunc
+	// LoopbackPorts are the ports of 127.0.0.1 that Services may lead the server to by the annotation
+	// [webhook.LoopbackPort].
+	LoopbackPorts []uint16
 	// ServiceAccounts configures the tokens of service accounts.
 	ServiceAccounts serviceaccount.Options
 	// ServiceNetwork is the IPv4 range of cluster IPs, with at least 8 addresses. The default is 10.96.0.0/12.
@@ -101,6 +116,9 @@ type Options struct {
 	// Shared says that other servers may use the storage at the same time. The endpoints of the Service kubernetes then
 	// have the addresses of all.
 	Shared bool
+	// RemovedVersions serves API versions that Kubernetes has removed: policy/v1beta1 PodDisruptionBudget, batch/v1beta1
+	// CronJob and apiextensions.k8s.io/v1beta1 CustomResourceDefinition. They are converted from and to the stored versions.
+	RemovedVersions bool
 	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the server handles common
 	// requests with shorter code of its own. The responses are the same.
 	WithoutFastPath bool
@@ -128,27 +146,30 @@ func (o *Options) complete() error {
 
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
-	options   Options
-	modes     []string // of authorization
-	users     authenticator.Request
-	tokens    *serviceaccount.Tokens
-	access    authz.Authorizer
-	catalog   *resource.Catalog
-	custom    *crd.Kinds
-	objects   *objects
-	admission upstream.Interface
-	webhooks  *webhook.Dialer
-	handler   http.Handler
-	health    *health
-	audit     *auditlog.Log // nil for none
-	reading   *limiter
-	mutating  *limiter
-	ready     atomic.Bool
-	stopping  context.Context
-	stop      context.CancelFunc
-	work      sync.WaitGroup // goroutines that run until stopping is done
-	gate      gate
-	onReset   []func()
+	options    Options
+	modes      []string // of authorization
+	users      authenticator.Request
+	tokens     *serviceaccount.Tokens
+	access     authz.Authorizer
+	roles      *rbac.Evaluator // nil without the mode RBAC
+	catalog    *resource.Catalog
+	custom     *crd.Kinds
+	objects    *objects
+	admission  *admission.Plugins
+	webhooks   *webhook.Dialer
+	handler    http.Handler
+	health     *health
+	audit      *auditlog.Log // nil for none
+	reading    *limiter
+	mutating   *limiter
+	ready      atomic.Bool
+	stopping   context.Context
+	stop       context.CancelFunc
+	work       sync.WaitGroup // goroutines that run until stopping is done
+	gate       gate
+	resets     resets
+	aggregator *aggregator.Aggregator
+	builtin    *kinds.Lazy
 	// owners and fieldManagers are what this server and forks of it share.
 	owners        *store.Owners
 	fieldManagers *kinds.FieldManagers
@@ -165,38 +186,106 @@ func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook),
-		owners: &store.Owners{}, fieldManagers: &kinds.FieldManagers{}}
-	var customOfFork *crd.Kinds
+	s := &Server{options: o, catalog: &resource.Catalog{}, owners: &store.Owners{}, fieldManagers: &kinds.FieldManagers{}}
 	if o.ForkOf != nil {
-		s.owners, s.fieldManagers = o.ForkOf.owners, o.ForkOf.fieldManagers
-		s.reconciled, customOfFork = o.ForkOf.address, o.ForkOf.custom
-		defer func() { s.options.ForkOf = nil }() // it may be stopped
+		s.owners, s.fieldManagers, s.reconciled = o.ForkOf.owners, o.ForkOf.fieldManagers, o.ForkOf.address
 	}
 	s.objects = &objects{server: s}
-	services := webhook.Services{Storage: s.objects.Storage, Simulated: o.Simulated}
+	s.webhooks = webhook.NewDialer(o.DialWebhook, s.connections().DialPod)
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	guards, err := s.setUpAuthorization()
-	if err == nil {
-		s.audit, err = auditlog.New(o.Audit)
+	err := s.start()
+	if o.ForkOf != nil {
+		s.options.ForkOf = nil // it may be stopped
 	}
 	if err != nil {
+		s.Stop()
 		return nil, err
 	}
-	if s.tokens, err = serviceaccount.New(s.objects, o.ServiceAccounts); err != nil {
-		return nil, fmt.Errorf("the key of service accounts: %w", err)
+	return s, nil
+}
+
+// start sets up the parts in the order of their dependencies, and creates the objects that every cluster has.
+func (s *Server) start() error {
+	guards, err := s.setUpAuthorization()
+	if err != nil {
+		return err
 	}
-	o.Authentication.ServiceAccounts = s.tokens
-	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
-	o.Authentication.Audiences = s.tokens.Audiences()
-	s.users = authn.New(o.Authentication)
+	if s.audit, err = auditlog.New(s.options.Audit); err != nil {
+		return err
+	}
+	if err := s.setUpAuthentication(); err != nil {
+		return err
+	}
 	require := s.requirement()
 	if err := s.addBuiltInResources(guards, require); err != nil {
-		return nil, fmt.Errorf("built-in kinds: %w", err)
+		return fmt.Errorf("built-in kinds: %w", err)
 	}
-	if s.custom, err = crd.New(crd.Options{
+	services := webhook.Services{Storage: s.objects.Storage, Simulated: s.options.Simulated, SimulatedAddress: s.options.SimulatedAddress,
+		LoopbackPorts: s.options.LoopbackPorts}
+	if err := s.addCustomResources(services, require); err != nil {
+		return fmt.Errorf("custom kinds: %w", err)
+	}
+	if err := s.setUpAdmission(services); err != nil {
+		return err
+	}
+	if s.options.ForkOf == nil {
+		if err := s.bootstrap(); err != nil {
+			return err
+		}
+	}
+	for _, keep := range []func() error{s.keepFlowControl, s.publishAuthentication, s.registerAPIServices} {
+		if err := keep(); err != nil {
+			return err
+		}
+	}
+	s.aggregator = s.newAggregator(services)
+	s.handler = chain(s.pipeline(), s.aggregator.Wrap(s.routes()))
+	s.work.Go(func() { s.aggregator.Run(s.stopping) })
+	s.ready.Store(true)
+	return nil
+}
+
+// setUpAuthentication sets the authenticators, and the issuer of service account tokens.
+func (s *Server) setUpAuthentication() error {
+	var err error
+	if s.tokens, err = serviceaccount.New(s.objects, s.options.ServiceAccounts); err != nil {
+		return fmt.Errorf("the key of service accounts: %w", err)
+	}
+	config := s.options.Authentication
+	config.ServiceAccounts = s.tokens
+	config.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
+	config.Audiences = s.tokens.Audiences()
+	s.users = authn.New(config)
+	return nil
+}
+
+// setUpAdmission sets the admission plugins.
+func (s *Server) setUpAdmission(services webhook.Services) (err error) {
+	options := s.options.Admission
+	if slices.Contains(s.modes, authz.ModeNode) {
+		options.Enable = append(slices.Clone(options.Enable), admission.NodeRestriction)
+	}
+	s.admission, err = admission.New(options, admission.Environment{
+		Objects:               s.objects,
+		Authorizer:            s.access,
+		ServiceResolver:       services,
+		WebhookAuthentication: s.webhooks.Authentication,
+	})
+	return err
+}
+
+// addCustomResources adds the resources of the CustomResourceDefinitions in the storage to the catalog, and keeps them
+// up to date.
+func (s *Server) addCustomResources(services webhook.Services, require store.Requirement) (err error) {
+	o := &s.options
+	var customOfFork *crd.Kinds
+	if o.ForkOf != nil {
+		customOfFork = o.ForkOf.custom
+	}
+	s.custom, err = crd.New(crd.Options{
 		Storage:               o.Storage,
 		Catalog:               s.catalog,
+		RemovedVersions:       o.RemovedVersions,
 		Authorizer:            s.access,
 		MaxRequestBodyBytes:   maxRequestBody,
 		ServiceResolver:       services,
@@ -207,44 +296,18 @@ func New(o Options) (*Server, error) {
 		Shared:                o.Shared,
 		Owners:                s.owners,
 		ForkOf:                customOfFork,
-	}); err != nil {
-		return nil, fmt.Errorf("custom kinds: %w", err)
-	}
-	if slices.Contains(s.modes, authz.ModeNode) {
-		o.Admission.Enable = append(slices.Clone(o.Admission.Enable), admission.NodeRestriction)
-	}
-	if s.admission, err = admission.New(o.Admission, admission.Environment{
-		Objects:               s.objects,
-		Authorizer:            s.access,
-		ServiceResolver:       services,
-		WebhookAuthentication: s.webhooks.Authentication,
-	}); err == nil && o.ForkOf == nil {
-		err = s.bootstrap()
-	}
-	for _, start := range []func() error{s.keepFlowControl, s.publishAuthentication, s.registerAPIServices} {
-		if err == nil {
-			err = start()
-		}
-	}
-	if err != nil {
-		s.Stop()
-		return nil, err
-	}
-	remote := s.newAggregator(services)
-	s.handler = chain(s.pipeline(), remote.Wrap(s.routes()))
-	s.work.Go(func() { remote.Run(s.stopping) })
-	s.ready.Store(true)
-	return s, nil
+	})
+	return err
 }
 
 // addBuiltInResources adds the resources of the built-in kinds to the catalog.
 func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard, require store.Requirement) error {
 	o := &s.options
-	resources, err := kinds.Resources(kinds.Options{
+	options := kinds.Options{
 		Scheme: builtin.Scheme(),
 		Codecs: builtin.Codecs(),
 		Storage: store.RESTOptions(store.Options{
-			Storage: o.Storage, Codec: builtin.StorageCodec, DeletionDelay: o.DeletionDelay, Require: require, Owners: s.owners,
+			Storage: o.Storage, Codec: builtin.StorageCodec, Default: builtin.Scheme().Default, DeletionDelay: o.DeletionDelay, Require: require, Owners: s.owners,
 			Transformers: o.Transformers,
 		}),
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
@@ -256,14 +319,37 @@ func (s *Server) addBuiltInResources(guards map[schema.GroupResource]rbac.Guard,
 		},
 		MaxRequestBodyBytes: maxRequestBody,
 		FieldManagers:       s.fieldManagers,
-		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
-	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork, Claims: o.claims(), Authorizer: s.access, Namespace: s.objects.namespace}), builtin.Computed(),
-		builtin.Reviews(s.users, s.tokens.Audiences(), s.access)))
-	if err != nil {
-		return err
+		OnReset:             s.resets.add,
 	}
-	s.catalog.Set("built-in", resources...)
-	return nil
+	sets := append(builtin.Sets(builtin.Options{ServiceNetwork: o.ServiceNetwork, Claims: o.claims(), Authorizer: s.access,
+		Namespace: s.objects.namespace, Connections: s.connections(), RemovedVersions: o.RemovedVersions}),
+		func() []kinds.Kind { return []kinds.Kind{core.ComponentStatuses()} },
+		func() []kinds.Kind { return builtin.Reviews(s.users, s.tokens.Audiences(), s.access) })
+	if o.ForkOf != nil {
+		s.builtin = o.ForkOf.builtin.Fork(options, sets)
+	} else {
+		var err error
+		if s.builtin, err = kinds.NewLazy(options, sets); err != nil {
+			return err
+		}
+	}
+	s.catalog.SetLazy("built-in", s.builtin)
+	measured, err := kinds.Resources(options, builtin.Measured(s.metricsSource()))
+	s.catalog.Set("metrics", measured...)
+	return err
+}
+
+// newRoles returns the evaluator of the stored roles and bindings.
+func (s *Server) newRoles() (*rbac.Evaluator, error) {
+	of := s.options.ForkOf
+	if of == nil {
+		return rbac.New(s.objects), nil
+	}
+	revision, _, err := s.options.Storage.Revisions(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return of.roles.Fork(s.objects, uint64(revision)), nil
 }
 
 // setUpAuthorization sets the authorizer, and returns the guards of the resources in the mode RBAC.
@@ -281,11 +367,13 @@ func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, erro
 		case authz.ModeNode:
 			authorizers = append(authorizers, node.New(s.objects))
 		case authz.ModeRBAC:
-			roles = rbac.New(s.objects)
+			if roles, err = s.newRoles(); err != nil {
+				return nil, err
+			}
 			authorizers = append(authorizers, roles)
 		}
 	}
-	s.access = authz.New(authorizers...)
+	s.roles, s.access = roles, authz.New(authorizers...)
 	if roles == nil {
 		return nil, nil
 	}
@@ -311,9 +399,9 @@ func (s *Server) Stop() {
 
 // resourceNotFound responds to a request for a resource that is not served. Like kube-apiserver, it writes a Status in
 // the built-in groups and plain text in all other groups.
-func resourceNotFound(w http.ResponseWriter, r *http.Request) {
+func (s *Server) resourceNotFound(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
-	if !ok || info.APIGroup != "" && !builtin.Scheme().IsGroupRegistered(info.APIGroup) {
+	if !ok || !s.isBuiltIn(info.APIGroup) {
 		http.NotFound(w, r)
 		return
 	}
@@ -322,13 +410,29 @@ func resourceNotFound(w http.ResponseWriter, r *http.Request) {
 
 // versionNotFound responds to a request for the resources of a version that is not served. The format of the response
 // depends on the group, as in resourceNotFound.
-func versionNotFound(w http.ResponseWriter, r *http.Request) {
+func (s *Server) versionNotFound(w http.ResponseWriter, r *http.Request) {
 	group, version := r.PathValue("group"), r.PathValue("version")
-	if version == "" || group != "" && !builtin.Scheme().IsGroupRegistered(group) {
+	if version == "" || !s.isBuiltIn(group) {
 		http.NotFound(w, r)
 		return
 	}
 	writeNotFound(w, r)
+}
+
+// isBuiltIn reports whether the server has kinds of a group.
+func (s *Server) isBuiltIn(group string) bool {
+	return group == "" || builtin.Scheme().IsGroupRegistered(group) && (group != metricsv1beta1.GroupName || s.options.Usage != nil)
+}
+
+// metricsSource returns the source of metrics, or nil.
+func (s *Server) metricsSource() *metrics.Source {
+	if s.options.Usage == nil {
+		return nil
+	}
+	of := func(resource string) func() rest.Storage {
+		return func() rest.Storage { return s.objects.Storage(corev1.SchemeGroupVersion.WithResource(resource)) }
+	}
+	return &metrics.Source{Pods: of("pods"), Nodes: of("nodes"), Usage: s.options.Usage}
 }
 
 // writeNotFound writes a NotFound Status for a path.
@@ -342,7 +446,7 @@ func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
 	s.health = &health{ready: &s.ready, read: reads(s.options.Storage), write: writes(s.options.Storage), checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
-	versions := discovery.New(s.catalog, builtin.Codecs(), http.HandlerFunc(versionNotFound))
+	versions := discovery.New(s.catalog, builtin.Codecs(), http.HandlerFunc(s.versionNotFound))
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",
 		"/version"} {
 		mux.Handle("GET "+path, versions)
@@ -350,7 +454,7 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.Handle("GET /openapi/", openapi.New(s.catalog, builtin.Scheme()))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-		handler := metrics.InstrumentHandlerFunc("GET", "", "", "", path, "", "", false, "", s.health.ServeHTTP)
+		handler := requestmetrics.InstrumentHandlerFunc("GET", "", "", "", path, "", "", false, "", s.health.ServeHTTP)
 		mux.Handle("GET "+path, handler)
 		mux.Handle("GET "+path+"/", handler)
 	}
@@ -360,8 +464,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+SnapshotPath, s.serveSnapshot)
 	mux.HandleFunc("GET /{$}", s.serveIndex)
 	mux.Handle("/", notFound)
-	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound),
-		endpoints.Options{WithoutFastPath: s.options.WithoutFastPath})
+	resources := endpoints.New(s.catalog, s.admission.Of, builtin.Codecs(), http.HandlerFunc(s.resourceNotFound),
+		endpoints.Options{WithoutFastPath: s.options.WithoutFastPath, Audited: s.audit != nil})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 			resources.ServeHTTP(w, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"fmt"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -29,22 +30,20 @@ func (s *Server) registerAPIServices() error {
 	if err != nil {
 		return err
 	}
-	all, err := s.listAPIServices(context.Background())
-	if err != nil {
-		return err
-	}
-	s.registrations = registrations{server: s, atStart: sets.New[string](), synced: sets.New[string]()}
-	for _, a := range all {
-		s.registrations.atStart.Insert(a.Name)
+	s.registrations = registrations{server: s, synced: sets.New[string](), fork: s.options.ForkOf != nil}
+	if s.options.ForkOf == nil {
+		all, err := s.listAPIServices(context.Background())
+		if err != nil {
+			return err
+		}
+		s.registrations.atStart = sets.New[string]()
+		for _, a := range all {
+			s.registrations.atStart.Insert(a.Name)
+		}
+	} else {
+		s.registrations.atStart = s.options.ForkOf.registrations.atStart
 	}
 	snapshot := s.catalog.Snapshot()
-	if s.options.ForkOf != nil { // it has registered the built-in groups, and users may have changed them
-		for _, g := range snapshot.Groups {
-			for _, v := range g.Versions {
-				s.registrations.synced.Insert(v.Version + "." + g.Name)
-			}
-		}
-	}
 	s.work.Go(func() {
 		for {
 			select {
@@ -66,8 +65,11 @@ func (s *Server) registerAPIServices() error {
 // Only one goroutine may call the methods at a time.
 type registrations struct {
 	server  *Server
-	atStart sets.Set[string] // the APIServices that there were when the server started
+	atStart sets.Set[string] // the APIServices that there were when the server started; forks share it
 	synced  sets.Set[string] // the APIServices that were reconciled since
+	// fork is whether the server is a fork. The other one has registered the built-in groups, and users may have changed
+	// the registrations.
+	fork bool
 }
 
 // reconcile registers the served group versions, and removes the APIServices of group versions that are no longer
@@ -89,10 +91,13 @@ func (r *registrations) reconcile() error {
 		r.synced.Insert(name)
 	}
 	served := sets.New[string]()
-	for _, g := range r.server.catalog.Snapshot().Groups {
+	for _, g := range r.server.catalog.Snapshot().Versions() {
 		for _, v := range g.Versions {
 			if local, ok := apiregistration.Local(v.GroupVersion); ok && !v.Remote() {
 				served.Insert(local.Name)
+				if r.fork && local.Labels[apiregistration.ManagedLabel] == apiregistration.ManagedOnStart {
+					r.synced.Insert(local.Name)
+				}
 				check(local.Name, local)
 			}
 		}
@@ -167,7 +172,12 @@ const ProxyClient = "front-proxy-client"
 
 // newAggregator returns the aggregator of the server.
 func (s *Server) newAggregator(services webhook.Services) *aggregator.Aggregator {
+	delay := time.Duration(0)
+	if of := s.options.ForkOf; of != nil && !of.aggregator.Remotes() {
+		delay = forkDelay
+	}
 	return aggregator.New(aggregator.Config{
+		Delay:   delay,
 		Catalog: s.catalog, Services: services, Dial: s.webhooks.DialContext, Store: s.options.Storage,
 		Certificate: s.options.Aggregation.Certificate, Key: s.options.Aggregation.Key,
 		List: s.listAPIServices,

@@ -38,7 +38,7 @@ const manager = "kube-apiserver"
 // bindings among them.
 func (s *Server) bootstrap() error {
 	for _, o := range s.bootstrapObjects() {
-		created, err := s.seed(o.resource, o.object)
+		created, err := s.seedPrepared(o.resource, o.object, o.prepare)
 		if access, ok := o.object.(rbac.Object); ok && err == nil && !created && o.resource.Group == rbacv1.GroupName {
 			err = s.reconcileAccess(o.resource, access)
 		}
@@ -66,25 +66,43 @@ func (s *Server) createSystemNamespaces() error {
 	return nil
 }
 
-// bootstrapObject is an object that every cluster has.
+// bootstrapObject is an object that the server creates at its start.
 type bootstrapObject struct {
 	resource schema.GroupVersionResource
 	object   kinds.Object
+	prepare  prepareFunc
 }
 
-// bootstrapObjects returns new copies of the objects that every cluster has. An object comes after the objects that it
-// needs.
+// prepareFunc prepares an object for its creation.
+type prepareFunc func(rest.RESTCreateStrategy, context.Context, runtime.Object) error
+
+// prepareGiven prepares an object of the options, which may be invalid.
+func prepareGiven(strategy rest.RESTCreateStrategy, ctx context.Context, obj runtime.Object) error {
+	rest.FillObjectMetaSystemFields(obj.(metav1.Object))
+	return rest.BeforeCreate(strategy, ctx, obj)
+}
+
+// prepareValid prepares an object that is known to be valid.
+func prepareValid(strategy rest.RESTCreateStrategy, ctx context.Context, obj runtime.Object) error {
+	rest.FillObjectMetaSystemFields(obj.(metav1.Object))
+	strategy.PrepareForCreate(ctx, obj)
+	strategy.Canonicalize(obj)
+	return nil
+}
+
+// bootstrapObjects returns new copies of the objects that every cluster has, and of the objects of the options. An object
+// comes after the objects that it needs.
 func (s *Server) bootstrapObjects() []bootstrapObject {
 	var all []bootstrapObject
 	add := func(gv schema.GroupVersion, resource string, obj kinds.Object) {
-		all = append(all, bootstrapObject{gv.WithResource(resource), obj})
+		all = append(all, bootstrapObject{gv.WithResource(resource), obj, prepareValid})
 	}
 	for _, name := range systemNamespaces {
 		add(corev1.SchemeGroupVersion, "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	add(networkingv1.SchemeGroupVersion, "servicecidrs", networking.DefaultServiceCIDR(s.options.ServiceNetwork))
 	for _, f := range flowControls() {
-		all = append(all, bootstrapObject{f.resource, f.object})
+		all = append(all, bootstrapObject{f.resource, f.object, prepareValid})
 	}
 	for _, class := range scheduling.SystemPriorityClasses() {
 		add(schedulingv1.SchemeGroupVersion, "priorityclasses", class)
@@ -92,12 +110,12 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 	roles := slices.Contains(s.modes, authz.ModeRBAC)
 	if roles {
 		for _, obj := range rbac.Policy() {
-			all = append(all, bootstrapObject{s.resourceOf(obj), obj})
+			all = append(all, bootstrapObject{s.resourceOf(obj), obj, prepareValid})
 		}
 	}
 	for _, obj := range s.options.Objects {
 		if resource := s.resourceOf(obj); roles || resource.Group != rbacv1.GroupName {
-			all = append(all, bootstrapObject{resource, obj.DeepCopyObject().(kinds.Object)})
+			all = append(all, bootstrapObject{resource, obj.DeepCopyObject().(kinds.Object), prepareGiven})
 		}
 	}
 	return all
@@ -144,6 +162,11 @@ func own() context.Context {
 // seed does not validate objects that are known to be valid, and leaves decoding to the first read, which saves most of
 // the cost. The registry creates objects of kinds that allocate addresses or ports.
 func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (created bool, err error) {
+	return s.seedPrepared(gvr, obj, prepareValid)
+}
+
+// seedPrepared is seed with another preparation of the object.
+func (s *Server) seedPrepared(gvr schema.GroupVersionResource, obj kinds.Object, prepare prepareFunc) (created bool, err error) {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
 		return false, errors.NewNotFound(gvr.GroupResource(), obj.GetName())
@@ -153,14 +176,14 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 		GetCreateStrategy() rest.RESTCreateStrategy
 	}).GetCreateStrategy()
 	builtin.Scheme().Default(obj)
-	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
+	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: takeManager(obj), Operation: metav1.ManagedFieldsOperationUpdate})
 	if registered, ok := r.Storage.(*registry.Store); ok && registered.BeginCreate != nil {
 		_, err := registered.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 		return err == nil, ignoreAlreadyExists(err)
 	}
-	rest.FillObjectMetaSystemFields(obj)
-	strategy.PrepareForCreate(ctx, obj)
-	strategy.Canonicalize(obj)
+	if err := prepare(strategy, ctx, obj); err != nil {
+		return false, err
+	}
 	data, err := runtime.Encode(builtin.StorageCodec(gvr.GroupResource()), obj)
 	if err != nil {
 		return false, err
@@ -174,6 +197,16 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// takeManager returns the field manager of an object of the options, and removes it from the object.
+func takeManager(obj kinds.Object) string {
+	fields := obj.GetManagedFields()
+	if len(fields) == 0 {
+		return manager
+	}
+	obj.SetManagedFields(nil)
+	return fields[0].Manager
 }
 
 func ignoreAlreadyExists(err error) error {

@@ -16,8 +16,12 @@ const (
 	lastRetry  = 1000 * time.Second
 )
 
+// forkDelay is the time from a fork until it reconciles its own objects. The other server has done so, with the possible
+// exception of the last changes, and a fork for one test shall not pay for it.
+const forkDelay = time.Second
+
 // keep calls reconcile once, and then whenever changed has a value, until the server stops. In a fork, the first call is
-// in the background too, because there is probably nothing to do. After an error keep retries. It does not call reconcile
+// in the background, after forkDelay. After an error keep retries. It does not call reconcile
 // while the server is being reset.
 func (s *Server) keep(what string, changed chan struct{}, reconcile func() error) {
 	var retry <-chan time.Time
@@ -34,7 +38,7 @@ func (s *Server) keep(what string, changed chan struct{}, reconcile func() error
 	if s.options.ForkOf == nil {
 		attempt()
 	} else {
-		notify(changed)
+		retry = time.After(forkDelay)
 	}
 	s.work.Go(func() {
 		for {

@@ -106,8 +106,9 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	return filters.WithAuthentication(next, s.users, failed, nil, nil)
 }
 
-// log records requests in the audit log according to the audit policy. Without an audit log it passes requests on.
-func (s *Server) log(next http.Handler) http.Handler {
+// recordAudit records requests in the audit log according to the audit policy. Without an audit log it passes requests
+// on.
+func (s *Server) recordAudit(next http.Handler) http.Handler {
 	if s.audit == nil {
 		return next
 	}

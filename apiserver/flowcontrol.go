@@ -53,18 +53,16 @@ func flowControls() (all []flowControl) {
 
 // keepFlowControl keeps the objects of API priority and fairness until the server stops.
 func (s *Server) keepFlowControl() error {
-	wanted, paths := map[schema.GroupVersionResource][]flowControl{}, []string{}
-	for _, f := range flowControls() {
-		if wanted[f.resource] == nil {
-			paths = append(paths, store.Path(f.resource.GroupResource()))
-		}
-		wanted[f.resource] = append(wanted[f.resource], f)
-	}
-	changed, err := s.changes(paths)
+	changed, err := s.changes([]string{store.Path(flowcontrolv1.Resource("flowschemas")),
+		store.Path(flowcontrolv1.Resource("prioritylevelconfigurations"))})
 	if err != nil {
 		return err
 	}
 	s.keep("API priority and fairness", changed, func() (err error) {
+		wanted := map[schema.GroupVersionResource][]flowControl{}
+		for _, f := range flowControls() {
+			wanted[f.resource] = append(wanted[f.resource], f)
+		}
 		for resource, objects := range wanted {
 			err = stderrors.Join(err, s.reconcileFlowControl(resource, objects))
 		}

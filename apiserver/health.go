@@ -18,9 +18,11 @@ import (
 // ReadyCheck is a condition for the server to be ready. /readyz reports it by name.
 type ReadyCheck struct {
 	Name string
-	// Check returns nil if the condition holds. Only /readyz/NAME shows the text of the error. Check must return
-	// quickly and be safe for concurrent use.
-	Check func() error
+	// Check returns nil if the condition holds. Its context is the one of the request. Only /readyz/NAME shows the text of
+	// the error. Check must return quickly and be safe for concurrent use.
+	Check func(context.Context) error
+	// Healthz makes the check one of /healthz too. No ReadyCheck is one of /livez.
+	Healthz bool
 }
 
 // health serves /healthz, /livez and /readyz, and each check at a path below them. The checks have the same names as in
@@ -28,7 +30,7 @@ type ReadyCheck struct {
 type health struct {
 	ready *atomic.Bool
 	// read reads from the storage, and write reports whether the storage can write.
-	read, write func() error
+	read, write func(context.Context) error
 	checks      []ReadyCheck
 }
 
@@ -36,9 +38,9 @@ type health struct {
 const healthTimeout = 2 * time.Second
 
 // reads returns a function that reads from a storage.
-func reads(s storage.Store) func() error {
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+func reads(s storage.Store) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 		defer cancel()
 		_, err := s.Range(ctx, storage.Query{Path: "/health", Limit: 1})
 		return err
@@ -46,12 +48,15 @@ func reads(s storage.Store) func() error {
 }
 
 // writes returns a function that reports whether a storage can write, as far as it knows.
-func writes(s storage.Store) func() error {
+func writes(s storage.Store) func(context.Context) error {
 	if c, ok := s.(storage.Checker); ok {
-		return c.Healthy
+		return func(context.Context) error { return c.Healthy() }
 	}
-	return func() error { return nil }
+	return passes
 }
+
+// passes is a check that never fails.
+func passes(context.Context) error { return nil }
 
 var errShuttingDown = errors.New("process is shutting down")
 
@@ -62,17 +67,20 @@ var bootstrapHooks = []string{"poststarthook/start-system-namespaces-controller"
 
 // of returns the checks of an endpoint.
 func (h *health) of(endpoint string) []ReadyCheck {
-	passes := func() error { return nil }
-	checks := []ReadyCheck{{"ping", passes}, {"etcd", h.read}}
+	checks := []ReadyCheck{{Name: "ping", Check: passes}, {Name: "etcd", Check: h.read}}
 	if endpoint == "readyz" {
-		checks = append(checks, ReadyCheck{"etcd-readiness", h.read}, ReadyCheck{"storage", h.write})
-		checks = append(checks, h.checks...)
+		checks = append(checks, ReadyCheck{Name: "etcd-readiness", Check: h.read}, ReadyCheck{Name: "storage", Check: h.write})
+	}
+	for _, c := range h.checks {
+		if endpoint == "readyz" || endpoint == "healthz" && c.Healthz {
+			checks = append(checks, c)
+		}
 	}
 	for _, name := range bootstrapHooks {
-		checks = append(checks, ReadyCheck{name, passes})
+		checks = append(checks, ReadyCheck{Name: name, Check: passes})
 	}
 	if endpoint == "readyz" {
-		checks = append(checks, ReadyCheck{"shutdown", func() error {
+		checks = append(checks, ReadyCheck{Name: "shutdown", Check: func(context.Context) error {
 			if !h.ready.Load() {
 				return errShuttingDown
 			}
@@ -95,7 +103,7 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err := checks[i].Check(); err != nil {
+	if err := checks[i].Check(r.Context()); err != nil {
 		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
 		return
 	}
@@ -117,7 +125,7 @@ func (h *health) serveAll(w http.ResponseWriter, r *http.Request, endpoint strin
 		if slices.Contains(query["exclude"], c.Name) {
 			delete(unknown, c.Name)
 			fmt.Fprintf(&report, "[+]%s excluded: ok\n", c.Name)
-		} else if c.Check() == nil {
+		} else if c.Check(r.Context()) == nil {
 			fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
 		} else {
 			healthy = false

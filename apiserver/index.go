@@ -14,7 +14,7 @@ import (
 func (s *Server) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	paths := []string{"/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
 		serviceaccount.ConfigurationPath, serviceaccount.KeysPath}
-	for _, g := range s.catalog.Snapshot().Groups {
+	for _, g := range s.catalog.Snapshot().Versions() {
 		root := "/apis/" + g.Name
 		if g.Name == "" {
 			root = "/api"

@@ -51,6 +51,7 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 		connection := http.NewResponseController(w)
 		if info, _ := request.RequestInfoFrom(r.Context()); info != nil && longRunning(r, info) {
 			_ = connection.SetWriteDeadline(time.Time{}) // fails if the transport has no deadlines
+			_ = connection.SetReadDeadline(time.Time{})
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()

@@ -50,7 +50,7 @@ func (g *gauges) measure(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	counted := map[schema.GroupResource]bool{}
-	for _, group := range g.server.catalog.Snapshot().Groups {
+	for _, group := range g.server.catalog.Snapshot().Groups() {
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {
 				gr := r.GroupVersionResource().GroupResource()

@@ -2,6 +2,8 @@ package apiserver_test
 
 import (
 	"net/http"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
 )
@@ -75,5 +78,59 @@ func TestMetrics(t *testing.T) {
 	}
 	if code, body := read("", "/"); code != http.StatusOK || !strings.Contains(body, `"/apis/apps/v1"`) || !strings.Contains(body, `"/readyz/ping"`) {
 		t.Errorf("/: %d %.200s", code, body)
+	}
+}
+
+// TestRunningMetrics compares the table of metrics in docs/running.md with a server.
+func TestRunningMetrics(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Listen: "127.0.0.1:0"})
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := controlplanetest.Sender(t, cfg) // by a client certificate
+	for _, request := range [][2]string{
+		{http.MethodPost, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"}}`},
+		{http.MethodGet, ""},
+	} {
+		if code, body := send(request[0], "/api/v1/namespaces/default/configmaps", "application/json", request[1]); code >= 400 {
+			t.Fatal(code, string(body))
+		}
+	}
+	w, err := controlplanetest.ClientFor(t, plane.Config()).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	<-w.ResultChan()
+	code, body := send(http.MethodGet, "/metrics", "", "")
+	if code != http.StatusOK {
+		t.Fatal(code, string(body))
+	}
+	document, err := os.ReadFile("../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(document), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	names := 0
+	for line := range strings.Lines(section) {
+		row, isRow := strings.CutPrefix(line, "| `")
+		if !isRow {
+			continue
+		}
+		column, _, _ := strings.Cut(row, " |")
+		for name := range strings.SplitSeq(strings.TrimSuffix(column, "`"), "`, `") {
+			names++
+			if strings.HasPrefix(name, "process_") && runtime.GOOS != "linux" {
+				continue
+			}
+			if !strings.Contains(string(body), "\n# TYPE "+name+" ") {
+				t.Errorf("/metrics has no %s", name)
+			}
+		}
+	}
+	if names < 10 {
+		t.Errorf("the table has %d metrics", names)
 	}
 }

@@ -22,7 +22,8 @@ func (s *Server) requirement() store.Requirement {
 	if slices.Contains(s.options.Admission.Disable, admission.NamespaceLifecycle) {
 		return nil
 	}
-	return (&namespaces{s.options.Storage, store.Transformer(s.options.Transformers, corev1.Resource("namespaces"))}).require
+	resource := corev1.Resource("namespaces")
+	return (&namespaces{s.options.Storage, store.Path(resource), store.Transformer(s.options.Transformers, resource)}).require
 }
 
 // namespaces checks the namespaces of new objects: when an object is written, its namespace must exist and must not be
@@ -30,6 +31,7 @@ func (s *Server) requirement() store.Requirement {
 // namespace controller may have found the namespace empty and removed it.
 type namespaces struct {
 	storage     storage.Store
+	path        string // of the namespaces' keys
 	transformer value.Transformer
 }
 
@@ -38,7 +40,7 @@ func (n *namespaces) require(ctx context.Context, resource schema.GroupResource,
 	if namespace == "" {
 		return nil, nil
 	}
-	key := store.Key(corev1.Resource("namespaces"), "", namespace)
+	key := n.path + namespace
 	record, err := n.storage.Get(ctx, key)
 	switch {
 	case stderrors.Is(err, storage.ErrNotFound):
@@ -46,30 +48,36 @@ func (n *namespaces) require(ctx context.Context, resource schema.GroupResource,
 	case err != nil:
 		return nil, err
 	}
-	terminating, err := n.terminating(ctx, record)
+	state, err := n.state(ctx, record)
 	switch {
 	case err != nil:
 		return nil, err
-	case terminating:
+	case state.terminating:
 		return nil, admission.NamespaceTerminating(namespace, func(err error) error {
 			return errors.NewForbidden(resource, name, err)
 		})
 	}
-	return []storage.Condition{{Key: key, If: record.Revision}}, nil
+	return state.unchanged, nil
 }
 
-// terminating reports whether a namespace is terminating. The result is cached with the record.
-func (n *namespaces) terminating(ctx context.Context, r *storage.Record) (bool, error) {
-	if cached, ok := r.Cached(n).(bool); ok {
+// namespaceState is the state of a namespace in a record.
+type namespaceState struct {
+	terminating bool
+	unchanged   []storage.Condition // that the record is the latest
+}
+
+// state returns the state of a namespace. It is cached with the record.
+func (n *namespaces) state(ctx context.Context, r *storage.Record) (*namespaceState, error) {
+	if cached, ok := r.Cached(n).(*namespaceState); ok {
 		return cached, nil
 	}
 	data, _, err := store.Unseal(ctx, n.transformer, r)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	ns := &corev1.Namespace{}
 	if err := runtime.DecodeInto(builtin.StorageCodec(corev1.Resource("namespaces")), data, ns); err != nil {
-		return false, err
+		return nil, err
 	}
-	return r.SetCached(n, admission.IsTerminating(ns)).(bool), nil
+	return r.SetCached(n, &namespaceState{admission.IsTerminating(ns), []storage.Condition{{Key: r.Key, If: r.Revision}}}).(*namespaceState), nil
 }

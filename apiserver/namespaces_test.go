@@ -30,7 +30,6 @@ import (
 // creations are requests for all ways to create an object. Paths are relative to a namespace.
 var creations = []struct{ name, method, group, path, contentType, body string }{
 	{"POST", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"name":"late"}}`},
-	{"POST to upstream's handler", http.MethodPost, "/api/v1", "/secrets?timeout=30s", "application/json", `{"metadata":{"name":"late"}}`},
 	{"generateName", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"generateName":"late-"}}`},
 	{"an allocation", http.MethodPost, "/api/v1", "/services", "application/json", `{"metadata":{"name":"late"},"spec":{"clusterIP":"10.96.0.77","ports":[{"port":80}]}}`},
 	{"an expiry", http.MethodPost, "/api/v1", "/events", "application/json", `{"metadata":{"name":"late"},"involvedObject":{"namespace":"NAMESPACE"},"type":"Normal"}`},
@@ -38,6 +37,15 @@ var creations = []struct{ name, method, group, path, contentType, body string }{
 	{"apply", http.MethodPatch, "/api/v1", "/configmaps/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"late"}}`},
 	{"POST of a custom resource", http.MethodPost, "/apis/example.com/v1", "/widgets", "application/json", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`},
 	{"apply of a custom resource", http.MethodPatch, "/apis/example.com/v1", "/widgets/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`},
+}
+
+// onBothPaths runs a test in a bubble with the fast path, and without it.
+func onBothPaths(t *testing.T, test func(t *testing.T, withoutFastPath bool)) {
+	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, withoutFastPath) })
+		})
+	}
 }
 
 // TestCreationOutlivedByNamespace has webhooks that hold requests for new objects, while the namespace
@@ -82,9 +90,9 @@ func TestCreationOutlivedByNamespace(t *testing.T) {
 		{name: "gone, without the plugin", change: remove, disable: []string{"NamespaceLifecycle"}},
 	} {
 		t.Run(meanwhile.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			onBothPaths(t, func(t *testing.T, withoutFastPath bool) {
 				hooks := controlplanetest.ServeWebhooks(t)
-				o := controlplane.Options{WithoutControllers: true, DialWebhook: hooks.Dial, Storage: memory.New(memory.Options{})}
+				o := controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath, DialWebhook: hooks.Dial, Storage: memory.New(memory.Options{})}
 				o.Admission.Disable = meanwhile.disable
 				cfg := controlplanetest.Start(t, o).Config()
 				client, send := controlplanetest.ClientFor(t, cfg), controlplanetest.Sender(t, cfg)

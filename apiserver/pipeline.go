@@ -1,8 +1,6 @@
 package apiserver
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // filter wraps the handler of every request. It either answers the request or passes it on.
 type filter struct {
@@ -20,7 +18,7 @@ func (s *Server) pipeline() []filter {
 		{"lifetime", s.boundLifetime},
 		{"caching", s.forbidCaching},
 		{"authentication", s.authenticate},
-		{"audit", s.log},
+		{"audit", s.recordAudit},
 		{"impersonation", s.impersonate},
 		{"limit", s.limitInFlight},
 		{"authorization", s.authorize},

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -82,7 +83,7 @@ func TestHealth(t *testing.T) {
 		{"/readyz/absent", true, nil, nil, 404, "404 page not found\n"},
 		{"/livez/shutdown", true, nil, nil, 404, "404 page not found\n"},
 	} {
-		h := &health{ready: new(atomic.Bool), read: func() error { return tc.read }, write: func() error { return tc.write }}
+		h := &health{ready: new(atomic.Bool), read: func(context.Context) error { return tc.read }, write: func(context.Context) error { return tc.write }}
 		h.ready.Store(tc.ready)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
@@ -96,11 +97,11 @@ func TestHealth(t *testing.T) {
 func TestHealthReadsTheStorage(t *testing.T) {
 	store := memory.New(memory.Options{})
 	read := reads(store)
-	if err := read(); err != nil {
+	if err := read(t.Context()); err != nil {
 		t.Error(err)
 	}
 	store.Close()
-	if read() == nil {
+	if read(t.Context()) == nil {
 		t.Error("a storage that is closed can be read")
 	}
 }
@@ -108,8 +109,9 @@ func TestHealthReadsTheStorage(t *testing.T) {
 // TestReadyChecks runs a check of the options, which passes and then fails.
 func TestReadyChecks(t *testing.T) {
 	var trouble error
-	passes := func() error { return nil }
-	h := &health{ready: new(atomic.Bool), read: passes, write: passes, checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
+	h := &health{ready: new(atomic.Bool), read: passes, write: passes, checks: []ReadyCheck{
+		{Name: "controller/x", Check: func(context.Context) error { return trouble }},
+		{Name: "kms", Healthz: true, Check: passes}}}
 	h.ready.Store(true)
 	get := func(path string) string {
 		w := httptest.NewRecorder()
@@ -122,12 +124,14 @@ func TestReadyChecks(t *testing.T) {
 		want    string
 	}{
 		{"/readyz", nil, "200 ok"},
-		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[+]controller/x ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
-		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[-]controller/x failed: reason withheld\n" + bootstrapped + "[+]shutdown ok\nreadyz check failed\n"},
+		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[+]controller/x ok\n[+]kms ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
+		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]storage ok\n[-]controller/x failed: reason withheld\n[+]kms ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check failed\n"},
 		{"/readyz/controller/x", errors.New("it failed"), "500 internal server error: it failed\n"},
 		{"/readyz/shutdown", errors.New("it failed"), "200 ok"},
 		{"/livez", errors.New("it failed"), "200 ok"},
 		{"/healthz", errors.New("it failed"), "200 ok"},
+		{"/healthz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]kms ok\n" + bootstrapped + "healthz check passed\n"},
+		{"/livez?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n" + bootstrapped + "livez check passed\n"},
 	} {
 		trouble = tc.trouble
 		if got := get(tc.path); got != tc.want {

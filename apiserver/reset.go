@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,12 +49,32 @@ func (s *Server) Reset() error {
 			if err := store.Reset(); err != nil {
 				return err
 			}
-			for _, reset := range s.onReset {
-				reset()
-			}
+			s.resets.call()
 			return nil
 		})
 	})
+}
+
+// resets has the functions that forget what follows from the objects. It is safe for concurrent use.
+type resets struct {
+	mu        sync.Mutex
+	functions []func()
+}
+
+func (r *resets) add(reset func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.functions = append(r.functions, reset)
+}
+
+// call calls all functions.
+func (r *resets) call() {
+	r.mu.Lock()
+	functions := slices.Clone(r.functions)
+	r.mu.Unlock()
+	for _, reset := range functions {
+		reset()
+	}
 }
 
 // exclusive calls f, a background write, while the server is not being reset.

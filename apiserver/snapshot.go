@@ -34,8 +34,14 @@ func (s *Server) serveSnapshot(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errors.NewInternalError(err))
 		return
 	}
+	taken := time.Now()
+	records, err := snapshot.Expiring(ctx, s.options.Storage, page.Records)
+	if err != nil {
+		refuse(w, r, errors.NewInternalError(err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	if err := snapshot.Write(untilDone{ctx, w}, snapshot.Header{Revision: page.Revision, Taken: time.Now()}, page.Records); err != nil {
+	if err := snapshot.Write(untilDone{ctx, w}, snapshot.Header{Revision: page.Revision, Taken: taken}, records); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -1,6 +1,7 @@
 package controllerruntime_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,37 @@ func collected(t *testing.T, clients kubernetes.Interface) bool {
 	return len(list.Items) == 0
 }
 
+// The requests of a suite take the time of HTTPS, and have the user of the configuration.
+func TestSocket(t *testing.T) {
+	env := &envtest.Environment{}
+	cfg, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, env)
+	user, err := env.AddUser(envtest.User{Name: "nobody"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		cfg  *rest.Config
+		want int
+	}{{cfg, http.StatusOK}, {user.Config(), http.StatusForbidden}} {
+		client, err := rest.HTTPClientFor(tt.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Get(tt.cfg.Host + "api/v1/pods")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.TLS == nil || response.StatusCode != tt.want {
+			t.Errorf("GET %s: %s, TLS %v, want the code %d over TLS", response.Request.URL, response.Status, response.TLS != nil, tt.want)
+		}
+	}
+}
+
 // The environment variable overrides the field, and a control plane that is started without an
 // Environment has the same defaults.
 func TestSelectedControllers(t *testing.T) {
@@ -130,7 +162,7 @@ func TestSelectedControllers(t *testing.T) {
 	}
 }
 
-// readyz returns the checks of an API server, of which each controller has one.
+// readyz returns the checks of an API server. Each controller has one of them.
 func readyz(t *testing.T, cfg *rest.Config) string {
 	out, err := kubernetes.NewForConfigOrDie(cfg).Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())
 	if err != nil {

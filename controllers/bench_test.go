@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -15,6 +16,7 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controllers/internal/jobstate"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
@@ -22,22 +24,14 @@ import (
 // BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and
 // from its deletion until all are deleted.
 func BenchmarkDeployment(b *testing.B) {
-	for _, n := range []int32{10, 100, 1000} {
+	for _, n := range []int32{10, 100, 1000, 2000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkDeployment(b, n) })
 	}
 }
 
 // benchmarkDeployment measures the rollout and the deletion of a Deployment.
 func benchmarkDeployment(b *testing.B, n int32) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
-	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := startPlane(b, controllers.Options{})
 	var up, down time.Duration
 	for b.Loop() {
 		start := time.Now()
@@ -75,6 +69,42 @@ func benchmarkDeployment(b *testing.B, n int32) {
 	b.ReportMetric(down.Seconds()*1000/float64(b.N), "ms-down")
 }
 
+// BenchmarkJob measures, in real time, an indexed Job of 1,000 pods, from its creation until it is complete:
+//
+//	go test ./controllers -run - -bench Job -benchtime 1x -count 3
+func BenchmarkJob(b *testing.B) {
+	c := startPlane(b, controllers.Options{})
+	jobs := follow(b, c, &batchv1.JobList{})
+	defer jobs.Stop()
+	for i := 0; b.Loop(); i++ {
+		job := controllerstest.Job(1000, nil, controllerstest.OfIndexes)
+		job.Name = fmt.Sprint("job-", i)
+		if err := c.Create(b.Context(), job); err != nil {
+			b.Fatal(err)
+		}
+		for event := range jobs.ResultChan() {
+			if j := event.Object.(*batchv1.Job); j.Name == job.Name && jobstate.Finished(j) != nil {
+				break
+			}
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms-complete")
+}
+
+// startPlane starts a control plane until the end of the benchmark, and returns a client for it.
+func startPlane(b *testing.B, o controllers.Options) client.WithWatch {
+	plane, err := controlplane.Start(b.Context(), controlplane.Options{Controllers: o})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = plane.Stop() })
+	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
 func follow(b *testing.B, c client.WithWatch, list client.ObjectList) watch.Interface {
 	w, err := c.Watch(b.Context(), list, client.InNamespace("default"))
 	if err != nil {
@@ -91,15 +121,7 @@ func BenchmarkPods(b *testing.B) {
 
 // benchmarkPods measures the creation of pods until they are ready.
 func benchmarkPods(b *testing.B, o controllers.Options) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Options{Controllers: o})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
-	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := startPlane(b, o)
 	pods := follow(b, c, &corev1.PodList{})
 	defer pods.Stop()
 	// The informers and the first connections, which the first pod needs, are not measured.

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/cronjob"
+	"flyball.dev/controllers/daemonset"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/endpoints"
@@ -27,10 +28,12 @@ import (
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/job"
+	"flyball.dev/controllers/loadbalancer"
 	"flyball.dev/controllers/localpath"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/persistentvolume"
+	"flyball.dev/controllers/podautoscaler"
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
@@ -45,6 +48,7 @@ import (
 	"flyball.dev/controllers/tainteviction"
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
+	"flyball.dev/controllers/volumeexpansion"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
@@ -57,6 +61,9 @@ type Options struct {
 	Without []string
 	// Pods configures how pods behave.
 	Pods pods.Options
+	// Stages, if not nil, plays kwok's stages: flyball.dev/controllers/stages has them. By default, the kind Stage is not
+	// installed.
+	Stages Stages
 	// PodGC configures the pod garbage collector.
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
@@ -91,6 +98,7 @@ type addFunc func(mgr manager.Manager, o Options, s *shared) error
 type shared struct {
 	manager   manager.Manager
 	inventory *inventory.Inventory // created at the first call of objects
+	stages    pods.Stages          // nil without Options.Stages
 }
 
 // objects returns the inventory.
@@ -129,7 +137,10 @@ var descriptors = []descriptor{
 	{"clusterrole-aggregation-controller", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment-controller", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
 	{"replicaset-controller", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
+	{"replicationcontroller-controller", account("replication-controller"), withoutOptions(replicaset.AddReplicationControllersToManager)},
 	{"statefulset-controller", account("statefulset-controller"), withoutOptions(statefulset.AddToManager)},
+	{"daemonset-controller", account("daemon-set-controller"), withoutOptions(daemonset.AddToManager)},
+	{"horizontal-pod-autoscaler-controller", account("horizontal-pod-autoscaler"), withoutOptions(podautoscaler.AddToManager)},
 	{"job-controller", account("job-controller"), withoutOptions(job.AddToManager)},
 	{"cronjob-controller", account("cronjob-controller"), withoutOptions(cronjob.AddToManager)},
 	{"ttl-after-finished-controller", account("ttl-after-finished-controller"), withoutOptions(ttlafterfinished.AddToManager)},
@@ -140,16 +151,18 @@ var descriptors = []descriptor{
 	{"node-lifecycle-controller", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota-controller", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
 	{"service-cidr-controller", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
-	{"scheduler", schedulerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
-		return scheduler.AddToManager(mgr, pods.NodeName)
+	{"service-lb-controller", account("service-controller"), withoutOptions(loadbalancer.AddServicesToManager)},
+	{ingressName, ingressIdentity, withoutOptions(loadbalancer.AddIngressesToManager)},
+	{"scheduler", schedulerIdentity, withoutOptions(scheduler.AddToManager)},
+	{"pods", nodeIdentity, func(mgr manager.Manager, o Options, s *shared) error {
+		return pods.AddToManager(mgr, o.Pods, s.stages)
 	}},
-	{"pods", nodeIdentity, func(mgr manager.Manager, o Options, _ *shared) error {
-		return pods.AddToManager(mgr, o.Pods)
-	}},
+	{metricsServer, ManagerIdentity, func(manager.Manager, Options, *shared) error { return nil }}, // see Options.Usage
 	{"persistentvolume-binder-controller", account("persistent-volume-binder"), withoutOptions(persistentvolume.AddToManager)},
 	{"local-path-provisioner", provisionerIdentity, func(mgr manager.Manager, _ Options, _ *shared) error {
 		return localpath.AddToManager(mgr, pods.NodeName)
 	}},
+	{"persistentvolume-expander-controller", account("expand-controller"), withoutOptions(volumeexpansion.AddToManager)},
 	{"ephemeral-volume-controller", account("ephemeral-volume-controller"), withoutOptions(ephemeralvolume.AddToManager)},
 	{"taint-eviction-controller", account("node-controller"), withoutOptions(tainteviction.AddToManager)},
 	{"validatingadmissionpolicy-status-controller", account("validatingadmissionpolicy-status-controller"), withoutOptions(validatingadmissionpolicystatus.AddToManager)},
@@ -190,7 +203,10 @@ func Names() []string {
 
 // Names returns the names of the selected controllers, or an error if Without has an unknown name.
 func (o *Options) Names() ([]string, error) {
-	all := Names()
+	var all []string
+	for _, d := range o.descriptors() {
+		all = append(all, d.name)
+	}
 	for _, name := range o.Without {
 		if !slices.Contains(all, name) {
 			return nil, unknown(name)
@@ -209,7 +225,7 @@ func AddAll(mgr manager.Manager, o Options) error {
 	mgr = newIndexingManager(mgr)
 	s := &shared{manager: mgr}
 	users := &identities{manager: mgr, configFor: o.ConfigFor, newClient: o.NewClient, clusters: map[string]cluster.Cluster{}}
-	for _, d := range descriptors {
+	for _, d := range o.descriptors() {
 		if !slices.Contains(selected, d.name) {
 			continue
 		}

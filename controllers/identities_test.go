@@ -20,6 +20,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -28,6 +29,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -35,6 +37,7 @@ import (
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controllers/localpath"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
@@ -153,7 +156,19 @@ func exerciseControllers(e controllerstest.Env) {
 	volume, cidr := controllerstest.Volume("spare", "1Gi", "none"), &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.50.0.0/24"}}}
 	request := kubeletRequest(e)
 	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+	agents := controllerstest.Template("agent")
+	agents.Labels = map[string]string{"app": "agent"}
+	elastic := controllerstest.Claim("elastic", "1Gi", "elastic")
+	e.CreateAll(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "elastic"}, Provisioner: localpath.Provisioner, AllowVolumeExpansion: new(true)}, elastic,
+		&corev1.Service{ObjectMeta: meta("balanced"), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}},
+		&networkingv1.Ingress{ObjectMeta: meta("in"), Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "balanced", Port: networkingv1.ServiceBackendPort{Number: 80}}}}})
 	e.CreateAll(
+		&appsv1.DaemonSet{ObjectMeta: meta("agent"), Spec: appsv1.DaemonSetSpec{Template: agents, Selector: &metav1.LabelSelector{MatchLabels: agents.Labels}}},
+		&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta("web"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "v1", Kind: "ReplicationController", Name: "legacy"}, MinReplicas: new(int32(2)), MaxReplicas: 2}},
+		&corev1.ReplicationController{ObjectMeta: meta("legacy"), Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "legacy"}}, Spec: agents.Spec}}},
 		doomed, controllerstest.Deployment(2, "a"), controllerstest.Service(), job, controllerstest.CronJob("* * * * *", nil), token, class, volume, cidr, request,
 		controllerstest.StatefulSet(1, "a", controllerstest.WithClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)),
 		&policyv1.PodDisruptionBudget{ObjectMeta: meta("most"), Spec: policyv1.PodDisruptionBudgetSpec{
@@ -171,6 +186,9 @@ func exerciseControllers(e controllerstest.Env) {
 		}),
 	)
 	e.WaitIdle()
+	e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(elastic), elastic))
+	elastic.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+	e.Must(e.Update(e.Context(), elastic))
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})
 	e.Must(e.SubResource("approval").Update(e.Context(), request))
@@ -236,8 +254,8 @@ func TestFieldManagers(t *testing.T) {
 			{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}, []string{"clusterrole-aggregation-controller Apply", "kube-apiserver Update"}},
 			{set, []string{"kube-controller-manager Update status"}},
 			{volume, []string{"kube-controller-manager Update status", "local-path-provisioner Update"}},
-			{pod, []string{"kubelet Update status"}},
-			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kubelet Update", "kubelet Update status"}},
+			{pod, []string{"kube-scheduler Update status", "kubelet Update status"}}, // it is nominated while its volume is bound
+			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kubelet Update"}},
 		} {
 			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(tc.object), tc.object))
 			var got []string
@@ -292,8 +310,8 @@ func TestManifests(t *testing.T) {
 		{nil, false, nil},
 		{[]string{"certificatesigningrequest-signing-controller", "certificatesigningrequest-cleaner-controller"}, false, []string{"*v1.ServiceAccount certificate-controller"}},
 		{[]string{"scheduler", "serviceaccount-token-controller"}, false, nil},
-		{[]string{"pods"}, false, []string{"*v1.ClusterRoleBinding system:node:flyball"}},
-		{[]string{"pods"}, true, nil},
+		{[]string{"pods"}, false, []string{"*v1.Node flyball", "*v1.ClusterRoleBinding flyball:nodes"}},
+		{[]string{"pods"}, true, []string{"*v1.Node flyball"}},
 		{[]string{"local-path-provisioner"}, true, []string{"*v1.ServiceAccount local-path-provisioner-service-account",
 			"*v1.StorageClass standard", "*v1.ClusterRoleBinding local-path-provisioner-bind"}},
 	} {

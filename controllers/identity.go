@@ -26,6 +26,9 @@ type Identity struct {
 	Groups []string
 	// UserAgent begins with the field manager of the controller's writes.
 	UserAgent string
+	// Nodes says that the controller makes requests for many nodes, each with the user name of [pods.UserOf]. Their groups are
+	// Groups, and User makes the requests of no single node.
+	Nodes bool
 }
 
 // managerName is the prefix of the user agents of kube-controller-manager's controllers.
@@ -35,12 +38,17 @@ const managerName = "kube-controller-manager"
 // everything, and fills the cache that all controllers share.
 var ManagerIdentity = Identity{User: user.KubeControllerManager, UserAgent: managerName}
 
+// ingressName is the name of the controller of Ingresses.
+const ingressName = "ingress-controller"
+
 // Identities of controllers that are not part of Kubernetes: the provisioner uses the service account of
-// local-path-provisioner in k3s, and the stand-in for the kubelet uses the user of its node.
+// local-path-provisioner in k3s, the controller of Ingresses has one of its own, and the stand-in for kubelets uses the users of
+// the nodes.
 var (
 	schedulerIdentity   = Identity{User: user.KubeScheduler, UserAgent: "kube-scheduler"}
 	provisionerIdentity = accountOf("local-path-provisioner-service-account", "local-path-provisioner")
-	nodeIdentity        = Identity{User: pods.User, Groups: []string{user.NodesGroup}, UserAgent: "kubelet"}
+	ingressIdentity     = accountOf(ingressName, ingressName)
+	nodeIdentity        = Identity{User: pods.User, Groups: pods.Groups(), UserAgent: "kubelet", Nodes: true}
 )
 
 // account returns the identity of a controller of kube-controller-manager: a service account in kube-system.
@@ -103,7 +111,8 @@ func (i *identities) managerFor(id Identity) (manager.Manager, error) {
 // recorders.
 func (i *identities) newCluster(id Identity) (cluster.Cluster, error) {
 	c, err := cluster.New(i.configFor(id), func(o *cluster.Options) {
-		o.Scheme, o.Logger, o.NewClient = i.manager.GetScheme(), i.manager.GetLogger(), i.newClient
+		o.Scheme, o.Logger = i.manager.GetScheme(), i.manager.GetLogger()
+		o.NewClient = manager.RecordClient(i.manager, i.newClient)
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return i.manager.GetRESTMapper(), nil }
 		o.NewCache = func(*rest.Config, cache.Options) (cache.Cache, error) { return sharedCache{i.manager.GetCache()}, nil }
 	})
@@ -128,6 +137,9 @@ type identifiedManager struct {
 	manager.Manager
 	identity cluster.Cluster
 }
+
+// WrappedManager returns the manager of all identities, which may have a console.
+func (m *identifiedManager) WrappedManager() manager.Manager { return m.Manager }
 
 func (m *identifiedManager) GetClient() client.Client    { return m.identity.GetClient() }
 func (m *identifiedManager) GetAPIReader() client.Reader { return m.identity.GetAPIReader() }

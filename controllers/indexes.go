@@ -25,6 +25,9 @@ func newIndexingManager(mgr manager.Manager) manager.Manager {
 	return &indexingManager{mgr, map[index]bool{}}
 }
 
+// WrappedManager returns the manager, which may have a console.
+func (m *indexingManager) WrappedManager() manager.Manager { return m.Manager }
+
 // GetFieldIndexer returns the manager itself.
 func (m *indexingManager) GetFieldIndexer() client.FieldIndexer { return m }
 

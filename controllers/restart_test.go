@@ -14,14 +14,9 @@ import (
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
-	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
-
-// kept is a storage that outlives the control planes that use it.
-type kept struct{ storage.Store }
-
-func (kept) Close() error { return nil }
 
 // TestControlPlaneRestarts stops the control plane again and again while a Job, a CronJob and a rolling
 // update of a StatefulSet are in progress: no pod is counted twice or not at all, and no time is served
@@ -35,7 +30,7 @@ func TestControlPlaneRestarts(t *testing.T) {
 func restartPlane(t *testing.T, seed uint64) {
 	random, store := rand.New(rand.NewPCG(seed, 0)), memory.New(memory.Options{})
 	defer store.Close()
-	o := controlplane.Options{Storage: kept{store}, Controllers: controllers.Options{Pods: pods.Options{Delay: time.Second}}}
+	o := controlplane.Options{Storage: storagetest.Kept{Store: store}, Controllers: controllers.Options{Pods: pods.Options{Delay: time.Second}}}
 	controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
 		e.CreateAll(controllerstest.StatefulSet(5, "nginx:1.29", controllerstest.WithClaims(appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 			appsv1.RetainPersistentVolumeClaimRetentionPolicyType)))

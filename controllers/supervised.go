@@ -40,6 +40,9 @@ func (s *supervisedManager) GetControllerOptions() config.Controller {
 	return o
 }
 
+// WrappedManager returns the manager, which may have a console.
+func (s *supervisedManager) WrappedManager() manager.Manager { return s.Manager }
+
 // Add adds a runnable.
 func (s *supervisedManager) Add(r manager.Runnable) error {
 	if s.options.OnFailure != nil {

@@ -38,18 +38,24 @@ controller resourcequota-controller: resourcequotas
 controller deployment-controller: deployments.apps
 controller replicaset-controller: replicasets.apps
 controller statefulset-controller: statefulsets.apps
+controller daemonset-controller: daemonsets.apps
+controller replicationcontroller-controller: replicationcontrollers
+controller horizontal-pod-autoscaler-controller: horizontalpodautoscalers.autoscaling
 controller job-controller: jobs.batch
 controller cronjob-controller: cronjobs.batch
+controller ingress-controller: ingresses.networking.k8s.io ingressclasses.networking.k8s.io
 controller certificatesigningrequest-approving-controller: certificatesigningrequests.certificates.k8s.io
 controller storage-version-migrator-controller: storageversionmigrations.storagemigration.k8s.io
 controller disruption-controller: poddisruptionbudgets.policy
 controller service-cidr-controller: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
 controller clusterrole-aggregation-controller: clusterroles.rbac.authorization.k8s.io
 controller validatingadmissionpolicy-status-controller: validatingadmissionpolicies.admissionregistration.k8s.io
+controller scheduler: csinodes.storage.k8s.io csistoragecapacities.storage.k8s.io
 controller volumeattributesclass-protection-controller: volumeattributesclasses.storage.k8s.io
 
 server: bindings componentstatuses limitranges apiservices.apiregistration.k8s.io
-server: endpointslices.discovery.k8s.io ingressclasses.networking.k8s.io
+server: pods.metrics.k8s.io nodes.metrics.k8s.io
+server: endpointslices.discovery.k8s.io
 server: priorityclasses.scheduling.k8s.io runtimeclasses.node.k8s.io
 server: roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io
 server: validatingwebhookconfigurations.admissionregistration.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io
@@ -61,14 +67,13 @@ server: subjectaccessreviews.authorization.k8s.io localsubjectaccessreviews.auth
 server: selfsubjectaccessreviews.authorization.k8s.io selfsubjectrulesreviews.authorization.k8s.io
 
 data: configmaps events events.events.k8s.io podtemplates controllerrevisions.apps leases.coordination.k8s.io
-data: clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io ingresses.networking.k8s.io
+data: clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io
 
-nothing: daemonsets.apps replicationcontrollers horizontalpodautoscalers.autoscaling
 nothing: networkpolicies.networking.k8s.io
 nothing: flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
 nothing: resourceclaims.resource.k8s.io resourceclaimtemplates.resource.k8s.io resourceslices.resource.k8s.io
 nothing: deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io
-nothing: csidrivers.storage.k8s.io csinodes.storage.k8s.io csistoragecapacities.storage.k8s.io volumeattachments.storage.k8s.io
+nothing: csidrivers.storage.k8s.io volumeattachments.storage.k8s.io
 `
 
 // actors returns the actor on each resource.
@@ -159,11 +164,7 @@ func TestEveryKindIsActedOn(t *testing.T) {
 // inertObject returns an object of a kind on which nothing acts.
 func inertObject(t *testing.T, resource string) *unstructured.Unstructured {
 	t.Helper()
-	const template = `template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`
 	manifest := map[string]string{
-		"daemonsets.apps":                                          `{apiVersion: apps/v1, kind: DaemonSet, spec: {selector: {matchLabels: {a: b}}, ` + template + `}}`,
-		"replicationcontrollers":                                   `{apiVersion: v1, kind: ReplicationController, spec: {selector: {a: b}, ` + template + `}}`,
-		"horizontalpodautoscalers.autoscaling":                     `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}}}`,
 		"networkpolicies.networking.k8s.io":                        `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, spec: {podSelector: {}}}`,
 		"storageversionmigrations.storagemigration.k8s.io":         `{apiVersion: storagemigration.k8s.io/v1, kind: StorageVersionMigration, spec: {resource: {group: apps, resource: deployments}}}`,
 		"flowschemas.flowcontrol.apiserver.k8s.io":                 `{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: FlowSchema, spec: {priorityLevelConfiguration: {name: p}}}`,
@@ -174,8 +175,6 @@ func inertObject(t *testing.T, resource string) *unstructured.Unstructured {
 		"deviceclasses.resource.k8s.io":                            `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, spec: {}}`,
 		"devicetaintrules.resource.k8s.io":                         `{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, spec: {deviceSelector: {driver: d.example.com}, taint: {key: k, effect: NoSchedule}}}`,
 		"csidrivers.storage.k8s.io":                                `{apiVersion: storage.k8s.io/v1, kind: CSIDriver, spec: {}}`,
-		"csinodes.storage.k8s.io":                                  `{apiVersion: storage.k8s.io/v1, kind: CSINode, spec: {drivers: []}}`,
-		"csistoragecapacities.storage.k8s.io":                      `{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, storageClassName: standard}`,
 		"volumeattachments.storage.k8s.io":                         `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, spec: {attacher: a.example.com, nodeName: node1, source: {persistentVolumeName: v}}}`,
 	}[resource]
 	if manifest == "" {
@@ -232,27 +231,21 @@ func TestActingControllersWatch(t *testing.T) {
 // TestUnenforcedFields: a write of a field that matters, and on which nothing acts, returns a warning.
 func TestUnenforcedFields(t *testing.T) {
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`
-	antiAffinity := `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: h, labelSelector: {}}]}}`
-	const considersNoPods = ": the scheduler does not consider other pods, and ignores the field"
+	const devices = `resourceClaims: [{name: r, resourceClaimName: c}]`
+	const noDevice = ": no device is allocated, and the pod starts without it"
 	with := func(spec string) string { return strings.Replace(pod, "spec: {", "spec: {"+spec+", ", 1) }
 	deployment := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {` +
-		antiAffinity + `, containers: [{name: c, image: i}]}}}}`
+		devices + `, containers: [{name: c, image: i}]}}}}`
 	planes := map[string]*controlplane.ControlPlane{}
 	for name, tc := range map[string]struct {
 		path, object string
 		without      []string
 		want         string // empty for none
 	}{
-		"none":                  {object: pod},
-		"anti-affinity":         {object: with(antiAffinity), want: "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution" + considersNoPods},
-		"affinity":              {object: with(strings.Replace(antiAffinity, "Anti", "", 1)), want: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution" + considersNoPods},
-		"a preference":          {object: with(`affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: h, labelSelector: {}}}]}}`)},
-		"spread":                {object: with(`topologySpreadConstraints: [{topologyKey: h, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]`), want: "spec.topologySpreadConstraints[0]" + considersNoPods},
-		"another scheduler":     {object: with(`schedulerName: mine, ` + antiAffinity)},
-		"claims of devices":     {object: with(`resourceClaims: [{name: r, resourceClaimName: c}]`), want: "spec.resourceClaims: no device is allocated, and the pod starts without it"},
-		"deployment":            {path: "/apis/apps/v1/namespaces/default/deployments", object: deployment, want: "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution" + considersNoPods},
-		"without the scheduler": {object: with(antiAffinity), without: []string{"scheduler"}},
-		"without a cluster":     {path: "/apis/apps/v1/namespaces/default/daemonsets", object: strings.Replace(deployment, "Deployment", "DaemonSet", 1), without: []string{"pods"}},
+		"none":              {object: pod},
+		"claims of devices": {object: with(devices), want: "spec.resourceClaims" + noDevice},
+		"deployment":        {path: "/apis/apps/v1/namespaces/default/deployments", object: deployment, want: "spec.template.spec.resourceClaims" + noDevice},
+		"without a cluster": {path: "/apis/apps/v1/namespaces/default/daemonsets", object: strings.Replace(deployment, "Deployment", "DaemonSet", 1), without: []string{"pods"}},
 	} {
 		without := strings.Join(tc.without, ",")
 		if planes[without] == nil {

@@ -69,7 +69,7 @@ func BenchmarkForkFirstAnswer(b *testing.B) {
 			},
 		} {
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
-				var times []time.Duration // the median of which is less noisy than the mean
+				var times []time.Duration // the median is less noisy than the mean
 				for b.Loop() {
 					start := time.Now()
 					f, err := plane.Fork(b.Context(), controlplane.ForkOptions{})

@@ -9,12 +9,15 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"flyball.dev/apiserver"
@@ -67,6 +70,19 @@ func (a *authority) pool() *x509.CertPool {
 var serverNames = []string{
 	"localhost",
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+}
+
+// checkServingNames returns an error if a name cannot be in a serving certificate.
+//
+//upstream:cmd/kubeadm/app/apis/kubeadm/validation.ValidateCertSANs
+func checkServingNames(names []string) error {
+	for _, name := range names {
+		lower := strings.ToLower(name)
+		if len(validation.IsDNS1123Subdomain(lower)) > 0 && len(validation.IsWildcardDNS1123Subdomain(lower)) > 0 && net.ParseIP(name) == nil {
+			return fmt.Errorf("%q is neither a DNS name nor an IP address for the serving certificate", name)
+		}
+	}
+	return nil
 }
 
 // server signs a serving certificate for serverNames, loopback and hosts. Each host is a DNS name or an IP address. An

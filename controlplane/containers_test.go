@@ -74,40 +74,38 @@ func forward(cfg *rest.Config, at *url.URL, webSocket bool) error {
 	return err
 }
 
-// TestNoContainerRuns connects to a pod by each of client-go's ways, over HTTPS. The error says that no
-// container runs, and names the page that explains it.
-func TestNoContainerRuns(t *testing.T) {
+// TestUnreachableKubelet connects to a pod on a node of another kubelet by each of client-go's ways, over HTTPS. The error
+// names the page that explains it.
+func TestUnreachableKubelet(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	cfg := controlplanetest.FromKubeconfig(t, plane)
 	client := controlplanetest.ClientFor(t, controlplanetest.FromKubeconfig(t, plane))
 	controlplanetest.Must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), bound("web", "c", "d"), metav1.CreateOptions{}))
-	const why = ": this control plane runs no containers, as docs/pods.md explains"
+	controlplanetest.Must[*corev1.Node](t)(client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, metav1.CreateOptions{}))
+	const why = `the kubelet of node "flyball" is stopped, or does not belong to this control plane: the API server connects to no other kubelet, as docs/pods.md explains`
 	exec, attach := connectionURL(client, "web", "exec"), connectionURL(client, "web", "attach")
-	for name, tc := range map[string]struct {
-		err  error
-		want string
-	}{
-		"exec, SPDY":              {stream(remotecommand.NewSPDYExecutor(cfg, "POST", exec)), `pod "web" cannot execute a command`},
-		"exec, WebSocket":         {stream(remotecommand.NewWebSocketExecutor(cfg, "GET", exec.String())), `pod "web" cannot execute a command`},
-		"attach, SPDY":            {stream(remotecommand.NewSPDYExecutor(cfg, "POST", attach)), `pod "web" has no process to attach to`},
-		"attach, WebSocket":       {stream(remotecommand.NewWebSocketExecutor(cfg, "GET", attach.String())), `pod "web" has no process to attach to`},
-		"port forward, SPDY":      {forward(cfg, connectionURL(client, "web", "portforward"), false), `pod "web" listens on no port`},
-		"port forward, WebSocket": {forward(cfg, connectionURL(client, "web", "portforward"), true), `pod "web" listens on no port`},
-		"log":                     {client.CoreV1().Pods("default").GetLogs("web", &corev1.PodLogOptions{Container: "d", Follow: true}).Do(t.Context()).Error(), `pod "web" has no log`},
+	for name, err := range map[string]error{
+		"exec, SPDY":              stream(remotecommand.NewSPDYExecutor(cfg, "POST", exec)),
+		"exec, WebSocket":         stream(remotecommand.NewWebSocketExecutor(cfg, "GET", exec.String())),
+		"attach, SPDY":            stream(remotecommand.NewSPDYExecutor(cfg, "POST", attach)),
+		"attach, WebSocket":       stream(remotecommand.NewWebSocketExecutor(cfg, "GET", attach.String())),
+		"port forward, SPDY":      forward(cfg, connectionURL(client, "web", "portforward"), false),
+		"port forward, WebSocket": forward(cfg, connectionURL(client, "web", "portforward"), true),
+		"log":                     client.CoreV1().Pods("default").GetLogs("web", &corev1.PodLogOptions{Container: "d", Follow: true}).Do(t.Context()).Error(),
 	} {
-		if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want+why) {
-			t.Errorf("%s: got %v; want %s", name, tc.err, tc.want+why)
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: got %v; want %s", name, err, why)
 		}
 	}
 	_, err := client.CoreV1().Pods("default").GetLogs("web", &corev1.PodLogOptions{Container: "c"}).Stream(t.Context())
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusNotImplemented || status.Status().Reason != "NotImplemented" ||
-		status.Status().Details == nil || status.Status().Details.Kind != "pods" || status.Status().Details.Name != "web" {
+		status.Status().Details == nil || status.Status().Details.Kind != "nodes" || status.Status().Details.Name != "flyball" {
 		t.Errorf("the status of a log is %+v", status)
 	}
 }
 
-// TestConnections checks that an invalid request is reported as such, before the error that no container runs.
+// TestConnections checks that an invalid request is reported as such, before the error that the kubelet is out of reach.
 func TestConnections(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	client, send := controlplanetest.ClientFor(t, plane.Config()), controlplanetest.Sender(t, plane.Config())
@@ -118,11 +116,12 @@ func TestConnections(t *testing.T) {
 		controlplanetest.Must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}))
 	}
 	controlplanetest.Must[*corev1.Node](t)(client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
+	controlplanetest.Must[*corev1.Node](t)(client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, metav1.CreateOptions{}))
 	controlplanetest.Must[*corev1.Service](t)(client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{}))
 	const (
 		pods, services = "/api/v1/namespaces/default/pods/", "/api/v1/namespaces/default/services/"
-		runsNone       = ": this control plane runs no containers"
+		noKubelet      = "the API server connects to no other kubelet"
 	)
 	for _, tc := range []struct {
 		method, path string
@@ -130,7 +129,7 @@ func TestConnections(t *testing.T) {
 		want         string
 	}{
 		{"GET", pods + "none/log", 404, `pods \"none\" not found`},
-		{"GET", pods + "one/log", 501, `pod \"one\" has no log` + runsNone},
+		{"GET", pods + "one/log", 501, noKubelet},
 		{"GET", pods + "one/log?container=d", 400, "container d is not valid for pod one"},
 		{"GET", pods + "two/log", 400, "a container name must be specified for pod two, choose one of: [c d]"},
 		{"GET", pods + "one/log?tailLines=-1&sinceSeconds=0&limitBytes=0", 422, `PodLogOptions \"one\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0, sinceSeconds: Invalid value: 0: must be greater than 0]`},
@@ -140,7 +139,7 @@ func TestConnections(t *testing.T) {
 		{"POST", pods + "one/log", 405, ""},
 		{"HEAD", pods + "one/exec", 405, ""},
 		{"POST", pods + "none/exec?command=ls", 404, `pods \"none\" not found`},
-		{"POST", pods + "one/exec?command=ls", 501, `pod \"one\" cannot execute a command` + runsNone},
+		{"POST", pods + "one/exec?command=ls", 501, noKubelet},
 		{"GET", pods + "one/exec?command=ls&container=x", 400, "container x is not valid for pod one"},
 		{"POST", pods + "waiting/exec?command=ls", 400, "pod waiting does not have a host assigned"},
 		{"PUT", pods + "one/exec", 405, ""},
@@ -148,13 +147,13 @@ func TestConnections(t *testing.T) {
 		{"POST", pods + "waiting/attach", 400, "pod waiting does not have a host assigned"},
 		{"POST", pods + "none/portforward", 404, `pods \"none\" not found`},
 		{"POST", pods + "one/portforward?ports=80,x", 400, "x"},
-		{"GET", pods + "one/proxy", 501, `pod \"one\" listens on no port` + runsNone},
-		{"DELETE", pods + "https:one:443/proxy/a/b?c=d", 501, `pod \"one\" listens on no port` + runsNone},
-		{"HEAD", pods + "one/proxy/", 501, ""},
+		{"GET", pods + "one/proxy", 400, "address not allowed"},
+		{"DELETE", pods + "https:one:443/proxy/a/b?c=d", 400, "address not allowed"},
+		{"HEAD", pods + "one/proxy/", 400, ""},
 		{"GET", pods + "none:80/proxy/", 404, `pods \"none\" not found`},
-		{"GET", services + "http:s:80/proxy/healthz", 501, `service \"s\" has no pod that listens on a port` + runsNone},
+		{"GET", services + "http:s:80/proxy/healthz", 503, `no endpoints available for service \"s\"`},
 		{"GET", services + "none/proxy/", 503, `no endpoints available for service \"none\"`},
-		{"PATCH", "/api/v1/nodes/n/proxy/configz", 501, `node \"n\" has no kubelet` + runsNone},
+		{"PATCH", "/api/v1/nodes/n/proxy/configz", 501, noKubelet},
 		{"GET", "/api/v1/nodes/none/proxy/", 404, `nodes \"none\" not found`},
 		{"GET", "/api/v1/namespaces/default/configmaps/a/proxy/x", 404, "the server could not find the requested resource"},
 	} {
@@ -171,6 +170,7 @@ func TestAccessToConnections(t *testing.T) {
 	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	admin := controlplanetest.ClientFor(t, plane.Config())
 	controlplanetest.Must[*corev1.Pod](t)(admin.CoreV1().Pods("default").Create(t.Context(), bound("web", "c"), metav1.CreateOptions{}))
+	controlplanetest.Must[*corev1.Node](t)(admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, metav1.CreateOptions{}))
 	rules := map[string][]rbacv1.PolicyRule{
 		"nobody": nil,
 		"reader": {controlplanetest.PolicyRule("get", "", "pods,pods/exec,pods/log")},

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/internal/clientscheme"
 )
 
 // syncTimeout is how long the cache of the controllers may take to sync before the check informer-sync fails.
@@ -27,11 +28,12 @@ var errStoppedControllers = errors.New("the controllers have stopped")
 
 // controllerManager runs the controllers of a control plane in a separate manager.
 type controllerManager struct {
-	names  []string
-	logger logr.Logger
-	cancel context.CancelFunc // nil before the start
-	done   chan struct{}      // closed when the manager has returned
-	err    error              // of the manager; read after done
+	console func() manager.Console // nil without a console
+	names   []string
+	logger  logr.Logger
+	cancel  context.CancelFunc // nil before the start
+	done    chan struct{}      // closed when the manager has returned
+	err     error              // of the manager; read after done
 
 	mu     sync.Mutex
 	synced func() error     // checks the cache; nil before the start
@@ -39,12 +41,12 @@ type controllerManager struct {
 }
 
 // newControllerManager returns a controller manager that has not been started.
-func newControllerManager(logger logr.Logger, o controllers.Options) (*controllerManager, error) {
+func newControllerManager(logger logr.Logger, o controllers.Options, console func() manager.Console) (*controllerManager, error) {
 	names, err := o.Names()
 	if err != nil {
 		return nil, err
 	}
-	return &controllerManager{names: names, logger: logger, done: make(chan struct{}), failed: map[string]error{}}, nil
+	return &controllerManager{names: names, logger: logger, console: console, done: make(chan struct{}), failed: map[string]error{}}, nil
 }
 
 // The periods of the Lease of the controllers. A control plane that has ended is followed by another one within seconds.
@@ -72,19 +74,9 @@ func (m *controllerManager) start(o controllers.Options, shared bool) error {
 	m.cancel = cancel
 	go func() {
 		defer close(m.done)
-		for {
-			m.err = mgr.Start(ctx)
-			if m.err == nil || ctx.Err() != nil || !shared {
-				break
-			}
-			m.logger.Error(m.err, "The controllers have stopped, and start again", "after", retryPeriod)
-			select {
-			case <-time.After(retryPeriod):
-			case <-ctx.Done():
-			}
-			if mgr, m.err = m.newManager(o, shared); m.err != nil {
-				break
-			}
+		m.err = mgr.Start(ctx)
+		for shared && m.err != nil && ctx.Err() == nil {
+			m.err = m.startAgain(ctx, o, m.err)
 		}
 		if m.err != nil && ctx.Err() == nil {
 			m.logger.Error(m.err, "The controllers have stopped")
@@ -93,10 +85,33 @@ func (m *controllerManager) start(o controllers.Options, shared bool) error {
 	return nil
 }
 
+// startAgain runs the controllers in a new manager, some time after an error has ended the last one, such as the loss of
+// the Lease. It returns the error of the new manager, which cannot be made while the storage is out of reach.
+func (m *controllerManager) startAgain(ctx context.Context, o controllers.Options, err error) error {
+	m.logger.Error(err, "The controllers have stopped, and start again", "after", retryPeriod)
+	select {
+	case <-time.After(retryPeriod):
+	case <-ctx.Done():
+		return nil
+	}
+	mgr, err := m.newManager(o, true)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
 // newManager returns a manager with the controllers.
+//
+//upstream:cmd/kube-controller-manager/app.CreateControllerContext
 func (m *controllerManager) newManager(o controllers.Options, shared bool) (manager.Manager, error) {
 	skipNames := true // several control planes may run in one process
+	var console manager.Console
+	if m.console != nil {
+		console = m.console()
+	}
 	mgr, err := manager.New(o.ConfigFor(controllers.ManagerIdentity), manager.Options{
+		Scheme:                        clientscheme.Scheme(),
 		LeaderElection:                shared,
 		LeaderElectionID:              "kube-controller-manager",
 		LeaderElectionNamespace:       metav1.NamespaceSystem,
@@ -107,11 +122,14 @@ func (m *controllerManager) newManager(o controllers.Options, shared bool) (mana
 		// The info messages of the runtime are of little interest to users of a control plane.
 		Logger: m.logger.V(1),
 		Cache: cache.Options{
+			// No controller reads the managed fields, and an update without them keeps them.
+			DefaultTransform:         cache.TransformStripManagedFields(),
 			DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log,
 		},
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
+		Console:                console,
 		Development:            new(bool), // off: these are not the user's controllers
 	})
 	if err == nil {
@@ -173,7 +191,7 @@ func (m *controllerManager) fail(name string, err error) {
 func (m *controllerManager) readyChecks() []apiserver.ReadyCheck {
 	var checks []apiserver.ReadyCheck
 	for _, name := range m.names {
-		checks = append(checks, apiserver.ReadyCheck{Name: "controller/" + name, Check: func() error {
+		checks = append(checks, apiserver.ReadyCheck{Name: "controller/" + name, Check: func(context.Context) error {
 			return m.check(name)
 		}})
 	}
@@ -193,7 +211,7 @@ func (m *controllerManager) check(name string) error {
 }
 
 // checkCache is the check informer-sync.
-func (m *controllerManager) checkCache() error {
+func (m *controllerManager) checkCache(context.Context) error {
 	m.mu.Lock()
 	synced := m.synced
 	m.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -27,11 +28,13 @@ import (
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
+	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
-	"flyball.dev/controllers/pods"
+	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/ctrl/manager"
 	kubeconfigfile "flyball.dev/internal/kubeconfig"
 	"flyball.dev/storage"
 	"flyball.dev/storage/datadir"
@@ -55,6 +58,10 @@ type Options struct {
 	// ServingCertificate is the certificate of the HTTPS server. By default, the authority of this control plane signs
 	// one. With ServingCertificate, the kubeconfig has the last certificate of its chain as the certificate authority.
 	ServingCertificate *tls.Certificate
+	// ServingNames are additional DNS names and IP addresses in the certificate that this control plane's authority
+	// signs, such as the name of a load balancer. A DNS name may begin with "*.". With ServingCertificate, they have no
+	// effect.
+	ServingNames []string
 	// ClientCA has additional client certificate authorities in PEM. The control plane accepts their certificates and
 	// the certificates of its own authority.
 	ClientCA []byte
@@ -113,6 +120,9 @@ type Options struct {
 	// authority, and Signer to the authority itself. Start replaces ConfigFor: controllers make their requests in the
 	// process, each with its own identity.
 	Controllers controllers.Options
+	// WrapTransport, if not nil, wraps the transport of each controller. It is called with the name of the controller's
+	// user when the controllers start.
+	WrapTransport func(user string, transport http.RoundTripper) http.RoundTripper
 	// Admission selects the admission plugins of the API server. Three plugins are disabled without the controllers
 	// that they need, unless they are enabled by name: ServiceAccount, which refuses pods in namespaces without a
 	// service account; StorageObjectInUseProtection, because nothing would remove its finalizers; and
@@ -123,12 +133,23 @@ type Options struct {
 	// DialWebhook connects to webhooks and extension API servers; the default uses TCP. The function must be safe for
 	// concurrent use.
 	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
+	// LoopbackPorts are the ports of 127.0.0.1 that Services may lead webhooks and extension API servers to by the
+	// annotation flyball.dev/loopback-port. By default there are none: everybody who may write Services could reach the
+	// ports of this machine.
+	LoopbackPorts []uint16
 	// Logger is the logger of the controllers. They log errors; at level 1 they also log their start and stop, and at
 	// level 2 the events that they record. The default is klog's logger, which writes to standard error. The Kubernetes
 	// libraries in the API server always use klog.
 	Logger logr.Logger
+	// Console makes a console of the controllers, such as console.New of package flyball.dev/ctrl/console. It is called
+	// whenever the controllers start. By default they have none.
+	Console func() manager.Console
 	// WithoutControllers runs only the API server.
 	WithoutControllers bool
+	// RemovedVersions serves API versions that Kubernetes has removed, for clients of older years: policy/v1beta1
+	// PodDisruptionBudget, batch/v1beta1 CronJob and apiextensions.k8s.io/v1beta1 CustomResourceDefinition. They are
+	// converted from and to the stored versions.
+	RemovedVersions bool
 	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. By default the API server handles
 	// common requests with shorter code of its own. The responses are the same, but take longer.
 	WithoutFastPath bool
@@ -143,6 +164,8 @@ type ControlPlane struct {
 	transport   *inProcess
 	https       *httpsServer       // nil without Options.Listen
 	controllers *controllerManager // nil without controllers
+	handlers    *runtime.Handlers  // nil without controllers
+	kubelets    kubelets
 
 	// starting is held while the controllers start or stop. stopped is set when they do not start any more.
 	starting sync.Mutex
@@ -170,18 +193,15 @@ type ControlPlane struct {
 // Start returns an error if ctx ends, the server cannot listen on the address, the storage cannot be read, or the
 // kubeconfig file is in use or cannot be written.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	listener, err := o.prepare(ctx)
+	if err != nil {
+		return nil, errors.Join(err, o.closeStorage())
+	}
 	c := &ControlPlane{done: make(chan struct{})}
-	var err error
 	if c.storage, err = o.openStorage(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeListener(listener))
 	}
-	err = ctx.Err()
-	if err == nil {
-		err = o.checkKubeconfigFile()
-	}
-	if err == nil {
-		err = c.start(o, nil)
-	}
+	err = c.start(o, listener, nil)
 	if err == nil && o.KubeconfigFile != "" {
 		err = kubeconfigfile.Write(o.KubeconfigFile, c.Kubeconfig())
 	}
@@ -193,6 +213,29 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 	c.runUntil(ctx)
 	return c, nil
+}
+
+// prepare checks the options and listens, before Start opens the storage or makes a data directory.
+func (o *Options) prepare(ctx context.Context) (net.Listener, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := authz.ParseModes(o.AuthorizationMode); err != nil {
+		return nil, err
+	}
+	if err := o.Audit.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkServingNames(o.ServingNames); err != nil {
+		return nil, err
+	}
+	if err := o.checkKubeconfigFile(); err != nil {
+		return nil, err
+	}
+	if o.Listen == "" {
+		return nil, nil
+	}
+	return listen(o.Listen)
 }
 
 // runUntil makes the control plane run until ctx ends, Stop is called, or it fails.
@@ -233,38 +276,72 @@ func (o *Options) closeStorage() error {
 	return o.Storage.Close()
 }
 
-// start starts the parts in the order of their dependencies. On error, c holds the parts that have started. Without of,
-// the control plane whose storage was forked, start also starts the controllers.
-func (c *ControlPlane) start(o Options, of *ControlPlane) error {
-	var listener net.Listener
-	if o.Listen != "" { // first, so that clients that come during the start need not come again
-		var err error
-		if listener, err = c.listen(&o); err != nil {
-			return err
+// start starts the parts in the order of their dependencies. On error, c holds the parts that have started. origin is the
+// control plane that c is a fork of, or nil. The controllers of a fork start later. The listener, which is nil without
+// [Options.Listen], belongs to start. It listens already, so that clients that come during the start need not come again.
+func (c *ControlPlane) start(o Options, listener net.Listener, origin *ControlPlane) (err error) {
+	defer func() {
+		if c.https == nil {
+			err = errors.Join(err, closeListener(listener))
 		}
-		defer func() {
-			if c.https == nil {
-				listener.Close()
-			}
-		}()
+	}()
+	if listener, err = c.samePort(&o, listener); err != nil {
+		return err
 	}
-	err := c.loadIdentity(of)
+	if err := c.loadIdentity(origin); err != nil {
+		return err
+	}
+	server, err := c.serverOptions(&o)
 	if err != nil {
 		return err
 	}
-	ca, aggregation := c.identity.keys.clients, c.identity.aggregation
+	if !o.WithoutControllers {
+		if err := c.prepareControllers(&o, &server, origin != nil); err != nil {
+			return err
+		}
+	}
+	if origin != nil {
+		server.ForkOf = origin.server
+	}
+	if c.server, err = apiserver.New(server); err != nil {
+		return err
+	}
+	c.options = o
+	c.transport = newInProcess(c.server, administrator)
+	c.kubelets.transport = c.transport
+	if o.Listen != "" {
+		hosts := append([]string{c.server.ServiceIP().String()}, o.ServingNames...)
+		if o.AdvertiseAddress.IsValid() {
+			hosts = append(hosts, o.AdvertiseAddress.String())
+		}
+		if c.https, err = serveHTTPS(o.Listen, listener, c.identity.keys.clients, o.ServingCertificate, c.server, hosts...); err != nil {
+			return fmt.Errorf("certificates: %w", err)
+		}
+	}
+	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {
+		return err
+	}
+	if c.controllers == nil || origin != nil {
+		return nil
+	}
+	return c.startControllers()
+}
+
+// serverOptions returns the options of the API server, without the options that the controllers need.
+func (c *ControlPlane) serverOptions(o *Options) (apiserver.Options, error) {
+	keys, aggregation := c.identity.keys, c.identity.aggregation
 	if o.ServiceAccounts.SigningKey == nil {
-		o.ServiceAccounts.SigningKey = c.identity.keys.serviceAccounts
+		o.ServiceAccounts.SigningKey = keys.serviceAccounts
 	}
 	authentication := authn.Config{Tokens: o.Tokens, RequestHeader: o.RequestHeader, WithoutAnonymous: o.WithoutAnonymous}
 	if o.Listen != "" {
-		authentication.ClientCA = ca.pool()
+		authentication.ClientCA = keys.clients.pool()
 		if len(o.ClientCA) > 0 && !authentication.ClientCA.AppendCertsFromPEM(o.ClientCA) {
-			return errors.New("the client CA has no certificate in PEM")
+			return apiserver.Options{}, errors.New("the client CA has no certificate in PEM")
 		}
 		aggregation.ClientCA = slices.Concat(aggregation.ClientCA, o.ClientCA)
 	}
-	options := apiserver.Options{
+	return apiserver.Options{
 		Storage:                     c.storage,
 		Authentication:              authentication,
 		AuthorizationMode:           o.AuthorizationMode,
@@ -274,49 +351,36 @@ func (c *ControlPlane) start(o Options, of *ControlPlane) error {
 		Audit:                       o.Audit,
 		Aggregation:                 aggregation,
 		DialWebhook:                 o.DialWebhook,
+		LoopbackPorts:               o.LoopbackPorts,
 		ServiceAccounts:             o.ServiceAccounts,
 		ServiceNetwork:              o.ServiceNetwork,
 		DeletionDelay:               o.DeletionDelay,
 		Transformers:                o.Transformers,
 		ReadyChecks:                 o.ReadyChecks,
 		Shared:                      o.Shared,
+		RemovedVersions:             o.RemovedVersions,
 		WithoutFastPath:             o.WithoutFastPath,
-	}
-	if !o.WithoutControllers {
-		o.complete(ca)
-		if c.controllers, err = newControllerManager(o.Logger, o.Controllers); err != nil {
-			return err
-		}
-		options.ReadyChecks = slices.Concat(options.ReadyChecks, c.controllers.readyChecks())
-		options.Warnings, options.Simulated = o.Controllers.Warnings, pods.Simulated
-		if options.Objects, err = o.manifests(); err != nil {
-			return err
-		}
-	}
-	if of != nil {
-		options.ForkOf = of.server
-	}
-	if c.server, err = apiserver.New(options); err != nil {
+	}, nil
+}
+
+// prepareControllers makes the controller manager, and adds to the options of the API server what the controllers need.
+func (c *ControlPlane) prepareControllers(o *Options, server *apiserver.Options, fork bool) (err error) {
+	o.complete(c.identity.keys.clients)
+	c.handlers = o.Controllers.Pods.Handlers
+	if c.controllers, err = newControllerManager(o.Logger, o.Controllers, o.Console); err != nil {
 		return err
 	}
-	c.options = o
-	c.transport = newInProcess(c.server, administrator)
-	if o.Listen != "" {
-		hosts := []string{c.server.ServiceIP().String()}
-		if o.AdvertiseAddress.IsValid() {
-			hosts = append(hosts, o.AdvertiseAddress.String())
-		}
-		if c.https, err = serveHTTPS(o.Listen, listener, ca, o.ServingCertificate, c.server, hosts...); err != nil {
-			return fmt.Errorf("certificates: %w", err)
-		}
+	server.ReadyChecks = slices.Concat(server.ReadyChecks, c.controllers.readyChecks())
+	server.Warnings, server.Simulated, server.Usage = o.Controllers.Warnings, o.Controllers.Pods.Simulates, o.Controllers.Usage()
+	c.kubelets.simulates = o.Controllers.Pods.Simulates
+	server.Kubelet = c.kubelets.of
+	if !slices.Contains(o.Controllers.Without, "pods") {
+		server.SimulatedAddress = o.Controllers.Pods.SimulatesAddress
 	}
-	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {
-		return err
+	if !fork { // which has them
+		server.Objects, err = o.manifests()
 	}
-	if c.controllers == nil || of != nil {
-		return nil
-	}
-	return c.startControllers()
+	return err
 }
 
 // startControllers starts the controllers.
@@ -324,6 +388,10 @@ func (c *ControlPlane) startControllers() error {
 	o := c.options.Controllers
 	var err error
 	if o.ConfigFor, err = c.identities(); err != nil {
+		return err
+	}
+	c.connectPods(&o.Pods)
+	if err := c.applyStages(); err != nil {
 		return err
 	}
 	return c.controllers.start(o, c.options.Shared)
@@ -368,6 +436,9 @@ func (o *Options) complete(ca *authority) {
 			o.Controllers.RootCA = rootOf(o.ServingCertificate)
 		}
 	}
+	if o.Controllers.Pods.Handlers == nil {
+		o.Controllers.Pods.Handlers = &runtime.Handlers{}
+	}
 	if o.Controllers.Signer == nil {
 		o.Controllers.Signer = &certificates.Authority{Certificate: ca.cert, Key: ca.key}
 	}
@@ -378,10 +449,15 @@ var administrator = &user.DefaultInfo{Name: "flyball-admin",
 	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Config returns the configuration of an in-process client with administrator rights and without a rate limit. The
-// caller owns the configuration. Requests fail once the control plane has stopped.
+// caller owns the configuration. Requests fail once the control plane has stopped. Connections that client-go upgrades to a
+// WebSocket stay in the process, because of the field Proxy; see [ControlPlane.Dial] for SPDY.
 func (c *ControlPlane) Config() *rest.Config {
-	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, QPS: -1}
+	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, Proxy: c.transport.proxy(), QPS: -1}
 }
+
+// Pods returns the handlers that execute containers and commands, and serve the ports of pods. A test registers Go functions
+// with it. A fork has the registrations that its control plane had at the time. Without controllers Pods returns nil.
+func (c *ControlPlane) Pods() *runtime.Handlers { return c.handlers }
 
 // Kubeconfig returns the content of an administrator's kubeconfig for HTTPS, or nil without [Options.Listen]. It
 // contains a private key.
@@ -417,6 +493,10 @@ func (c *ControlPlane) advertised(instead netip.Addr) netip.AddrPort {
 	}
 	return address
 }
+
+// Storage returns the storage, which the control plane closes when it stops. Another part of the program that writes to it
+// must be expected: see Options.Shared.
+func (c *ControlPlane) Storage() storage.Store { return c.storage }
 
 // Stop stops the control plane and waits until it has ended: it stops the controllers, ends all watches, lets the
 // requests in flight finish, and closes the storage. The server refuses new requests, and requests with an incomplete

@@ -15,7 +15,7 @@ import (
 )
 
 // Keys of what a control plane keeps in its storage beside the objects. No request reaches them, and
-// kube-apiserver, whose keys begin with /registry/, ignores them.
+// kube-apiserver ignores them: its keys begin with /registry/.
 const (
 	credentialsKey = "/flyball/credentials"
 	addressKey     = "/flyball/address"

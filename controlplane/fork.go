@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"slices"
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/auditlog"
@@ -17,9 +20,9 @@ type identity struct {
 }
 
 // loadIdentity sets the identity, from the storage or from another control plane.
-func (c *ControlPlane) loadIdentity(of *ControlPlane) error {
-	if of != nil {
-		c.identity = of.identity
+func (c *ControlPlane) loadIdentity(origin *ControlPlane) error {
+	if origin != nil {
+		c.identity = origin.identity
 		return nil
 	}
 	keys, err := loadCredentials(context.Background(), c.storage)
@@ -38,6 +41,11 @@ func (c *ControlPlane) loadIdentity(of *ControlPlane) error {
 type ForkOptions struct {
 	// Listen is the address and port for HTTPS. If Listen is empty, the fork serves only clients in the process.
 	Listen string
+	// WrapTransport is [Options.WrapTransport] of the fork, which does not have the one of its control plane. StartControllers
+	// calls it.
+	WrapTransport func(user string, transport http.RoundTripper) http.RoundTripper
+	// Without are the names of further controllers that the fork does not have, by the names of kube-controller-manager.
+	Without []string
 }
 
 // Fork returns a new control plane with the objects that this one has at the moment, in a few milliseconds, whatever
@@ -48,14 +56,18 @@ type ForkOptions struct {
 // The controllers of the fork do not run before [ControlPlane.StartControllers]. Without them, for example, a new
 // namespace has no service account, and a Deployment no pods.
 //
-// The fork runs until ctx ends, or its Stop is called. Fork returns an error unless the storage is in memory.
+// The fork of a control plane with a data directory is in memory: it does not use the directory, and its objects are gone when it
+// stops.
+//
+// The fork runs until ctx ends, or its Stop is called. Fork returns an error unless the storage is in memory, or in a data
+// directory.
 func (c *ControlPlane) Fork(ctx context.Context, o ForkOptions) (*ControlPlane, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	store, ok := c.storage.(*memory.Store)
+	store, ok := c.storage.(interface{ Fork() (*memory.Store, error) })
 	if !ok {
-		return nil, errors.New("the storage cannot be forked: only the storage in memory can")
+		return nil, errors.New("the storage cannot be forked: only the storage in memory and a data directory can")
 	}
 	forked, err := store.Fork()
 	if err != nil {
@@ -64,8 +76,17 @@ func (c *ControlPlane) Fork(ctx context.Context, o ForkOptions) (*ControlPlane, 
 	options := c.options
 	options.Listen, options.KubeconfigFile, options.Audit = o.Listen, "", auditlog.Options{}
 	options.DataDir, options.Snapshot, options.Storage = "", "", nil
+	options.WrapTransport = o.WrapTransport
+	options.Controllers.Without = slices.Concat(options.Controllers.Without, o.Without)
+	options.Controllers.Pods.Handlers = options.Controllers.Pods.Handlers.Clone()
 	f := &ControlPlane{storage: forked, done: make(chan struct{})}
-	if err := f.start(options, c); err != nil {
+	var listener net.Listener
+	if o.Listen != "" {
+		if listener, err = listen(o.Listen); err != nil {
+			return nil, errors.Join(err, forked.Close())
+		}
+	}
+	if err := f.start(options, listener, c); err != nil {
 		return nil, errors.Join(err, f.shutDown())
 	}
 	f.runUntil(ctx)

@@ -19,7 +19,7 @@ import (
 	"flyball.dev/apiserver/store"
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
-	"flyball.dev/storage/datadir"
+	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
 
@@ -243,15 +243,50 @@ func TestForkWhileWriting(t *testing.T) {
 	}
 }
 
-func TestForkRefused(t *testing.T) {
-	dir, err := datadir.Open(t.TempDir(), datadir.Options{})
-	if err != nil {
+// TestForkDataDir forks a control plane with a data directory. The fork changes nothing in the directory.
+func TestForkDataDir(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *controlplane.ControlPlane {
+		t.Helper()
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: dir, WithoutControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plane
+	}
+	plane := start()
+	maps := controlplanetest.ClientFor(t, plane.Config()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), controlplanetest.ConfigMap("before"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	plane := controlplanetest.Start(t, controlplane.Options{Storage: dir, WithoutControllers: true})
+	want := contents(t, plane)
+	f := fork(t, plane, controlplane.ForkOptions{})
+	second := fork(t, f, controlplane.ForkOptions{})
+	for _, p := range []*controlplane.ControlPlane{f, second} {
+		diff(t, "the fork", contents(t, p), want)
+		if _, err := controlplanetest.ClientFor(t, p.Config()).CoreV1().ConfigMaps("default").Create(t.Context(), controlplanetest.ConfigMap("of-the-fork"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := plane.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := controlplanetest.ClientFor(t, f.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "of-the-fork", metav1.GetOptions{}); err != nil {
+		t.Errorf("the fork of a control plane that has stopped: %v", err)
+	}
+	plane = start()
 	defer plane.Stop()
-	if _, err := plane.Fork(t.Context(), controlplane.ForkOptions{}); err == nil || !strings.Contains(err.Error(), "only the storage in memory") {
-		t.Errorf("a data directory: %v", err)
+	diff(t, "the directory", contents(t, plane), want)
+}
+
+// unforkable is a storage that cannot be forked.
+type unforkable struct{ storage.Store }
+
+func TestForkRefused(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{Storage: unforkable{memory.New(memory.Options{})}, WithoutControllers: true})
+	defer plane.Stop()
+	if _, err := plane.Fork(t.Context(), controlplane.ForkOptions{}); err == nil || !strings.Contains(err.Error(), "the storage cannot be forked") {
+		t.Errorf("another storage: %v", err)
 	}
 	if err := plane.StartControllers(); err == nil {
 		t.Error("controllers start in a control plane without controllers")

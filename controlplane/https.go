@@ -50,34 +50,47 @@ type httpsServer struct {
 	err         error         // written before done is closed
 }
 
-// listen listens on the address of the options. If that leaves the port open, a control plane with a data
-// directory or a snapshot takes the one that it had before, so that its clients find it again.
-func (c *ControlPlane) listen(o *Options) (net.Listener, error) {
+// samePort returns the listener of a control plane that listens on a port of the system's choice. With a data directory
+// or a snapshot, the port is the one of the start before if it is free, so that clients find the control plane again. On
+// error, the returned listener is the one to close.
+func (c *ControlPlane) samePort(o *Options, chosen net.Listener) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
 	if o.DataDir == "" && o.Snapshot == "" || err != nil || port != "0" {
-		return listen(o.Listen)
+		return chosen, nil
 	}
 	ctx := context.Background()
 	record, err := c.storage.Get(ctx, addressKey)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return chosen, err
+	}
+	address := net.JoinHostPort(host, portOf(chosen))
 	if err == nil {
-		if before, port, err := net.SplitHostPort(string(record.Value())); err == nil && before == host {
+		stored := string(record.Value())
+		if stored == address {
+			return chosen, nil
+		}
+		if before, port, err := net.SplitHostPort(stored); err == nil && before == host {
 			if listener, err := listen(net.JoinHostPort(host, port)); err == nil {
-				return listener, nil
+				return listener, chosen.Close()
 			}
 		}
-	} else if !errors.Is(err, storage.ErrNotFound) {
-		return nil, err
 	}
-	listener, err := listen(o.Listen)
-	if err != nil {
-		return nil, err
+	_, err = c.storage.Put(ctx, storage.Write{Key: addressKey, Value: []byte(address), If: storage.Any})
+	return chosen, err
+}
+
+// portOf returns the port of a listener.
+func portOf(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // an address always has a port
+	return port
+}
+
+// closeListener closes a listener unless it is nil.
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
 	}
-	_, port, _ = net.SplitHostPort(listener.Addr().String())
-	_, err = c.storage.Put(ctx, storage.Write{Key: addressKey, Value: []byte(net.JoinHostPort(host, port)), If: storage.Any})
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
+	return l.Close()
 }
 
 // listen listens on an address.
@@ -87,6 +100,16 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, reason(err))
 	}
 	return listener, nil
+}
+
+// growStack makes the stack of a goroutine large enough for most requests. Each request of HTTP/2 has a goroutine of its
+// own. The runtime would copy the stack several times while it grows, with ever more frames: a create of a pod takes 0.34 ms
+// of CPU time and not 0.36 (`go run -C bench ./server create`, medians of five turns).
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [16 << 10]byte
+	return room[i]
 }
 
 // serveHTTPS starts a server on a listener, and closes the listener when it stops. The serving certificate is given, or
@@ -110,6 +133,9 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.inFlight.Add(1) == nil { // or else it is stopping, and the handler refuses the request
 				defer s.inFlight.Done()
+			}
+			if r.ProtoMajor == 2 {
+				growStack(0)
 			}
 			handler.ServeHTTP(w, r)
 		}),

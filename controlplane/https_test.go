@@ -45,6 +45,36 @@ func TestURL(t *testing.T) {
 	}
 }
 
+// TestServingNames verifies the certificate of a server by the names that are added.
+func TestServingNames(t *testing.T) {
+	names := []string{"lb.example.com", "*.apps.example.com", "203.0.113.7"}
+	plane, err := Start(t.Context(), Options{Listen: "127.0.0.1:0", WithoutControllers: true, ServingNames: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(plane.URL(), "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	leaf := conn.ConnectionState().PeerCertificates[0]
+	for _, name := range []string{"lb.example.com", "web.apps.example.com", "203.0.113.7", "127.0.0.1", "kubernetes.default.svc"} {
+		if err := leaf.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if leaf.VerifyHostname("other.example.com") == nil {
+		t.Error("the certificate is valid for other.example.com")
+	}
+	for _, name := range []string{"", "https://lb.example.com", "lb.example.com:6443", "a.*.example.com"} {
+		if plane, err := Start(t.Context(), Options{Listen: "127.0.0.1:0", ServingNames: []string{name}}); err == nil {
+			t.Errorf("%q is accepted", name)
+			plane.Stop()
+		}
+	}
+}
+
 // TestListenOnAllAddresses connects with the kubeconfig.
 func TestListenOnAllAddresses(t *testing.T) {
 	plane, err := Start(t.Context(), Options{Listen: "0.0.0.0:0", WithoutControllers: true})
@@ -272,7 +302,8 @@ func TestStalledHeader(t *testing.T) {
 	})
 }
 
-// TestStalledReader requests more than connections buffer and does not read the response.
+// TestStalledReader requests more than connections buffer and does not read the response until the request has timed out. The response
+// ends with an error then, as from kube-apiserver, and not as if it were complete.
 func TestStalledReader(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, client *http.Client) {
 		large := strings.Repeat("x", 1<<20)
@@ -281,13 +312,27 @@ func TestStalledReader(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		resp, err := client.Get("https://localhost" + configMaps)
-		if err != nil {
-			t.Fatal(err)
+		for _, test := range []struct {
+			query string
+			left  time.Duration
+		}{{"", apiserver.RequestTimeout}, {"?timeout=5s", 5 * time.Second}, {"?timeout=1h", apiserver.RequestTimeout}} {
+			resp, err := client.Get("https://localhost" + configMaps + test.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(test.left - time.Millisecond) // virtual
+			if _, err := io.CopyN(io.Discard, resp.Body, 1<<10); err != nil {
+				t.Errorf("%q: the response has ended before the timeout: %v", test.query, err)
+			}
+			time.Sleep(time.Second)
+			s.https.inFlight.Wait()
+			if size, err := io.Copy(io.Discard, resp.Body); err == nil {
+				t.Errorf("%q: the response of %d bytes seems complete", test.query, size)
+			} else if resp.ProtoMajor == 2 && !strings.Contains(err.Error(), "INTERNAL_ERROR") {
+				t.Errorf("%q: %v", test.query, err)
+			}
+			resp.Body.Close()
 		}
-		defer resp.Body.Close()
-		time.Sleep(2 * apiserver.RequestTimeout) // virtual
-		s.https.inFlight.Wait()
 	})
 }
 

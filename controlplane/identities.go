@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
+	"flyball.dev/internal/restclient"
 )
 
 // manifests returns the objects that the controllers need at their start.
@@ -46,19 +48,27 @@ func (c *ControlPlane) identities() (func(controllers.Identity) *rest.Config, er
 		config := c.Config()
 		config.UserAgent = id.UserAgent
 		config.WarningHandler = rest.NoWarnings{} // controllers use deprecated kinds, such as Endpoints
-		config.Transport = c.transport.asController(&user.DefaultInfo{
-			Name: id.User, UID: string(accounts[id.User]), Groups: append(slices.Clone(id.Groups), user.AllAuthenticated)})
+		groups := append(slices.Clone(id.Groups), user.AllAuthenticated)
+		userOf := always(&user.DefaultInfo{Name: id.User, UID: string(accounts[id.User]), Groups: groups})
+		if id.Nodes {
+			userOf = func(ctx context.Context) user.Info { return &user.DefaultInfo{Name: pods.UserOf(ctx), Groups: groups} }
+		}
+		config.Transport = c.transport.asController(userOf)
+		if wrap := c.options.WrapTransport; wrap != nil {
+			config.Transport = wrap(id.User, config.Transport)
+		}
 		return config
 	}, nil
 }
 
 // serviceAccounts returns the UIDs of the service accounts in kube-system by user name.
 func (c *ControlPlane) serviceAccounts() (map[string]types.UID, error) {
-	core, err := corev1client.NewForConfig(c.Config())
+	core, err := restclient.For(c.Config(), nil, corev1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
-	list, err := core.ServiceAccounts(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})
+	list := &corev1.ServiceAccountList{}
+	err = core.Get().Namespace(metav1.NamespaceSystem).Resource("serviceaccounts").Do(context.Background()).Into(list)
 	if err != nil {
 		return nil, fmt.Errorf("the service accounts of the controllers: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -27,13 +28,16 @@ var errStopped = errors.New("the control plane is stopped")
 // goroutine of the caller; only the handler of a watch has its own goroutine.
 type inProcess struct {
 	handler http.Handler
-	// user is the user of requests without credentials, or nil. If user is nil, connection is the connection of the
-	// client, with its certificate.
-	user       user.Info
+	// userOf returns the user of requests without credentials, by the context of a request. If it is nil, connection is the
+	// connection of the client, with its certificate.
+	userOf     func(context.Context) user.Info
 	connection *tls.ConnectionState
 	// unlimited exempts the requests from the limits of requests in flight.
 	unlimited bool
 	*requests
+
+	register sync.Once // of url
+	url      *url.URL  // leads WebSockets to the transport
 }
 
 // requests counts the requests in flight of all in-process transports of a control plane.
@@ -44,19 +48,25 @@ type requests struct {
 }
 
 func newInProcess(handler http.Handler, user user.Info) *inProcess {
-	t := &inProcess{handler: handler, user: user, requests: &requests{}}
+	t := &inProcess{handler: handler, userOf: always(user), requests: &requests{}}
 	t.draining, t.stop = context.WithCancel(context.Background())
 	return t
 }
 
 // as returns a transport for the requests of another user.
 func (t *inProcess) as(user user.Info) *inProcess {
-	return &inProcess{handler: t.handler, user: user, requests: t.requests}
+	return &inProcess{handler: t.handler, userOf: always(user), requests: t.requests}
 }
 
-// asController returns a transport for the requests of a controller. The limits of requests in flight do not apply.
-func (t *inProcess) asController(user user.Info) *inProcess {
-	return &inProcess{handler: t.handler, user: user, unlimited: true, requests: t.requests}
+// always returns a function that returns a user.
+func always(u user.Info) func(context.Context) user.Info {
+	return func(context.Context) user.Info { return u }
+}
+
+// asController returns a transport for the requests of a controller. Its user may depend on the context of a request. The
+// limits of requests in flight do not apply.
+func (t *inProcess) asController(userOf func(context.Context) user.Info) *inProcess {
+	return &inProcess{handler: t.handler, userOf: userOf, unlimited: true, requests: t.requests}
 }
 
 // over returns a transport for the requests of a client with a TLS connection.
@@ -82,7 +92,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errStopped
 	}
-	if isWatch(r) {
+	if isStream(r) {
 		return t.stream(r)
 	}
 	defer t.inFlight.Done()
@@ -113,13 +123,7 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool
 // serverRequest returns the request in the form in which an HTTP server passes it to the handler, and the deadline of
 // its body.
 func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
-	if t.user != nil {
-		ctx = authn.WithUser(ctx, t.user)
-	}
-	if t.unlimited {
-		ctx = apiserver.WithoutLimit(ctx)
-	}
-	req := r.WithContext(ctx)
+	req := r.WithContext(t.serverContext(ctx))
 	req.TLS = t.connection
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
@@ -137,6 +141,17 @@ func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.R
 		return req, bodyDeadline{body}
 	}
 	return req, bodyDeadline{}
+}
+
+// serverContext returns the context of a request with its user.
+func (t *inProcess) serverContext(ctx context.Context) context.Context {
+	if t.userOf != nil {
+		ctx = authn.WithUser(ctx, t.userOf(ctx))
+	}
+	if t.unlimited {
+		ctx = apiserver.WithoutLimit(ctx)
+	}
+	return ctx
 }
 
 // isWatch reports whether a request is a watch. The response of a watch does not end.

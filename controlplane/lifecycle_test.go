@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
@@ -284,5 +285,20 @@ func TestContextEndsWithWatches(t *testing.T) {
 				t.Errorf("ended: %t, with %v", ended(plane), err)
 			}
 		})
+	}
+}
+
+// TestNodeIsReadyAtOnce: the node exists, and is ready, when Start returns.
+func TestNodeIsReadyAtOnce(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{})
+	node, err := controlplanetest.ClientFor(t, plane.Config()).CoreV1().Nodes().Get(t.Context(), pods.NodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	if !slices.ContainsFunc(node.Status.Conditions, ready) || len(node.Spec.Taints) > 0 {
+		t.Errorf("the node is %+v", node)
 	}
 }

@@ -30,7 +30,8 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 			groups = append(groups, user.AllAuthenticated)
 		}
 		config := c.Config()
-		config.Transport = c.transport.as(&user.DefaultInfo{Name: name, Groups: groups})
+		transport := c.transport.as(&user.DefaultInfo{Name: name, Groups: groups})
+		config.Transport, config.Proxy = transport, transport.proxy()
 		return config, nil
 	}
 	pair, err := c.identity.keys.clients.client(name, groups...)

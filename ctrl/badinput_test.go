@@ -36,7 +36,7 @@ type unknown struct{ corev1.ConfigMap }
 
 func (u *unknown) DeepCopyObject() runtime.Object { return &unknown{*u.DeepCopy()} }
 
-// missing is a kind whose CustomResourceDefinition is not installed.
+// missing is a kind without an installed CustomResourceDefinition.
 type missing struct{ corev1.ConfigMap }
 
 func (m *missing) DeepCopyObject() runtime.Object { return &missing{*m.DeepCopy()} }

@@ -16,6 +16,8 @@ type Record struct {
 	Version uint64
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
+	// Lease is the lease that the record is attached to; zero means none. See [Lessor].
+	Lease int64
 
 	// Content is set by the store and never changes.
 	Content
@@ -26,8 +28,15 @@ type Record struct {
 type Content interface {
 	// Value returns the value, which must not be changed.
 	Value() []byte
+	// ValueIn returns the value too, and may use the space of buf for it, so that a reader of many values needs no memory
+	// for each. The result is valid until the caller reuses buf, and must not be changed either.
+	ValueIn(buf []byte) []byte
 	// Size returns the length of the value. It may be cheaper than len(Value()).
 	Size() int
+
+	// Preload begins to read the values of records of the same store, so that a reader of many values need not wait for the memory
+	// of each in turn.
+	Preload(records []*Record)
 
 	// Cached returns the value that owner has cached with the record, or nil. The store may evict a cached value at any
 	// time. An owner is not nil, and the store compares owners with ==.
@@ -37,4 +46,10 @@ type Content interface {
 	SetCached(owner, value any) any
 	// AllCached returns an iterator over the cached values and their owners.
 	AllCached() iter.Seq2[any, any]
+
+	// Note returns a number that a reader has found out about the value, and zero before SetNote. Unlike cached values,
+	// the store keeps it as long as the record.
+	Note() uint32
+	// SetNote sets the note. Every reader that sets it must find the same number.
+	SetNote(note uint32)
 }

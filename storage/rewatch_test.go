@@ -11,7 +11,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// flaky is a store whose first watches fail.
+// flaky is a store that fails the first watches.
 type flaky struct {
 	storage.Store
 	failures int

@@ -6,8 +6,8 @@
 // of the record that it replaces), consistent reads (a range at a revision) and watches (the writes after a revision, in
 // order).
 //
-// Keys are paths such as /registry/pods/default/web. A key is not empty and does not end in a slash. A path that is empty
-// or ends in a slash is a prefix: it covers all keys that begin with it. Any other path covers a single key.
+// Keys are paths such as /registry/pods/default/web. Any string but the empty one is a key. A path that is empty or ends in
+// a slash is a prefix: it covers all keys that begin with it. Any other path covers a single key.
 //
 // # Concurrency and ownership
 //
@@ -38,7 +38,7 @@ var (
 	ErrCompacted = errors.New("storage: revision is compacted")
 	// ErrFuture means that the store has not reached the revision yet.
 	ErrFuture = errors.New("storage: revision is in the future")
-	// ErrKey means that a key is empty or ends in a slash.
+	// ErrKey means that a key is empty.
 	ErrKey = errors.New("storage: not a key")
 	// ErrDuplicate means that two writes of a transaction have the same key.
 	ErrDuplicate = errors.New("storage: duplicate key in a transaction")
@@ -87,7 +87,7 @@ type Store interface {
 	// returned, not on the size of the store, so reading a path in pages at one revision takes about as long as reading
 	// it at once.
 	//
-	// Possible errors: ErrCompacted and ErrFuture for q.Revision, ErrClosed.
+	// Possible errors: ErrCompacted and ErrFuture for q.Revision, ErrNoIndex for q.Index, ErrClosed.
 	Range(ctx context.Context, q Query) (Page, error)
 
 	// Put creates or replaces a record and returns it. With ErrConflict, Put returns the current record, or nil if
@@ -146,10 +146,18 @@ type Query struct {
 	Path string
 	// Start is the first key that may be returned; empty means the first key of the path.
 	Start string
+	// End is the first key after Start that may not be returned; empty means no bound but the path.
+	End string
 	// Limit is the largest number of records to return; zero means no limit.
 	Limit int
 	// Revision is the revision to read at; zero means the latest.
 	Revision uint64
+	// Scan says that the caller reads the values once and caches nothing with the records. Reading them then is no reason
+	// for the store to keep them ready for the next reader.
+	Scan bool
+	// Index, if not empty, is the name of an index of an [Indexer]. The query then has only those records of the path
+	// that the index finds by Value. Value is not empty.
+	Index, Value string
 }
 
 // Page is the result of a query.
@@ -157,7 +165,7 @@ type Page struct {
 	Records []*Record
 	// Revision is the revision that the records were read at.
 	Revision uint64
-	// Remaining is the number of records of the path after this page, at the same revision.
+	// Remaining is the number of selected records after this page, at the same revision.
 	Remaining int
 }
 
@@ -174,6 +182,8 @@ type Write struct {
 	Require []Condition
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
+	// Lease is the lease to attach the record to; zero means none. See [Lessor]; other stores ignore it.
+	Lease int64
 	// OnCommit, if not nil, is called with the new record, including its revision, before the write returns. The writer
 	// can cache the decoded value then. A store calls OnCommit before other readers can see the record if it can, so
 	// that no reader has to decode the value. OnCommit must neither block nor use the store. It may also be called for a
@@ -194,7 +204,8 @@ type Condition struct {
 type Watcher interface {
 	// Next returns the next events without waiting; the slice is valid until the next call. Once Next has returned, the
 	// caller has all events of the path up to revision, even if there were none, and can report the revision as
-	// progress. Next returns all events of a revision together, in the order of the writes.
+	// progress. Next returns all events of a revision together, in the order of the writes. The revision is never earlier
+	// than before, and never earlier than the one that the watch began after, which may be in the future.
 	//
 	// Possible errors: ErrCompacted if the history no longer has the next event, ErrClosed. No events follow an error.
 	Next() (events []*Event, revision uint64, err error)
@@ -233,9 +244,14 @@ func Covers(path, key string) bool {
 	return path == key
 }
 
+// Covers reports whether the query selects key, but for its limit.
+func (q Query) Covers(key string) bool {
+	return Covers(q.Path, key) && key >= q.Start && (q.End == "" || key < q.End)
+}
+
 // CheckKey returns ErrKey if key is not a valid key.
 func CheckKey(key string) error {
-	if key == "" || key[len(key)-1] == '/' {
+	if key == "" {
 		return ErrKey
 	}
 	return nil
@@ -253,6 +269,11 @@ func CheckWrites(writes []Write) error {
 	if operations > MaxOperations {
 		return fmt.Errorf("%w: %d, and at most %d are allowed", ErrTooMany, operations, MaxOperations)
 	}
+	return CheckKeys(writes)
+}
+
+// CheckKeys returns ErrKey or ErrDuplicate if a transaction cannot have the keys of writes.
+func CheckKeys(writes []Write) error {
 	seen := make(map[string]bool, len(writes))
 	for i := range writes {
 		key := writes[i].Key

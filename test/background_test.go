@@ -36,19 +36,19 @@ func (b *background) Write(p []byte) (int, error) {
 
 // take removes the output up to the end of the first line that matches. If there is none, it
 // returns a channel that is closed when there is more output.
-func (b *background) take(pattern *regexp.Regexp) (bool, <-chan struct{}) {
+func (b *background) take(pattern *regexp.Regexp) (match []string, more <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for lines := b.output.Bytes(); ; {
 		end := bytes.IndexByte(lines, '\n')
 		if end < 0 {
-			return false, b.more
+			return nil, b.more
 		}
-		line := lines[:end]
+		match = pattern.FindStringSubmatch(string(lines[:end]))
 		lines = lines[end+1:]
-		if pattern.Match(line) {
+		if match != nil {
 			b.output.Next(b.output.Len() - len(lines))
-			return true, nil
+			return match, nil
 		}
 	}
 }
@@ -87,7 +87,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	running(ts)[args[0]] = b
 }
 
-// expect NAME REGEXP waits until the program has printed a matching line after the line of the last expect.
+// expect NAME REGEXP waits until the program has printed a matching line after the line of the last expect. A named group of
+// the expression sets the variable of its name.
 func expect(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: expect name regexp")
@@ -95,22 +96,31 @@ func expect(ts *testscript.TestScript, neg bool, args []string) {
 	b := find(ts, args[0])
 	pattern, err := regexp.Compile(args[1])
 	ts.Check(err)
+	for i, text := range b.await(ts, args[0], pattern) {
+		if name := pattern.SubexpNames()[i]; name != "" {
+			ts.Setenv(name, text)
+		}
+	}
+}
+
+// await waits for a line, and returns its match.
+func (b *background) await(ts *testscript.TestScript, name string, pattern *regexp.Regexp) []string {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
-	for ended := b.done; ; {
-		ok, more := b.take(pattern)
-		if ok {
-			return
+	for {
+		match, more := b.take(pattern)
+		if match != nil {
+			return match
 		}
 		select {
 		case <-more:
-		case <-ended:
-			if ok, _ := b.take(pattern); !ok {
-				ts.Fatalf("%s exited (%v) without %q; its output since the last match:\n%s", args[0], b.err, args[1], b.rest())
+		case <-b.done:
+			if match, _ = b.take(pattern); match == nil {
+				ts.Fatalf("%s exited (%v) without %q; its output since the last match:\n%s", name, b.err, pattern, b.rest())
 			}
-			return
+			return match
 		case <-limit.C:
-			ts.Fatalf("%s has not printed %q within %v; its output since the last match:\n%s", args[0], args[1], timeout, b.rest())
+			ts.Fatalf("%s has not printed %q within %v; its output since the last match:\n%s", name, pattern, timeout, b.rest())
 		}
 	}
 }

@@ -2,8 +2,8 @@
 //
 // Each script is a testscript with its own home directory, kubeconfig and control plane. It starts the control plane
 // with "flyball up", and sends requests with kubectl over HTTPS. In addition to the commands of testscript, there are
-// the programs kubectl, flyball and appservice, which are built from source, and the commands start, expect, terminate,
-// interrupt and finish for background programs. No script sleeps: scripts wait with kubectl (wait, rollout status) or
+// the programs kubectl, helm, etcdctl, flyball and appservice, which are built from source, and the commands start, expect, terminate,
+// interrupt and finish for background programs, and webhooks, which serves webhooks. No script sleeps: scripts wait with kubectl (wait, rollout status) or
 // for a line of output.
 //
 // The test cache does not depend on the sources of those programs, so run the tests with -count=1.
@@ -22,11 +22,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptLimit is the timeout of a script.
-const scriptLimit = 2 * time.Minute
+// scriptLimit is the timeout of all scripts together, which run in parallel.
+const scriptLimit = 6 * time.Minute
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if folder := os.Getenv("FLYBALL_TEST_PROGRAMS"); folder != "" { // built by an earlier run of go build
+			os.Setenv("PATH", folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			return m.Run()
+		}
 		folder, err := os.MkdirTemp("", "flyball-test-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// build builds the commands of the tested module, and kubectl.
+// build builds the commands of the tested module, kubectl, Helm and etcdctl.
 func build(folder string) error {
 	for _, b := range []struct {
 		module string
@@ -50,7 +54,7 @@ func build(folder string) error {
 	}{
 		{"..", []string{"-ldflags=-s -w", "./cmd/flyball", "./examples/appservice"}},
 		{".", []string{"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, "./kubectl",
-			"./kubebuilder", "sigs.k8s.io/kustomize/kustomize/v5"}},
+			"./kubebuilder", "sigs.k8s.io/kustomize/kustomize/v5", "go.etcd.io/etcd/etcdctl/v3", "helm.sh/helm/v4/cmd/helm"}},
 	} {
 		cmd := exec.Command("go", append([]string{"build", "-o", folder + string(filepath.Separator)}, b.args...)...)
 		cmd.Dir = b.module
@@ -74,6 +78,14 @@ func params(t *testing.T, folder string, limit time.Duration) testscript.Params 
 	if err != nil {
 		t.Fatal(err)
 	}
+	charts, err := filepath.Abs("testdata/helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kwok, err := output("..", "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return testscript.Params{
 		Dir:      folder,
 		Deadline: time.Now().Add(limit),
@@ -82,11 +94,15 @@ func params(t *testing.T, folder string, limit time.Duration) testscript.Params 
 			env.Setenv("GOGC", "off") // a kubectl does not live long enough
 			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, ".flyball", "kubeconfig"))
 			env.Setenv("APPSERVICE_CONFIG", crd)
+			env.Setenv("CHARTS", charts)
+			env.Setenv("KWOK_STAGES", filepath.Join(strings.TrimSpace(kwok), "kustomize", "stage"))
 			env.Values[runningKey{}] = map[string]*background{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kubectl":    program("kubectl"),
+			"helm":       program("helm"),
+			"etcdctl":    program("etcdctl"),
 			"flyball":    program("flyball"),
 			"appservice": program("appservice"),
 			"start":      start,
@@ -94,9 +110,18 @@ func params(t *testing.T, folder string, limit time.Duration) testscript.Params 
 			"terminate":  end(syscall.SIGTERM),
 			"interrupt":  end(os.Interrupt),
 			"finish":     end(nil),
+			"webhooks":   webhooks,
 		},
 		RequireUniqueNames: true,
 	}
+}
+
+// output returns the standard output of a program that runs in a folder.
+func output(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	return string(out), err
 }
 
 // program returns the command that runs a program until it exits.

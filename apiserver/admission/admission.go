@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/admission/upstream"
@@ -44,45 +44,47 @@ var plugins = []struct {
 	configured func(Environment, []byte) (admission.Interface, error)
 	// off is set for plugins that are disabled by default.
 	off bool
+	// applies, if not nil, reports whether the plugin may have something to do for a resource and its subresources.
+	applies func(schema.GroupResource) bool
 }{
 	{name: "AlwaysAdmit", new: newNothing, off: true},
 	{name: "NamespaceAutoProvision", new: newNamespaceAutoProvision, off: true},
 	{name: NamespaceLifecycle, new: newNamespaceLifecycle},
 	{name: "NamespaceExists", new: newNamespaceExists, off: true},
-	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true},
-	{name: "LimitRanger", new: newLimitRanger},
-	{name: ServiceAccount, new: newServiceAccount},
+	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true, applies: to("pods")},
+	{name: "LimitRanger", new: newLimitRanger, applies: to("pods", "persistentvolumeclaims")},
+	{name: ServiceAccount, new: newServiceAccount, applies: to("pods")},
 	{name: NodeRestriction, new: newNodeRestriction, off: true},
-	{name: TaintNodesByCondition, new: newTaintNodes},
-	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
+	{name: TaintNodesByCondition, new: newTaintNodes, applies: to("nodes")},
+	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true, applies: to("pods")},
 	{name: "ImagePolicyWebhook", off: true},
-	{name: "PodSecurity", configured: upstream.NewPodSecurity},
-	{name: "PodNodeSelector", new: newPodNodeSelector, off: true},
-	{name: "Priority", new: newPriority},
-	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds},
-	{name: "PodTolerationRestriction", configured: newPodTolerations, off: true},
+	{name: "PodSecurity", configured: upstream.NewPodSecurity, applies: upstream.PodSecurityApplies},
+	{name: "PodNodeSelector", new: newPodNodeSelector, off: true, applies: to("pods")},
+	{name: "Priority", new: newPriority, applies: to("pods", "priorityclasses.scheduling.k8s.io")},
+	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds, applies: to("pods")},
+	{name: "PodTolerationRestriction", configured: newPodTolerations, off: true, applies: to("pods")},
 	{name: "EventRateLimit", configured: newEventRateLimit, off: true},
-	{name: "ExtendedResourceToleration", new: newExtendedResourceToleration, off: true},
-	{name: "DefaultStorageClass", new: newDefaultStorageClass},
-	{name: StorageObjectInUseProtection, new: newStorageProtection},
+	{name: "ExtendedResourceToleration", new: newExtendedResourceToleration, off: true, applies: to("pods")},
+	{name: "DefaultStorageClass", new: newDefaultStorageClass, applies: to("persistentvolumeclaims")},
+	{name: StorageObjectInUseProtection, new: newStorageProtection, applies: to("persistentvolumes", "persistentvolumeclaims", "volumeattributesclasses.storage.k8s.io")},
 	{name: "PodGroupProtection"},
 	{name: "OwnerReferencesPermissionEnforcement", new: newOwnerReferences, off: true},
-	{name: "PersistentVolumeClaimResize", new: newClaimResize},
-	{name: "RuntimeClass", new: newRuntimeClass},
-	{name: "CertificateApproval", new: newCertificateApproval},
-	{name: "CertificateSigning", new: newCertificateSigning},
-	{name: "ClusterTrustBundleAttest", new: newClusterTrustBundleAttest},
-	{name: "CertificateSubjectRestriction", new: newCertificateSubjectRestriction},
-	{name: "DefaultIngressClass", new: newDefaultIngressClass},
-	{name: "DenyServiceExternalIPs", new: newDenyExternalIPs, off: true},
-	{name: "PodTopologyLabels", new: newPodTopologyLabels},
+	{name: "PersistentVolumeClaimResize", new: newClaimResize, applies: to("persistentvolumeclaims")},
+	{name: "RuntimeClass", new: newRuntimeClass, applies: to("pods")},
+	{name: "CertificateApproval", new: newCertificateApproval, applies: to("certificatesigningrequests.certificates.k8s.io")},
+	{name: "CertificateSigning", new: newCertificateSigning, applies: to("certificatesigningrequests.certificates.k8s.io")},
+	{name: "ClusterTrustBundleAttest", new: newClusterTrustBundleAttest, applies: to("clustertrustbundles.certificates.k8s.io")},
+	{name: "CertificateSubjectRestriction", new: newCertificateSubjectRestriction, applies: to("certificatesigningrequests.certificates.k8s.io")},
+	{name: "DefaultIngressClass", new: newDefaultIngressClass, applies: to("ingresses.networking.k8s.io")},
+	{name: "DenyServiceExternalIPs", new: newDenyExternalIPs, off: true, applies: to("services")},
+	{name: "PodTopologyLabels", new: newPodTopologyLabels, applies: to("pods")},
 	{name: "NodeDeclaredFeatureValidator"},
-	{name: "PodResizeValidator", new: newPodResizeValidator},
-	{name: "MutatingAdmissionPolicy", new: upstream.NewMutatingPolicies},
+	{name: "PodResizeValidator", new: newPodResizeValidator, applies: to("pods")},
+	{name: "MutatingAdmissionPolicy", new: upstream.NewMutatingPolicies, applies: upstream.PoliciesApply},
 	{name: "MutatingAdmissionWebhook", new: upstream.NewMutatingWebhooks},
-	{name: "ValidatingAdmissionPolicy", new: upstream.NewValidatingPolicies},
+	{name: "ValidatingAdmissionPolicy", new: upstream.NewValidatingPolicies, applies: upstream.PoliciesApply},
 	{name: "ValidatingAdmissionWebhook", new: upstream.NewValidatingWebhooks},
-	{name: "ResourceQuota", new: upstream.NewResourceQuota},
+	{name: "ResourceQuota", new: upstream.NewResourceQuota, applies: upstream.QuotaApplies},
 	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
 
@@ -109,6 +111,11 @@ const StorageObjectInUseProtection = "StorageObjectInUseProtection"
 //upstream:plugin/pkg/admission/nodetaint.PluginName
 const TaintNodesByCondition = "TaintNodesByCondition"
 
+// to returns a function that recognizes some resources, each in the form RESOURCE or RESOURCE.GROUP.
+func to(resources ...string) func(schema.GroupResource) bool {
+	return func(r schema.GroupResource) bool { return slices.Contains(resources, r.String()) }
+}
+
 // Names returns the names of all plugins, including unimplemented ones.
 func Names() []string {
 	names := make([]string, len(plugins))
@@ -118,11 +125,32 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the selected plugins. It fails for an unknown name and an invalid configuration. It logs a
+// Plugins are the selected plugins of a server.
+type Plugins struct{ chosen []chosenPlugin }
+
+// chosenPlugin is a plugin with the resources that it applies to; nil means all.
+type chosenPlugin struct {
+	admission.Interface
+	applies func(schema.GroupResource) bool
+}
+
+// Of returns the chain of the plugins that may have something to do for a resource. It must get only requests for the
+// resource and its subresources.
+func (p *Plugins) Of(r schema.GroupResource) admission.Interface {
+	var some []admission.Interface
+	for _, one := range p.chosen {
+		if one.applies == nil || one.applies(r) {
+			some = append(some, one.Interface)
+		}
+	}
+	return measured{reinvoking{newChain(some)}}
+}
+
+// New returns the selected plugins. It fails for an unknown name and an invalid configuration. It logs a
 // warning for unimplemented plugins that are enabled by name, and for the configuration of a plugin that has none.
 //
 //upstream:k8s.io/apiserver/pkg/admission.Plugins.NewFromPlugins
-func New(o Options, e Environment) (admission.Interface, error) {
+func New(o Options, e Environment) (*Plugins, error) {
 	for _, name := range slices.Concat(o.Enable, o.Disable) {
 		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf("there is no admission plugin %q; there are %s", name, strings.Join(Names(), ", "))
@@ -132,7 +160,7 @@ func New(o Options, e Environment) (admission.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	var chosen []admission.Interface
+	selected := &Plugins{}
 	for _, p := range plugins {
 		enabled := slices.Contains(o.Enable, p.name)
 		implemented := p.new != nil || p.configured != nil
@@ -150,16 +178,10 @@ func New(o Options, e Environment) (admission.Interface, error) {
 			} else if plugin, err = p.configured(e, configurations[p.name]); err != nil {
 				return nil, fmt.Errorf("couldn't init admission plugin %q: %w", p.name, err)
 			}
-			chosen = append(chosen, plugin)
+			selected.chosen = append(selected.chosen, chosenPlugin{plugin, p.applies})
 		}
 	}
-	return metrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chosen...)}), nil
-}
-
-// chain is the interface of the chain that [admission.NewChainHandler] returns.
-type chain interface {
-	admission.MutationInterface
-	admission.ValidationInterface
+	return selected, nil
 }
 
 // reinvoking calls all mutating plugins a second time if a webhook or a policy has changed the object.

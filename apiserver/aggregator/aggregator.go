@@ -49,12 +49,16 @@ type Config struct {
 	// List returns all APIServices, and UpdateStatus changes the status of one.
 	List         func(context.Context) ([]apiregistrationv1.APIService, error)
 	UpdateStatus func(ctx context.Context, name string, change func(*apiregistrationv1.APIService)) error
+	// Delay is the time until the APIServices are read first, unless one of them changes. It is for a server that starts
+	// with the objects of a server without remote group versions.
+	Delay time.Duration
 }
 
 // Aggregator serves the group versions of extension API servers. It is safe for concurrent use.
 type Aggregator struct {
 	config  Config
 	remotes atomic.Pointer[map[schema.GroupVersion]*remote]
+	delayed bool // Run has waited for Config.Delay
 }
 
 // New returns an aggregator. It serves nothing before Run.
@@ -170,22 +174,38 @@ func (a *Aggregator) follow(ctx context.Context) error {
 		}
 		watchers = append(watchers, w)
 	}
+	if a.config.Delay > 0 && !a.delayed {
+		a.delayed = true
+		if expired, err := a.wait(ctx, watchers, a.config.Delay); expired || err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
 	for {
 		if err := a.sync(ctx); err != nil {
 			return err
 		}
-		if expired, err := a.wait(ctx, watchers); expired || err != nil || ctx.Err() != nil {
+		if expired, err := a.wait(ctx, watchers, a.nextCheck()); expired || err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// wait returns when an APIService or an object that a remote one depends on has changed, or when the next periodic
-// check is due.
-func (a *Aggregator) wait(ctx context.Context, watchers []storage.Watcher) (expired bool, err error) {
+// Remotes reports whether there are remote group versions.
+func (a *Aggregator) Remotes() bool { return len(*a.remotes.Load()) > 0 }
+
+// nextCheck returns the time until the next periodic check, or zero for none.
+func (a *Aggregator) nextCheck() time.Duration {
+	if a.Remotes() {
+		return interval
+	}
+	return 0
+}
+
+// wait returns when an APIService or an object that a remote one depends on has changed, or after the limit if there is one.
+func (a *Aggregator) wait(ctx context.Context, watchers []storage.Watcher, limit time.Duration) (expired bool, err error) {
 	var again <-chan time.Time
-	if len(*a.remotes.Load()) > 0 {
-		timer := time.NewTimer(interval)
+	if limit > 0 {
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		again = timer.C
 	}

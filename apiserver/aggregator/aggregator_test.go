@@ -51,7 +51,7 @@ type extension struct {
 
 // newExtension starts an extension API server that verifies client certificates as the ConfigMap
 // says.
-func newExtension(t *testing.T, client kubernetes.Interface) *extension {
+func newExtension(t *testing.T, client kubernetes.Interface, listener net.Listener) *extension {
 	t.Helper()
 	authentication, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 	if err != nil {
@@ -73,6 +73,8 @@ func newExtension(t *testing.T, client kubernetes.Interface) *extension {
 		}
 		e.serve(w, r)
 	}))
+	e.server.Listener.Close()
+	e.server.Listener = listener
 	e.server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
 	e.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the client that does not trust it
 	e.server.StartTLS()
@@ -136,7 +138,12 @@ func (e *extension) service() *corev1.Service {
 
 // TestAPIServices registers an extension API server, uses it and makes it unavailable.
 func TestAPIServices(t *testing.T) {
-	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{"secret": {Name: "ann", Groups: []string{"staff"}}}})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{"secret": {Name: "ann", Groups: []string{"staff"}}},
+		LoopbackPorts: []uint16{uint16(listener.Addr().(*net.TCPAddr).Port)}})
 	cfg := plane.Config()
 	client, ctx := controlplanetest.ClientFor(t, cfg), t.Context()
 	registrations, err := aggregatorclient.NewForConfig(plane.Config())
@@ -144,7 +151,7 @@ func TestAPIServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	apiServices := registrations.ApiregistrationV1().APIServices()
-	e := newExtension(t, client)
+	e := newExtension(t, client, listener)
 	if _, err := apiServices.Create(ctx, e.apiService(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

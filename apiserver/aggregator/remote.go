@@ -249,7 +249,7 @@ func (a *Aggregator) withdraw(r *remote) {
 
 // servedLocally reports whether the server itself serves resources of a group version.
 func (a *Aggregator) servedLocally(gv schema.GroupVersion) bool {
-	for _, g := range a.config.Catalog.Snapshot().Groups {
+	for _, g := range a.config.Catalog.Snapshot().Versions() {
 		for _, v := range g.Versions {
 			if v.GroupVersion == gv {
 				return !v.Remote()

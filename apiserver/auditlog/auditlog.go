@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	internalaudit "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
@@ -24,6 +25,8 @@ type Options struct {
 	// PolicyFile is the path of an audit.k8s.io/v1 Policy, which selects the events. Without a policy, the log has no
 	// events.
 	PolicyFile string
+	// Policy is the content of a policy. It has an effect without PolicyFile only.
+	Policy []byte
 	// LogPath is the file that events are appended to, or "-" for standard output. Without a path there is no log.
 	LogPath string
 	// Writer, if not nil, replaces LogPath. It gets one event per call of Write, and the request waits for the call. It
@@ -52,17 +55,11 @@ func New(o Options) (*Log, error) {
 	if o.Format == "" {
 		o.Format = log.FormatJson
 	}
-	if err := o.validate(); err != nil {
+	rules, err := o.policy()
+	if err != nil {
 		return nil, err
 	}
-	if o.PolicyFile == "" {
-		return nil, nil
-	}
-	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
-	if err != nil {
-		return nil, fmt.Errorf("loading audit policy file: %w", err)
-	}
-	if o.LogPath == "" && o.Writer == nil {
+	if rules == nil || o.LogPath == "" && o.Writer == nil {
 		return nil, nil
 	}
 	out, err := o.open()
@@ -74,6 +71,30 @@ func New(o Options) (*Log, error) {
 		Policy: policy.NewPolicyRuleEvaluator(rules),
 		out:    out,
 	}, nil
+}
+
+// Check returns the error that New would return for the options or the policy. It writes nothing.
+func (o Options) Check() error {
+	if o.Format == "" {
+		o.Format = log.FormatJson
+	}
+	_, err := o.policy()
+	return err
+}
+
+// policy validates the options and returns the policy, or nil if they have none.
+func (o *Options) policy() (*internalaudit.Policy, error) {
+	if err := o.validate(); err != nil || o.PolicyFile == "" && o.Policy == nil {
+		return nil, err
+	}
+	if o.PolicyFile == "" {
+		return policy.LoadPolicyFromBytes(o.Policy)
+	}
+	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: %w", err)
+	}
+	return rules, nil
 }
 
 // Close closes the file.

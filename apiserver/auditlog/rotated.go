@@ -21,6 +21,7 @@ type rotated struct {
 	mu                 sync.Mutex
 	file               *os.File
 	size               int64
+	permanent          bool // a device or a pipe, which is never renamed
 }
 
 // openRotated opens a file for appending. It creates the file and its directory if necessary.
@@ -42,7 +43,7 @@ func (r *rotated) open() error {
 		file.Close()
 		return err
 	}
-	r.file, r.size = file, info.Size()
+	r.file, r.size, r.permanent = file, info.Size(), !info.Mode().IsRegular()
 	return nil
 }
 
@@ -50,7 +51,7 @@ func (r *rotated) open() error {
 func (r *rotated) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.maxSize > 0 && r.size > 0 && r.size+int64(len(b)) > r.maxSize {
+	if !r.permanent && r.maxSize > 0 && r.size > 0 && r.size+int64(len(b)) > r.maxSize {
 		if err := r.rotate(); err != nil {
 			return 0, err
 		}

@@ -30,9 +30,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"flyball.dev/apiserver/kinds/autoscaling"
+	"flyball.dev/apiserver/kinds/batch"
 	"flyball.dev/apiserver/kinds/core"
+	"flyball.dev/apiserver/kinds/policy"
 )
 
 // Scheme returns the scheme of all built-in kinds, with their defaults. The caller must not change it.
@@ -63,6 +66,7 @@ func newScheme() *runtime.Scheme {
 		discoveryv1.AddToScheme,
 		eventsv1.AddToScheme,
 		flowcontrolv1.AddToScheme,
+		metricsv1beta1.AddToScheme,
 		networkingv1.AddToScheme,
 		nodev1.AddToScheme,
 		policyv1.AddToScheme,
@@ -74,10 +78,12 @@ func newScheme() *runtime.Scheme {
 		core.ConvertEvents,
 		core.ConvertQueries,
 		autoscaling.Convert,
+		batch.AddRemoved,
+		policy.AddRemoved,
 	} {
 		utilruntime.Must(add(scheme))
 	}
-	for _, kind := range All(Options{}) {
+	for _, kind := range All(Options{RemovedVersions: true}) {
 		kind.Register(scheme)
 	}
 	return scheme

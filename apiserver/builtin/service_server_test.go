@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"flyball.dev/controlplane"
-	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
 
 // TestAllocationsAreUnique has many concurrent writers of a few services and a few node ports, and
@@ -88,16 +88,11 @@ func checkUnique(t *testing.T, ctx context.Context, client kubernetes.Interface)
 	}
 }
 
-// unclosed is a storage that outlives the control plane that uses it.
-type unclosed struct{ storage.Store }
-
-func (unclosed) Close() error { return nil }
-
 func TestAllocationsAfterRestart(t *testing.T) {
 	kept := memory.New(memory.Options{})
 	defer kept.Close()
 	run := func(f func(kubernetes.Interface)) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: unclosed{kept}, WithoutControllers: true})
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: storagetest.Kept{Store: kept}, WithoutControllers: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,20 +123,13 @@ func (k *Kinds) taken(group string) names {
 			n.add(d.crd.Status.AcceptedNames)
 		}
 	}
-	for _, g := range k.options.Catalog.Snapshot().Groups {
-		if g.Name != group {
+	for r := range k.options.Catalog.Snapshot().Group(group) {
+		if _, custom := r.Storage.(*customResources); custom {
 			continue
 		}
-		for _, v := range g.Versions {
-			for _, r := range v.Resources {
-				if _, custom := r.Storage.(*customResources); custom {
-					continue
-				}
-				n.add(apiextensions.CustomResourceDefinitionNames{
-					Plural: r.Name, Singular: r.Singular, ShortNames: r.ShortNames, Kind: r.Kind.Kind, ListKind: r.ListKind,
-				})
-			}
-		}
+		n.add(apiextensions.CustomResourceDefinitionNames{
+			Plural: r.Name, Singular: r.Singular, ShortNames: r.ShortNames, Kind: r.Kind.Kind, ListKind: r.ListKind,
+		})
 	}
 	return n
 }

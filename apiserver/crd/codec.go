@@ -30,6 +30,23 @@ type storageCodec struct {
 // binary reads and writes stored objects as CBOR.
 var binary = cbor.NewSerializer(creator{}, typer{})
 
+// textCodec is the storage codec for the storage version, with objects as JSON.
+type textCodec struct{ *storageCodec }
+
+var _ store.TextCodec = textCodec{}
+
+// AppendText implements [store.TextCodec].
+func (textCodec) AppendText(to []byte, obj runtime.Object) ([]byte, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return to, fmt.Errorf("%T is no custom resource", obj)
+	}
+	e := encoders.Get().(*encoder)
+	defer e.free()
+	err := e.value(u.Object)
+	return append(to, e.out...), err
+}
+
 // Encode implements [runtime.Encoder].
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	u, ok := obj.(*unstructured.Unstructured)

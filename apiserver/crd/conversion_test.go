@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"flyball.dev/controlplane"
 )
 
 // converting returns a conversion webhook that changes the version of objects, and then each object
@@ -52,7 +54,7 @@ func TestConversionWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)
 		hooks.Address = "127.0.0.1:9443"
-		cfg := controlplanetest.StartWithWebhooks(t, hooks).Config()
+		cfg := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, DialWebhook: hooks.Dial, LoopbackPorts: []uint16{9443}}).Config()
 		client, err := dynamic.NewForConfig(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -40,6 +40,8 @@ type Options struct {
 	// Catalog lists the definitions and the resources that they define. A definition cannot use the names of other
 	// resources in its group.
 	Catalog *resource.Catalog
+	// RemovedVersions serves definitions in v1beta1 too, which Kubernetes has removed.
+	RemovedVersions bool
 	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes limits request bodies; zero means no limit.
@@ -65,10 +67,10 @@ type Options struct {
 
 // Kinds are the custom kinds of one server.
 type Kinds struct {
-	options    Options
-	convertors *conversion.CRConverterFactory
-	store      *definitionStore
-	status     rest.Patcher // of definitions
+	options  Options
+	webhooks func() (*conversion.CRConverterFactory, error) // makes the conversions by webhooks
+	store    *definitionStore
+	status   rest.Patcher // of definitions
 
 	ctx      context.Context // ends with Close, and with it every watch and cleanup
 	cancel   context.CancelFunc
@@ -98,18 +100,26 @@ func New(o Options) (*Kinds, error) {
 	if o.ServiceResolver == nil {
 		o.ServiceResolver = webhook.NewDefaultServiceResolver()
 	}
-	convertors, err := conversion.NewCRConverterFactory(o.ServiceResolver, o.WebhookAuthentication)
-	if err != nil {
-		return nil, fmt.Errorf("conversion webhooks: %w", err)
-	}
-	k := &Kinds{options: o, convertors: convertors, definitions: map[string]*definition{}, compilations: &atomic.Int64{}}
+	webhooks := sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
+		return conversion.NewCRConverterFactory(o.ServiceResolver, o.WebhookAuthentication)
+	})
+	k := &Kinds{options: o, webhooks: webhooks, definitions: map[string]*definition{}, compilations: &atomic.Int64{}}
 	k.ctx, k.cancel = context.WithCancel(request.WithNamespace(context.Background(), metav1.NamespaceNone))
 	definitions, err := k.definitionsResource()
 	if err != nil {
 		k.cancel()
 		return nil, err
 	}
-	o.Catalog.Set("crd", definitions)
+	resources := []*resource.Resource{definitions}
+	if o.RemovedVersions {
+		old, err := k.removedResource(definitions)
+		if err != nil {
+			k.cancel()
+			return nil, err
+		}
+		resources = append(resources, old)
+	}
+	o.Catalog.Set("crd", resources...)
 	if o.Shared { // before the definitions are loaded, so that none is missed
 		err = k.startFollowing()
 	}

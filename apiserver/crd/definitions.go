@@ -167,5 +167,7 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 }
 
 // definitionTypes has the merge schema of definitions.
-var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(),
-	v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+var definitionTypes = libraryKinds(map[string]schema.GroupVersionKind{
+	v1.CustomResourceDefinition{}.OpenAPIModelName():      v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+	v1beta1.CustomResourceDefinition{}.OpenAPIModelName(): v1beta1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+})

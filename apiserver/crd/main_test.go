@@ -83,7 +83,7 @@ func open(t testing.TB, backend storage.Store, catalog *resource.Catalog) *serve
 	}
 	t.Cleanup(k.Close)
 	s := &server{t: t, backend: backend, catalog: catalog, kinds: k}
-	s.handler = withContext(endpoints.New(catalog, admission.NewChainHandler(), errorCodecs(), http.HandlerFunc(http.NotFound), endpoints.Options{}))
+	s.handler = withContext(endpoints.New(catalog, func(schema.GroupResource) admission.Interface { return admission.NewChainHandler() }, errorCodecs(), http.HandlerFunc(http.NotFound), endpoints.Options{}))
 	s.client, err = dynamic.NewForConfig(&rest.Config{Host: "http://test", Transport: inProcess{s.handler}, QPS: -1, WarningHandler: rest.NoWarnings{}})
 	if err != nil {
 		t.Fatal(err)

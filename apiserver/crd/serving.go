@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,7 +72,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGa
 	if err := kind.compileSchemas(before); err != nil {
 		return nil, err
 	}
-	if kind.convertor, kind.unsafe, err = k.convertors.NewConverter(definition); err != nil {
+	if kind.convertor, kind.unsafe, err = k.convertors(definition); err != nil {
 		return nil, err
 	}
 	for i := range definition.Spec.Versions {
@@ -84,6 +85,18 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGa
 		return nil, err
 	}
 	return s, nil
+}
+
+// convertors returns what converts between the versions of a definition. Only conversion by webhooks needs a factory with
+// clients.
+func (k *Kinds) convertors(definition *v1.CustomResourceDefinition) (safe, unsafe runtime.ObjectConvertor, err error) {
+	factory := &conversion.CRConverterFactory{}
+	if definition.Spec.Conversion.Strategy == v1.WebhookConverter {
+		if factory, err = k.webhooks(); err != nil {
+			return nil, nil, fmt.Errorf("conversion webhooks: %w", err)
+		}
+	}
+	return factory.NewConverter(definition)
 }
 
 // withoutSchemas returns a shallow copy of a definition without its schemas.

@@ -62,7 +62,7 @@ func TestStaleWrites(t *testing.T) {
 	if err != nil || computed != 2 || k.definitions["apps.example.com"] != nil {
 		t.Errorf("deletion: %v; validated %d times", err, computed)
 	}
-	if groups := k.options.Catalog.Snapshot().Groups; len(groups) != 1 {
+	if groups := k.options.Catalog.Snapshot().Groups(); len(groups) != 1 {
 		t.Errorf("%d groups are served after the deletion", len(groups))
 	}
 }

@@ -145,9 +145,17 @@ var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 
 // libraryKind returns the merge schema of a kind of the Kubernetes libraries.
 func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
+	return libraryKinds(map[string]schema.GroupVersionKind{name: kind})
+}
+
+// libraryKinds returns the merge schema of kinds of the Kubernetes libraries, by the names of their types.
+func libraryKinds(kinds map[string]schema.GroupVersionKind) *lazyTypes {
 	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
-		types := libraryTypes(name)
-		types[name].Extensions = kindExtension(kind)
+		types := map[string]*spec.Schema{}
+		for name, kind := range kinds {
+			maps.Copy(types, libraryTypes(name))
+			types[name].Extensions = kindExtension(kind)
+		}
 		return managedfields.NewTypeConverter(types, false)
 	})}
 }

@@ -67,8 +67,12 @@ func (c *customKind) version(v *v1.CustomResourceDefinitionVersion) (*customVers
 
 // codec returns the storage encoding for one version.
 func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
-	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe,
+	codec := &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe,
 		webhook: c.crd.Spec.Conversion.Strategy == v1.WebhookConverter, cbor: servesCBOR()}
+	if gv == c.stored && !codec.cbor {
+		return textCodec{codec}
+	}
+	return codec
 }
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }

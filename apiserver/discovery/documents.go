@@ -38,7 +38,7 @@ func newDocuments(s *resource.Snapshot) *documents {
 		objects:    map[string]runtime.Object{"/apis": groups},
 	}
 	var core, others []apidiscoveryv2.APIGroupDiscovery
-	for _, g := range s.Groups {
+	for _, g := range s.Groups() {
 		for _, v := range g.Versions {
 			if !v.Stale { // so that clients ask the extension API server of a stale version
 				d.objects[versionPath(v.GroupVersion)] = resourceList(v)

@@ -15,8 +15,8 @@ import (
 
 const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
 
-// TestFastCreate creates equal objects on the fast path and with the handler of k8s.io/apiserver, which a query
-// parameter without an effect selects. It compares the responses and the stored objects.
+// TestFastCreate creates equal objects on a server with the fast path and on one without. It compares the responses and the
+// stored objects.
 func TestFastCreate(t *testing.T) {
 	for _, tc := range []struct{ name, path, body string }{
 		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},
@@ -34,6 +34,8 @@ func TestFastCreate(t *testing.T) {
 		{"a role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"x"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`},
 		{"a lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"x"},"spec":{"holderIdentity":"me","renewTime":"2026-01-02T03:04:05.678901Z"}}`},
 		{"an event of the other group", "/apis/events.k8s.io/v1/namespaces/default/events", `{"metadata":{"name":"x"},"eventTime":"2026-01-02T03:04:05.678901Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`},
+		{"an event", "/api/v1/namespaces/default/events", `{"metadata":{"name":"x"},"involvedObject":{"namespace":"default"},"reason":"r","message":"m","type":"Normal","count":1,"source":{"component":"c"},"firstTimestamp":"2026-01-02T03:04:05Z"}`},
+		{"an autoscaler in v1", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", `{"metadata":{"name":"x"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"},"targetCPUUtilizationPercentage":50}}`},
 		{"a custom resource", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"image":"i","ports":[{"name":"a","port":1}]}}`},
 		{"a custom resource with a status of its own", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","generation":7},"spec":{"image":"i","replicas":0},"status":{"ready":1}}`},
 		{"a custom resource of nothing but a name", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"}}`},
@@ -52,8 +54,8 @@ func TestFastCreate(t *testing.T) {
 		{"no JSON", "/api/v1/namespaces/default/configmaps", `{`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			try := func(agent, query string) (int, map[string]any) {
-				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+			try := func(agent string, withoutFastPath bool) (int, map[string]any) {
+				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
 				cfg := plane.Config()
 				cfg.UserAgent = agent
 				send := controlplanetest.Sender(t, cfg)
@@ -62,7 +64,7 @@ func TestFastCreate(t *testing.T) {
 						t.Fatalf("the definition: %d %s", status, body)
 					}
 				}
-				status, body := send(http.MethodPost, tc.path+query, "application/json", tc.body)
+				status, body := send(http.MethodPost, tc.path, "application/json", tc.body)
 				if status == http.StatusCreated {
 					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
 					if diff := cmp.Diff(normal(t, body), normal(t, stored)); diff != "" {
@@ -72,14 +74,57 @@ func TestFastCreate(t *testing.T) {
 				return status, normal(t, body)
 			}
 			for _, agent := range []string{"", "tester/1.0"} {
-				status, body := try(agent, "")
-				wantStatus, want := try(agent, "?timeout=30s")
+				status, body := try(agent, false)
+				wantStatus, want := try(agent, true)
 				if status != wantStatus {
 					t.Errorf("status %d, upstream %d", status, wantStatus)
 				}
 				if diff := cmp.Diff(want, body); diff != "" {
 					t.Errorf("the response (-upstream +ours):\n%s", diff)
 				}
+			}
+		})
+	}
+}
+
+// TestCreateAgain creates an object with a name that is taken, or may be, on a server with the fast path and on one without, and
+// compares the responses.
+func TestCreateAgain(t *testing.T) {
+	const path = "/api/v1/namespaces/default/configmaps"
+	for _, tc := range []struct {
+		name, first, again string
+		deleted            bool
+	}{
+		{"an object", `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x"},"data":{"a":"b"}}`, false},
+		{"an object that is being deleted", `{"metadata":{"name":"x","finalizers":["example.com/wait"]}}`, `{"metadata":{"name":"x"}}`, true},
+		{"an object that was deleted", `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x"}}`, true},
+		{"a name with the prefix of another", `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","generateName":"y-"}}`, false},
+		{"the prefix of a name", `{"metadata":{"name":"x"}}`, `{"metadata":{"generateName":"x-"}}`, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			try := func(withoutFastPath bool) (int, map[string]any) {
+				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
+				send := controlplanetest.Sender(t, plane.Config())
+				if status, body := send(http.MethodPost, path, "application/json", tc.first); status != http.StatusCreated {
+					t.Fatalf("%d %s", status, body)
+				}
+				if tc.deleted {
+					if status, body := send(http.MethodDelete, path+"/x", "", ""); status != http.StatusOK {
+						t.Fatalf("%d %s", status, body)
+					}
+				}
+				status, body := send(http.MethodPost, path, "application/json", tc.again)
+				obj := normal(t, body)
+				if metadata, _ := obj["metadata"].(map[string]any); metadata["generateName"] != nil {
+					name, _ := metadata["name"].(string)
+					metadata["name"], _, _ = strings.Cut(name, "-") // the rest is random
+				}
+				return status, obj
+			}
+			status, got := try(false)
+			wantStatus, want := try(true)
+			if diff := cmp.Diff(want, got); status != wantStatus || diff != "" {
+				t.Errorf("status %d, upstream %d; the response (-upstream +ours):\n%s", status, wantStatus, diff)
 			}
 		})
 	}

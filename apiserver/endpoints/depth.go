@@ -7,22 +7,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/internal/protobuf"
 )
 
 // maxDepth is the maximum nesting of objects and lists in a document. JSON decoders accept 10,000 levels, but the cost
 // of managed fields grows with the square of the depth: 9,000 levels in 54 KB take seconds and gigabytes, 128 levels a
 // few milliseconds. apimachinery's CBOR decoder accepts 64. The deepest documents are the schemas of definitions, which
 // have two levels for each level of an object.
-// object.
 const maxDepth = 128
 
 // checkDocument returns an error for a document that costs more to decode than its size suggests: one nested deeper
 // than maxDepth, or YAML that expands to more than limit bytes with its aliases, unless limit is zero. For documents
 // that cannot be decoded the result may be wrong. The CBOR decoder limits the depth itself.
 func checkDocument(contentType string, data []byte, limit int64) error {
-	mediaType, _, _ := strings.Cut(contentType, ";")
 	deep := false
-	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
+	switch mediaType := mediaTypeOf(contentType); {
 	case isJSON(contentType):
 		deep = jsonTooDeep(data)
 	case strings.HasSuffix(mediaType, "yaml"):
@@ -43,10 +43,15 @@ func checkDocument(contentType string, data []byte, limit int64) error {
 	return nil
 }
 
-// isJSON reports whether a media type, which may have parameters, is JSON. JSON is the default for an empty media type.
-func isJSON(contentType string) bool {
+// mediaTypeOf returns the media type of a Content-Type header, in lower case and without parameters.
+func mediaTypeOf(contentType string) string {
 	mediaType, _, _ := strings.Cut(contentType, ";")
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	return strings.ToLower(strings.TrimSpace(mediaType))
+}
+
+// isJSON reports whether a Content-Type header means JSON, the default without a header.
+func isJSON(contentType string) bool {
+	mediaType := mediaTypeOf(contentType)
 	return mediaType == "" || strings.HasSuffix(mediaType, "json")
 }
 
@@ -78,11 +83,11 @@ func jsonTooDeep(data []byte) bool {
 // message in order, so the fields before an error count and the fields after it do not.
 func protobufTooDeep(message []byte, room int) bool {
 	for len(message) > 2*room { // a level takes two bytes at least
-		f, rest, ok := nextField(message)
+		f, rest, ok := protobuf.Next(message)
 		if !ok {
 			return false
 		}
-		if f.isBytes() && (room == 0 || protobufTooDeep(f.content, room-1)) {
+		if f.IsBytes() && (room == 0 || protobufTooDeep(f.Content, room-1)) {
 			return true
 		}
 		message = rest

@@ -28,10 +28,10 @@ const minWatch = 30 * time.Minute
 // takes effect with the next request.
 type Handler struct {
 	catalog    *resource.Catalog
-	admission  admission.Interface
+	admission  func(schema.GroupResource) admission.Interface
 	serializer runtime.NegotiatedSerializer
 	notFound   http.Handler
-	fast       bool
+	options    Options
 	// mediaTypes are the media types of the serializer. listMediaTypes also has the media types of watches.
 	mediaTypes, listMediaTypes []string
 
@@ -43,15 +43,17 @@ type Handler struct {
 type Options struct {
 	// WithoutFastPath serves every request with the handlers of k8s.io/apiserver. The responses are the same.
 	WithoutFastPath bool
+	// Audited says that the annotations of admission plugins are recorded in an audit log.
+	Audited bool
 }
 
-// New returns the handler for a catalog. notFound serves requests for resources that are not in the catalog. serializer
-// encodes errors about the request itself.
-func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer,
+// New returns the handler for a catalog. admit returns the admission of a resource and its subresources. notFound serves requests for
+// resources that are not in the catalog. serializer encodes errors about the request itself.
+func New(catalog *resource.Catalog, admit func(schema.GroupResource) admission.Interface, serializer runtime.NegotiatedSerializer,
 	notFound http.Handler, o Options) *Handler {
 	registerMetrics()
 	types, streams := negotiation.MediaTypesForSerializer(serializer)
-	h := &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, fast: !o.WithoutFastPath,
+	h := &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, options: o,
 		mediaTypes: types, listMediaTypes: slices.Concat(types, streams), verbs: map[*resource.Resource]verbs{}}
 	catalog.OnChange(h.prune)
 	return h
@@ -196,7 +198,7 @@ func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) ver
 	if ok {
 		return v
 	}
-	v = verbsFor(r, h.admission, h.fast)
+	v = verbsFor(r, h.admission(r.Scope.Resource.GroupResource()), h.options)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.catalog.Snapshot() == snapshot { // otherwise prune may have run, and would not drop it
@@ -209,17 +211,19 @@ func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) ver
 func (h *Handler) prune() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	snapshot := h.catalog.Snapshot()
+	if len(h.verbs) == 0 {
+		return
+	}
 	served := make(map[*resource.Resource]verbs, len(h.verbs))
-	for _, g := range snapshot.Groups {
-		for _, v := range g.Versions {
-			for _, r := range v.Resources {
-				for _, one := range append([]*resource.Resource{r}, r.Subresources...) {
-					if v, ok := h.verbs[one]; ok {
-						served[one] = v
-					}
-				}
-			}
+	keep := func(r *resource.Resource) {
+		if v, ok := h.verbs[r]; ok {
+			served[r] = v
+		}
+	}
+	for r := range h.catalog.Snapshot().Made() {
+		keep(r)
+		for _, s := range r.Subresources {
+			keep(s)
 		}
 	}
 	h.verbs = served

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Writes and watches have two paths. The fast path is our own code for the requests that clients usually send. The
+// Writes, lists and watches have two paths. The fast path is our own code for the requests that clients usually send. The
 // fallback is the handler of k8s.io/apiserver, which serves every request. For each request that the fast path accepts,
 // both have the same result.
 
@@ -22,7 +22,7 @@ func (f fallback) Error() string { return "left to upstream's handler: " + strin
 // The reasons for the fallback, as labels of the metric.
 const (
 	errSwitchedOff   fallback = "switched-off"
-	errUnsupported   fallback = "resource"       // the resource has no fast path
+	errUnsupported   fallback = "resource"       // the resource has no fast path, or has it only for creations in this version
 	errBody          fallback = "body"           // it is empty
 	errParameters    fallback = "parameters"     // of the query
 	errOutput        fallback = "output"         // the response is to be converted, or in a format that is not known
@@ -33,6 +33,7 @@ const (
 	errPatch         fallback = "patch"          // its type, or something in it
 	errMissing       fallback = "missing"        // the object does not exist
 	errEvents        fallback = "events"         // a watch filters or converts them
+	errAudit         fallback = "audit"          // the response is logged
 )
 
 // requests counts the requests to handlers with a fast path, by the path that served them.
@@ -40,7 +41,7 @@ var requests = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace:      "flyball",
 	Subsystem:      "apiserver",
 	Name:           "path_requests_total",
-	Help:           "Writes and watches by path, fast or fallback, with the reason for the fallback.",
+	Help:           "Writes, lists and watches by path, fast or fallback, with the reason for the fallback.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"path", "reason", "verb", "group", "version", "resource", "subresource"})
 

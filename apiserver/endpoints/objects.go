@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "sigs.k8s.io/yaml"
+
+	"flyball.dev/internal/protobuf"
 )
 
 // maxObjects is the maximum number of objects in a document that is decoded to Go types. An empty container takes three
@@ -20,9 +22,8 @@ func checkObjects(contentType string, data []byte) error {
 	if len(data) < 2*maxObjects {
 		return nil // an object takes two bytes at least
 	}
-	mediaType, _, _ := strings.Cut(contentType, ";")
 	n := 0
-	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
+	switch mediaType := mediaTypeOf(contentType); {
 	case mediaType == runtime.ContentTypeProtobuf:
 		n = smallElements(bytes.TrimPrefix(data, []byte("k8s\x00")), maxDepth)
 	case strings.HasSuffix(mediaType, "yaml"):
@@ -68,19 +69,19 @@ const smallElement = 16
 func smallElements(message []byte, depth int) (n int) {
 	var last uint64
 	for len(message) > 0 {
-		f, rest, ok := nextField(message)
+		f, rest, ok := protobuf.Next(message)
 		if !ok {
 			return n
 		}
-		if f.isBytes() {
-			if f.tag == last && len(f.content) < smallElement {
+		if f.IsBytes() {
+			if f.Tag == last && len(f.Content) < smallElement {
 				n++
 			}
-			if len(f.content) > smallElement && depth > 0 {
-				n += smallElements(f.content, depth-1)
+			if len(f.Content) > smallElement && depth > 0 {
+				n += smallElements(f.Content, depth-1)
 			}
 		}
-		last, message = f.tag, rest
+		last, message = f.Tag, rest
 	}
 	return n
 }

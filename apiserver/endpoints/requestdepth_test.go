@@ -78,7 +78,13 @@ func asYAML(t *testing.T, text string) string {
 }
 
 func TestDepthIsBounded(t *testing.T) {
-	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
+		t.Run(name, func(t *testing.T) { testDepth(t, withoutFastPath) })
+	}
+}
+
+func testDepth(t *testing.T, withoutFastPath bool) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
 	send := controlplanetest.Sender(t, plane.Config())
 	if code, body := send(http.MethodPost, definitionsPath, "application/json", definition(`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`)); code != http.StatusCreated {
 		t.Fatalf("the definition: %d %s", code, body)
@@ -89,7 +95,6 @@ func TestDepthIsBounded(t *testing.T) {
 	const there = widgetsPath + "/there"
 	for _, tc := range []struct{ name, method, path, kind, body string }{
 		{"create", http.MethodPost, widgetsPath, "application/json", widget("x", nested(tooDeep))},
-		{"create in the long way", http.MethodPost, widgetsPath + "?timeout=30s", "application/json", widget("x", nested(tooDeep))},
 		{"create in YAML", http.MethodPost, widgetsPath, "application/yaml", asYAML(t, widget("x", nested(500)))},
 		{"update", http.MethodPut, there, "application/json", widget("there", nested(tooDeep))},
 		{"merge patch", http.MethodPatch, there, "application/merge-patch+json", fmt.Sprintf(`{"spec":%s}`, nested(tooDeep))},

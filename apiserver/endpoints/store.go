@@ -36,16 +36,23 @@ type stored struct {
 // storeOf returns the registry and the storage of a resource if objects can be updated without the registry: they do
 // not expire, and no hook intercepts the writes.
 func storeOf(s rest.Updater) (stored, bool) {
-	store, ok := s.(*registry.Store)
-	if !ok {
-		r, ok := s.(resource.RegistryUpdater)
-		if !ok {
-			return stored{}, false
-		}
-		store = r.Registry()
+	store := registryOf(s)
+	if store == nil {
+		return stored{}, false
 	}
 	u, ok := store.Storage.Storage.(resource.StorageUpdater)
 	return stored{store, u}, ok && store.TTLFunc == nil && store.Decorator == nil
+}
+
+// registryOf returns the registry of a resource, or nil if it has none, or one that is not known.
+func registryOf(s any) *registry.Store {
+	switch s := s.(type) {
+	case *registry.Store:
+		return s
+	case resource.RegistryUpdater:
+		return s.Registry()
+	}
+	return nil
 }
 
 // store updates an object like [registry.Store.Update], but copies neither the object for validating admission, which

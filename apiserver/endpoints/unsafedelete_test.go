@@ -9,9 +9,11 @@ import (
 	"flyball.dev/controlplane/controlplanetest"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"flyball.dev/controlplane"
 )
@@ -32,6 +34,38 @@ func TestUnsafeDelete(t *testing.T) {
 	}
 	if got, err := configMaps.Get(t.Context(), "readable", metav1.GetOptions{}); err != nil || got.DeletionTimestamp != nil {
 		t.Errorf("Get: %v, %v", got, err)
+	}
+}
+
+// TestUnsafeDeleteNeedsItsVerb requests an unsafe deletion as users with and without the verb for it.
+func TestUnsafeDeleteNeedsItsVerb(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true,
+		Tokens: map[string]*user.DefaultInfo{"token": {Name: "ann"}}})
+	admin := controlplanetest.ClientFor(t, plane.Config())
+	ann := plane.Config()
+	ann.BearerToken = "token"
+	allow := func(name string, verbs ...string) {
+		t.Helper()
+		if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: verbs}}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func() error {
+		return controlplanetest.ClientFor(t, ann).CoreV1().ConfigMaps("default").Delete(t.Context(), "none",
+			metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: new(true)})
+	}
+	allow("delete", "delete", "get", "list", "deletecollection", "update")
+	if err := remove(); !apierrors.IsForbidden(err) {
+		t.Errorf("without the verb: %v", err)
+	}
+	allow("unsafe", "unsafe-delete-ignore-read-errors")
+	if err := remove(); !apierrors.IsNotFound(err) {
+		t.Errorf("with the verb: %v", err)
 	}
 }
 

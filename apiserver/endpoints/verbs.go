@@ -25,9 +25,9 @@ const forcedWatch = "/watch"
 // k8s.io/apiserver wrap admission again with every request they serve, so each request gets a new handler.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints.APIInstaller.registerResourceHandlers
-func verbsFor(r *resource.Resource, admit admission.Interface, fast bool) verbs {
-	v := writingVerbs(r, admit, fast)
-	maps.Copy(v, readingVerbs(r, fast))
+func verbsFor(r *resource.Resource, admit admission.Interface, o Options) verbs {
+	v := writingVerbs(r, admit, o)
+	maps.Copy(v, readingVerbs(r, !o.WithoutFastPath))
 	served := r.ServedVerbs()
 	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
 		return verb != forcedWatch && verb != connect && !slices.Contains(served, verb)
@@ -47,7 +47,11 @@ func readingVerbs(r *resource.Resource, fast bool) verbs {
 	lister, lists := r.Storage.(rest.Lister)
 	watcher, watches := r.Storage.(rest.Watcher)
 	if lists {
-		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
+		if v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch)); fast {
+			v["list"] = listHandler(lister, r.Scope, v["list"])
+		} else {
+			v["list"] = fallBack(errSwitchedOff, v["list"])
+		}
 	}
 	if watches {
 		for verb, forced := range map[string]bool{"watch": false, forcedWatch: true} {
@@ -62,12 +66,15 @@ func readingVerbs(r *resource.Resource, fast bool) verbs {
 }
 
 // writingVerbs returns the handlers of the verbs that write.
-func writingVerbs(r *resource.Resource, admit admission.Interface, fast bool) verbs {
+func writingVerbs(r *resource.Resource, admit admission.Interface, o Options) verbs {
 	v := verbs{}
 	each := func(verb string, handler func() http.HandlerFunc) {
 		v[verb] = func(w http.ResponseWriter, req *http.Request) { handler()(w, req) }
 	}
-	own := writer{resource: r, admission: admission.WithAudit(admit)}
+	own, fast := writer{resource: r, admission: admit}, !o.WithoutFastPath
+	if o.Audited {
+		own.admission = admission.WithAudit(admit)
+	}
 	quicker := func(verb string, status int, serve func(context.Context, *write) (runtime.Object, error)) {
 		switch {
 		case !fast:
@@ -89,7 +96,7 @@ func writingVerbs(r *resource.Resource, admit admission.Interface, fast bool) ve
 		})
 	case rest.Creater:
 		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
-		quicker("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage.Create) })
+		quicker("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, w.creation(storage)) })
 	}
 	if storage, ok := r.Storage.(rest.Updater); ok {
 		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })

@@ -136,30 +136,37 @@ func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *wa
 }
 
 // options returns the options of a watch, or false if they are invalid or the fast path does not support them.
+func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
+	o, ok = listOptions(r, h.scope)
+	if !ok || !o.Watch && !h.forced {
+		return o, false
+	}
+	// Upstream's handler compresses.
+	return o, !isWatchList(&o) || responsewriters.ContentEncodingSupported(r, features.WatchListCompression) == ""
+}
+
+// listOptions returns the options of a list or a watch, or false if they are invalid.
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.listOpts
-func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
+func listOptions(r *http.Request, scope *handlers.RequestScope) (o metainternalversion.ListOptions, ok bool) {
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
-	if metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), h.scope.MetaGroupVersion, &o) != nil {
+	if metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), scope.MetaGroupVersion, &o) != nil {
 		return o, false
 	}
 	metainternalversion.SetListOptionsDefaults(&o, watchList)
-	if len(metainternalversionvalidation.ValidateListOptions(&o, watchList)) > 0 || !o.Watch && !h.forced {
+	if len(metainternalversionvalidation.ValidateListOptions(&o, watchList)) > 0 {
 		return o, false
-	}
-	if isWatchList(&o) && responsewriters.ContentEncodingSupported(r, features.WatchListCompression) != "" {
-		return o, false // compressed
 	}
 	if o.FieldSelector != nil {
 		var err error
 		o.FieldSelector, err = o.FieldSelector.Transform(func(label, value string) (string, string, error) {
-			return h.scope.Convertor.ConvertFieldLabel(h.scope.Kind, label, value)
+			return scope.Convertor.ConvertFieldLabel(scope.Kind, label, value)
 		})
 		if err != nil {
 			return o, false
 		}
 	}
-	if _, name, err := h.scope.Namer.Name(r); err == nil {
+	if _, name, err := scope.Namer.Name(r); err == nil {
 		if o.FieldSelector == nil || o.FieldSelector.Empty() {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 		} else if selected, exact := o.FieldSelector.RequiresExactMatch(metav1.ObjectNameField); !exact || selected != name {

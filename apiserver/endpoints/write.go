@@ -83,11 +83,12 @@ func (w writer) serve(status int, fast func(context.Context, *write) (runtime.Ob
 		ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
 		defer cancel()
 		result, err := w.try(ctx, r, fast)
-		reason, left := errors.AsType[fallback](err)
+		reason, fallsBack := errors.AsType[fallback](err)
 		if ctx.Err() != nil {
-			reason, left = "", false // the fallback would have no time left either
+			reason, fallsBack = "", false // the fallback would have no time left either
 		}
-		if countPath(r, reason); left {
+		countPath(r, reason)
+		if fallsBack {
 			upstream(rw, r)
 			return
 		}
@@ -122,6 +123,9 @@ func (w writer) accept(r *http.Request) (*write, error) {
 	body, ok := r.Body.(*bufferedBody)
 	if !ok || len(body.bytes) == 0 {
 		return nil, errBody
+	}
+	if r.Method != http.MethodPost && scope.Kind.GroupVersion() != scope.HubGroupVersion {
+		return nil, errUnsupported
 	}
 	one := &write{writer: w, request: r, body: body.bytes}
 	if one.parameters, ok = parametersOf(r); !ok {
@@ -308,11 +312,11 @@ func removeDuplicateOwners(ctx context.Context, obj object) {
 	var owners []metav1.OwnerReference
 	var duplicates []string
 	for _, owner := range obj.GetOwnerReferences() {
-		switch same := func(o metav1.OwnerReference) bool { return apiequality.Semantic.DeepEqual(o, owner) }; {
-		case !slices.ContainsFunc(owners, same):
-			owners = append(owners, owner)
-		default:
+		same := func(o metav1.OwnerReference) bool { return apiequality.Semantic.DeepEqual(o, owner) }
+		if slices.ContainsFunc(owners, same) {
 			duplicates = append(duplicates, string(owner.UID))
+		} else {
+			owners = append(owners, owner)
 		}
 	}
 	if len(duplicates) > 0 {

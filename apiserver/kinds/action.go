@@ -16,7 +16,7 @@ import (
 // Action describes a kind that is not stored: to create an object does something, and returns what it
 // results in.
 type Action[T Object] struct {
-	// Type is a new, empty value, whose Go type is registered in the scheme.
+	// Type is a new, empty value. Its Go type is registered in the scheme.
 	Type       T
 	Plural     string
 	Namespaced bool

@@ -11,8 +11,8 @@ import (
 
 // allocate makes the writes of a store allocate and its deletions release. A dry run releases what
 // it allocates when it ends.
-func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
-	begin := func(ctx context.Context, obj, old T, dryRun []string) (registry.FinishFunc, error) {
+func allocate(store *registry.Store, allocator ResourceAllocator[Object]) {
+	begin := func(ctx context.Context, obj, old Object, dryRun []string) (registry.FinishFunc, error) {
 		release, err := allocator.Allocate(ctx, obj, old, dryrun.IsDryRun(dryRun))
 		if err != nil {
 			return nil, err
@@ -25,20 +25,19 @@ func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
 	}
 	store.BeginCreate = func(ctx context.Context, obj runtime.Object,
 		options *metav1.CreateOptions) (registry.FinishFunc, error) {
-		var none T
-		return begin(ctx, obj.(T), none, options.DryRun)
+		return begin(ctx, obj.(Object), nil, options.DryRun)
 	}
 	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object,
 		options *metav1.UpdateOptions) (registry.FinishFunc, error) {
-		return begin(ctx, obj.(T), old.(T), options.DryRun)
+		return begin(ctx, obj.(Object), old.(Object), options.DryRun)
 	}
 	store.AfterUpdate = func(obj runtime.Object, options *metav1.UpdateOptions) {
-		if o, ok := obj.(T); ok && !dryrun.IsDryRun(options.DryRun) {
+		if o, ok := obj.(Object); ok && !dryrun.IsDryRun(options.DryRun) {
 			allocator.Commit(o)
 		}
 	}
 	store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
-		if o, ok := obj.(T); ok && !dryrun.IsDryRun(options.DryRun) {
+		if o, ok := obj.(Object); ok && !dryrun.IsDryRun(options.DryRun) {
 			allocator.Release(o)
 		}
 	}

@@ -4,29 +4,30 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/resource"
 )
 
-// Computed describes a cluster-scoped kind that is not stored: its objects are computed for each
-// request, and can only be read.
+// Computed describes a kind that is not stored: its objects are computed for each request, and can only be read.
 type Computed[T Object] struct {
-	// Type and List are new, empty values, whose Go types are registered in the scheme.
+	// Type and List are new, empty values. Their Go types are registered in the scheme.
 	Type T
 	List runtime.Object
 
 	Plural     string
 	ShortNames []string
-	// Objects returns a new list of all objects, of the type of List.
-	Objects func(ctx context.Context) (list runtime.Object, err error)
-	// Find returns the object of that name; false if there is none.
-	Find func(ctx context.Context, name string) (T, bool)
+	// Namespaced says that the objects belong to namespaces. The context of a request has the namespace.
+	Namespaced bool
+	// WithoutSingular says that the kind has no singular name. Otherwise that is the kind in lower case.
+	WithoutSingular bool
+	// Objects returns a new list of all objects, of the type of List. It may ignore the options.
+	Objects func(ctx context.Context, o *metainternalversion.ListOptions) (list runtime.Object, err error)
+	// Find returns the object of that name, or an error for which errors.IsNotFound is true.
+	Find func(ctx context.Context, name string) (T, error)
 
 	// Columns, Bare and Row are as in Of.
 	Columns []metav1.TableColumnDefinition
@@ -42,46 +43,48 @@ func (c Computed[T]) install(i *installer) error {
 	if err != nil {
 		return err
 	}
-	storage := computedREST[T]{
-		tables[T]{&Of[T]{Type: c.Type, Plural: c.Plural, Cluster: true, Columns: c.Columns, Bare: c.Bare, Row: c.Row}},
-		c, schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, strings.ToLower(gvk.Kind),
+	k := &Of[T]{Type: c.Type, List: c.List, Plural: c.Plural, Cluster: !c.Namespaced, Columns: c.Columns, Bare: c.Bare, Row: c.Row}
+	storage := computedREST{tables: tables{k.erased()}, objects: c.Objects,
+		find: func(ctx context.Context, name string) (runtime.Object, error) { return c.Find(ctx, name) }}
+	if !c.WithoutSingular {
+		storage.singular = strings.ToLower(gvk.Kind)
 	}
 	served := &resource.Resource{
 		GroupVersion: gvk.GroupVersion(), Kind: gvk, ListKind: gvk.Kind + "List", Name: c.Plural, Singular: storage.singular,
-		ShortNames: c.ShortNames, Storage: storage, Warning: i.deprecated(gvk),
+		ShortNames: c.ShortNames, Namespaced: c.Namespaced, Storage: storage, Warning: i.deprecated(gvk),
 	}
-	served.Scope, err = i.scope(served.GroupVersionResource(), "", gvk, gvk.GroupVersion(), false, storage, nil)
+	served.Scope, err = i.scope(served.GroupVersionResource(), "", gvk, gvk.GroupVersion(), c.Namespaced, storage, nil)
 	i.resources = append(i.resources, served)
 	return err
 }
 
 // computedREST serves reads of a computed kind.
-type computedREST[T Object] struct {
-	tables[T]
-	kind     Computed[T]
-	resource schema.GroupResource // in errors, where kube-apiserver has the singular
+type computedREST struct {
+	tables
+	objects  func(ctx context.Context, o *metainternalversion.ListOptions) (list runtime.Object, err error)
+	find     func(ctx context.Context, name string) (runtime.Object, error)
 	singular string
 }
 
 var (
-	_ rest.Lister = computedREST[Object]{}
-	_ rest.Getter = computedREST[Object]{}
+	_ rest.Lister = computedREST{}
+	_ rest.Getter = computedREST{}
 )
 
-func (r computedREST[T]) New() runtime.Object     { return NewOf(r.kind.Type)() }
-func (r computedREST[T]) NewList() runtime.Object { return NewOf(r.kind.List)() }
-func (r computedREST[T]) Destroy()                {}
-func (r computedREST[T]) NamespaceScoped() bool   { return false }
-func (r computedREST[T]) GetSingularName() string { return r.singular }
+func (r computedREST) New() runtime.Object     { return NewOf(r.kind.Type)() }
+func (r computedREST) NewList() runtime.Object { return NewOf(r.kind.List)() }
+func (r computedREST) Destroy()                {}
+func (r computedREST) NamespaceScoped() bool   { return !r.kind.Cluster }
+func (r computedREST) GetSingularName() string { return r.singular }
 
-// List returns all objects. Selectors are ignored.
-func (r computedREST[T]) List(ctx context.Context, _ *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.kind.Objects(ctx)
+func (r computedREST) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.objects(ctx, o)
 }
 
-func (r computedREST[T]) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	if obj, ok := r.kind.Find(ctx, name); ok {
-		return obj, nil
+func (r computedREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := r.find(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.NewNotFound(r.resource, name)
+	return obj, nil
 }

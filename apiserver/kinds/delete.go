@@ -19,17 +19,17 @@ import (
 )
 
 // deleting is a store that calls the kind's BeforeDelete.
-type deleting[T Object] struct {
+type deleting struct {
 	*registry.Store
 	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
-var _, _ resource.RegistryUpdater = deleting[Object]{}, terminating[Object]{}
+var _, _ resource.RegistryUpdater = deleting{}, terminating{}
 
 // Registry implements [resource.RegistryUpdater].
-func (d deleting[T]) Registry() *registry.Store { return d.Store }
+func (d deleting) Registry() *registry.Store { return d.Store }
 
-func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+func (d deleting) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if err := d.before(ctx, name, options); err != nil {
 		return nil, false, err
@@ -37,7 +37,7 @@ func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.Vali
 	return d.Store.Delete(ctx, name, validate, options)
 }
 
-func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+func (d deleting) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	if err := d.before(ctx, "", options); err != nil {
 		return nil, err
@@ -49,19 +49,19 @@ func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.Validat
 // its metadata, until an update completes the deletion.
 //
 //upstream:pkg/registry/core/namespace/storage.REST
-type terminating[T Object] struct {
+type terminating struct {
 	*registry.Store
-	terminate func(obj T) bool
+	terminate func(obj Object) bool
 }
 
 // Registry implements [resource.RegistryUpdater].
-func (t terminating[T]) Registry() *registry.Store { return t.Store }
+func (t terminating) Registry() *registry.Store { return t.Store }
 
 var errRemove = errors.New("the object can be removed at once")
 
 // Delete marks the object as terminating, or removes it if its kind does not need two phases. An
 // object that is terminating already is returned as it is.
-func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+func (t terminating) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := t.KeyFunc(ctx, name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 	out := t.NewFunc()
 	err = t.Storage.GuaranteedUpdate(ctx, key, out, false, &only,
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
-			obj := existing.(T)
+			obj := existing.(Object)
 			if validate != nil {
 				if err := validate(ctx, obj); err != nil {
 					return nil, err

@@ -50,20 +50,13 @@ type Options struct {
 	// FieldManagers, if not nil, shares the field managers with other servers that have the same options.
 	FieldManagers *FieldManagers
 	// OnReset, if not nil, is called with functions that must be called when the storage has returned
-	// to an earlier state, while there are no writes.
+	// to an earlier state, while there are no writes. It must be safe for concurrent use.
 	OnReset func(reset func())
 }
 
 // Resources returns the resources of the kinds. Each kind must be registered in o.Scheme.
 func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
-	i := &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme),
-		equivalents: runtime.NewEquivalentResourceRegistry()}
-	for _, kind := range kinds {
-		if err := kind.install(i); err != nil {
-			return nil, err
-		}
-	}
-	return i.resources, nil
+	return newInstaller(o).install(kinds)
 }
 
 // installer makes resources of kinds.
@@ -74,16 +67,52 @@ type installer struct {
 	resources   []*resource.Resource
 }
 
+func newInstaller(o Options) *installer {
+	return &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme), equivalents: runtime.NewEquivalentResourceRegistry()}
+}
+
+// install returns the resources of the kinds.
+func (i *installer) install(kinds []Kind) ([]*resource.Resource, error) {
+	i.resources = nil
+	for _, kind := range kinds {
+		if err := kind.install(i); err != nil {
+			return nil, err
+		}
+	}
+	return i.resources, nil
+}
+
+// StoredAs returns the resource that the objects of a kind are stored as, and false if the kind has no stored objects.
+func StoredAs(kind Kind, scheme *runtime.Scheme) (schema.GroupResource, bool) {
+	if k, ok := kind.(interface {
+		storedAs(*runtime.Scheme) (schema.GroupResource, bool)
+	}); ok {
+		return k.storedAs(scheme)
+	}
+	return schema.GroupResource{}, false
+}
+
+func (k Of[T]) storedAs(scheme *runtime.Scheme) (schema.GroupResource, bool) {
+	gvks, _, err := scheme.ObjectKinds(k.Type)
+	if err != nil {
+		return schema.GroupResource{}, false
+	}
+	return schema.GroupResource{Group: gvks[0].Group, Resource: k.Plural}, true
+}
+
 // install adds the resources of the kind and of its aliases, with their subresources.
-func (k Of[T]) install(i *installer) error {
+func (k Of[T]) install(i *installer) error { return k.erased().install(i) }
+
+// install adds the resources of the kind and of its aliases, with their subresources.
+func (k *kind) install(i *installer) error {
 	gvk, err := i.kindOf(k.Type)
 	if err != nil {
 		return err
 	}
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
-	main := &strategy[T]{
+	main := &strategy{
 		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
-		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()),
+		kind: k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()),
 		drop: dropperOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(), more: i.Warnings,
 	}
 	versions := []schema.GroupVersionKind{gvk}
@@ -115,7 +144,7 @@ func (k Of[T]) install(i *installer) error {
 }
 
 // store returns the registry of the kind's objects.
-func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *strategy[T]) (*registry.Store, error) {
+func (k *kind) store(i *installer, group schema.GroupResource, kind string, s *strategy) (*registry.Store, error) {
 	store := &registry.Store{
 		NewFunc:                   NewOf(k.Type),
 		NewListFunc:               NewOf(k.List),
@@ -125,8 +154,8 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 		UpdateStrategy:            s,
 		DeleteStrategy:            s,
 		ResetFieldsStrategy:       s,
-		TableConvertor:            tables[T]{k},
-		PredicateFunc:             predicate[T](k),
+		TableConvertor:            tables{k},
+		PredicateFunc:             predicate(k),
 		ReturnDeletedObject:       k.ReturnsDeleted,
 	}
 	if k.TTL > 0 {
@@ -134,11 +163,11 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 	}
 	if k.DeletesOnUpdate != nil {
 		store.ShouldDeleteDuringUpdate = func(_ context.Context, _ string, obj, old runtime.Object) bool {
-			return k.DeletesOnUpdate(obj.(T), old.(T))
+			return k.DeletesOnUpdate(obj.(Object), old.(Object))
 		}
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage,
-		AttrFunc: attributes[T](k)}); err != nil {
+		AttrFunc: attributes(k), TriggerFunc: indexed(k)}); err != nil {
 		return nil, err
 	}
 	if k.Allocator != nil {

@@ -23,7 +23,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Of describes the kind whose Go type is T. Only Type, List and Plural must be set.
+// Of describes the kind with the Go type T. Only Type, List and Plural must be set.
 //
 // All functions are safe for concurrent use. Default, Prepare and PrepareStatus modify the object
 // that they are passed; the others modify nothing. None retains its arguments.
@@ -40,7 +40,7 @@ type Of[T Object] struct {
 	Cluster    bool     // not in a namespace
 
 	// Name returns the errors of a name; by default names are DNS subdomains.
-	// prefix is true for generateName, whose value is only the beginning of a name.
+	// prefix is true for generateName: its value is only the beginning of a name.
 	Name func(name string, prefix bool) []string
 
 	// AnyFinalizers permits finalizers without a domain.
@@ -133,6 +133,8 @@ type Of[T Object] struct {
 	// Fields are the selectable fields besides metadata.name and metadata.namespace. The keys must
 	// be the same for every object.
 	Fields func(obj T) fields.Set
+	// Indexed are keys of Fields by which the storage finds objects, each the path of a string.
+	Indexed []string
 	// FieldAliases are further labels by which requests select, each with its key in Fields.
 	FieldAliases map[string]string
 
@@ -172,8 +174,8 @@ type Part[T Object] struct {
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an update, besides errors of the metadata.
 	Validate func(obj, old T) field.ErrorList
-	// Filter selects the fields that the subresource updates, and whose managers it records; nil
-	// selects all of a request.
+	// Filter selects fields of a request; nil selects all. The subresource updates these fields, and
+	// records their managers.
 	Filter fieldpath.Filter
 }
 
@@ -195,7 +197,8 @@ type Stored[T Object] interface {
 	// Create creates an object, in the name of the server.
 	Create(ctx context.Context, obj T) error
 	// Update updates the object, and retries on conflict. change may be called several times, each
-	// time with a copy of the current object. dryRun is as in the options of the request.
+	// time with a copy of the current object. dryRun is as in the options of the request. The result is shared and must not
+	// be changed, except for its own fields.
 	Update(ctx context.Context, name string, dryRun []string, change func(obj T) error) (T, error)
 	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }

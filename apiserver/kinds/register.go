@@ -14,9 +14,11 @@ import (
 )
 
 // Register adds the kind's defaults and selectable fields to the scheme.
-func (k Of[T]) Register(scheme *runtime.Scheme) {
+func (k Of[T]) Register(scheme *runtime.Scheme) { k.erased().register(scheme) }
+
+func (k *kind) register(scheme *runtime.Scheme) {
 	if k.Default != nil {
-		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(T)) })
+		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(Object)) })
 		scheme.AddTypeDefaultingFunc(k.List, defaultItems(k.Default))
 	}
 	known := map[string]string{}
@@ -61,16 +63,16 @@ func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]s
 }
 
 // defaultItems applies a default to every item of a typed list.
-func defaultItems[T Object](one func(T)) func(any) {
+func defaultItems(one func(Object)) func(any) {
 	return func(list any) {
 		items := reflect.ValueOf(list).Elem().FieldByName("Items")
 		for i := range items.Len() {
-			one(items.Index(i).Addr().Interface().(T))
+			one(items.Index(i).Addr().Interface().(Object))
 		}
 	}
 }
 
-func (k *Of[T]) fields(obj T) fields.Set {
+func (k *kind) fields(obj Object) fields.Set {
 	var set fields.Set
 	if k.Fields != nil {
 		set = k.Fields(obj)
@@ -87,17 +89,29 @@ func (k *Of[T]) fields(obj T) fields.Set {
 // attributes returns the function that gets the labels and fields of an object for selectors.
 //
 //upstream:k8s.io/apiserver/pkg/registry/generic.ObjectMetaFieldsSet
-func attributes[T Object](k *Of[T]) storage.AttrFunc {
+func attributes(k *kind) storage.AttrFunc {
+	typ := reflect.TypeOf(k.Type)
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
-		o, ok := obj.(T)
-		if !ok {
+		o, ok := obj.(Object)
+		if !ok || reflect.TypeOf(obj) != typ {
 			return nil, nil, fmt.Errorf("%T is no %T", obj, k.Type)
 		}
 		return o.GetLabels(), k.fields(o), nil
 	}
 }
 
-func predicate[T Object](k *Of[T]) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+// indexed returns the fields that the storage indexes.
+//
+//upstream:pkg/registry/core/pod.NodeNameTriggerFunc
+func indexed(k *kind) storage.IndexerFuncs {
+	funcs := storage.IndexerFuncs{}
+	for _, field := range k.Indexed {
+		funcs[field] = func(obj runtime.Object) string { return k.fields(obj.(Object))[field] }
+	}
+	return funcs
+}
+
+func predicate(k *kind) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
 	return func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
 		return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes(k)}
 	}

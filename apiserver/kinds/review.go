@@ -10,7 +10,7 @@ import (
 
 // Review describes a kind that is not stored: a create returns the object with its status set.
 type Review[T Object] struct {
-	// Type is a new, empty value, whose Go type is registered in the scheme.
+	// Type is a new, empty value. Its Go type is registered in the scheme.
 	Type       T
 	Plural     string
 	Namespaced bool

@@ -21,48 +21,48 @@ var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 // scaleREST is the scale subresource of a kind.
 //
 //upstream:pkg/registry/apps/deployment/storage.ScaleREST
-type scaleREST[T Object] struct {
+type scaleREST struct {
 	store    *registry.Store
-	scale    *ScaleOf[T]
+	scale    *ScaleOf[Object]
 	kind     schema.GroupVersionKind
 	resource schema.GroupResource
 }
 
-var _ rest.Patcher = (*scaleREST[Object])(nil)
+var _ rest.Patcher = (*scaleREST)(nil)
 
-func (r *scaleREST[T]) New() runtime.Object { return &autoscalingv1.Scale{} }
-func (r *scaleREST[T]) Destroy()            {}
+func (r *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
+func (r *scaleREST) Destroy()            {}
 
-func (r *scaleREST[T]) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+func (r *scaleREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return scaleKind
 }
 
-func (r *scaleREST[T]) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+func (r *scaleREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	obj, err := r.store.Get(ctx, name, options)
 	if err != nil {
 		return nil, err
 	}
-	return r.of(obj.(T))
+	return r.of(obj.(Object))
 }
 
 // Update sets the number of replicas of the object.
-func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+func (r *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	onCreate rest.ValidateObjectFunc, onUpdate rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, _, err := r.store.Update(ctx, name, &scaledInfo[T]{info, r},
+	obj, _, err := r.store.Update(ctx, name, &scaledInfo{info, r},
 		func(ctx context.Context, obj runtime.Object) error {
-			scale, err := r.of(obj.(T))
+			scale, err := r.of(obj.(Object))
 			if err != nil {
 				return err
 			}
 			return onCreate(ctx, scale)
 		},
 		func(ctx context.Context, obj, old runtime.Object) error {
-			scale, err := r.of(obj.(T))
+			scale, err := r.of(obj.(Object))
 			if err != nil {
 				return err
 			}
-			was, err := r.of(old.(T))
+			was, err := r.of(old.(Object))
 			if err != nil {
 				return err
 			}
@@ -71,15 +71,15 @@ func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.Update
 	if err != nil {
 		return nil, false, err
 	}
-	scale, err := r.of(obj.(T))
+	scale, err := r.of(obj.(Object))
 	return scale, false, err
 }
 
-func (r *scaleREST[T]) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (r *scaleREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	return rest.NewDefaultTableConvertor(r.resource).ConvertToTable(ctx, obj, options)
 }
 
-func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
+func (r *scaleREST) of(obj Object) (*autoscalingv1.Scale, error) {
 	selector, err := metav1.LabelSelectorAsSelector(r.scale.Selector(obj))
 	if err != nil {
 		return nil, fmt.Errorf("selector of %s %q: %w", r.resource, obj.GetName(), err)
@@ -97,14 +97,14 @@ func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
 // scaledInfo translates the update of a scale to one of the object.
 //
 //upstream:pkg/registry/apps/deployment/storage.scaleUpdatedObjectInfo
-type scaledInfo[T Object] struct {
+type scaledInfo struct {
 	rest.UpdatedObjectInfo
-	rest *scaleREST[T]
+	rest *scaleREST
 }
 
 // UpdatedObject applies the update to the scale of the old object, and the result to the object.
-func (i *scaledInfo[T]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
-	obj := old.DeepCopyObject().(T)
+func (i *scaledInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj := old.DeepCopyObject().(Object)
 	before, err := i.rest.of(obj)
 	if err != nil {
 		return nil, err

@@ -25,10 +25,10 @@ import (
 
 // strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then
 // those of the kind.
-type strategy[T Object] struct {
+type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	kind    *Of[T]
+	kind    *kind
 	layout  layout
 	reset   map[fieldpath.APIVersion]*fieldpath.Set
 	version schema.GroupVersion                    // of kind.Type
@@ -37,13 +37,13 @@ type strategy[T Object] struct {
 	more    func(obj, old runtime.Object) []string // further warnings, or nil
 }
 
-var _ rest.RESTCreateUpdateStrategy = (*strategy[Object])(nil)
-var _ rest.RESTGracefulDeleteStrategy = (*strategy[Object])(nil)
-var _ rest.GarbageCollectionDeleteStrategy = (*strategy[Object])(nil)
+var _ rest.RESTCreateUpdateStrategy = (*strategy)(nil)
+var _ rest.RESTGracefulDeleteStrategy = (*strategy)(nil)
+var _ rest.GarbageCollectionDeleteStrategy = (*strategy)(nil)
 
 // rules returns the rules for objects in the group-version of a request.
-func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
-	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate,
+func (s *strategy) rules(ctx context.Context) Alias[Object] {
+	rules := Alias[Object]{Name: s.kind.Name, Validate: s.kind.Validate,
 		ValidateCreate: s.kind.ValidateCreate, ValidateUpdate: s.kind.ValidateUpdate}
 	if rules.Name == nil {
 		rules.Name = apivalidation.NameIsDNSSubdomain
@@ -76,28 +76,28 @@ func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
 }
 
 // DefaultGarbageCollectionPolicy implements [rest.GarbageCollectionDeleteStrategy].
-func (s *strategy[T]) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
 	if s.kind.Orphans {
 		return rest.OrphanDependents
 	}
 	return rest.DeleteDependents
 }
 
-func (s *strategy[T]) NamespaceScoped() bool                    { return !s.kind.Cluster }
-func (s *strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.kind.CreateOnUpdate }
-func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool {
+func (s *strategy) NamespaceScoped() bool                    { return !s.kind.Cluster }
+func (s *strategy) AllowCreateOnUpdate(context.Context) bool { return s.kind.CreateOnUpdate }
+func (s *strategy) AllowUnconditionalUpdate(context.Context) bool {
 	return !s.kind.NoUnconditionalUpdate
 }
 
 // Canonicalize implements [rest.RESTCreateStrategy] and [rest.RESTUpdateStrategy].
-func (s *strategy[T]) Canonicalize(obj runtime.Object) {
+func (s *strategy) Canonicalize(obj runtime.Object) {
 	if s.kind.Canonicalize != nil {
-		s.kind.Canonicalize(obj.(T))
+		s.kind.Canonicalize(obj.(Object))
 	}
 }
 
 // resetFields returns the set of fields with these paths, in every version of the kind.
-func (s *strategy[T]) resetFields(paths []string) map[fieldpath.APIVersion]*fieldpath.Set {
+func (s *strategy) resetFields(paths []string) map[fieldpath.APIVersion]*fieldpath.Set {
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
 	if len(paths) == 0 {
 		return reset
@@ -116,17 +116,17 @@ func (s *strategy[T]) resetFields(paths []string) map[fieldpath.APIVersion]*fiel
 	return reset
 }
 
-func (s *strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return s.reset }
+func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return s.reset }
 
 // dropFeatures empties the fields of features that are off.
-func (s *strategy[T]) dropFeatures(obj T) {
+func (s *strategy) dropFeatures(obj Object) {
 	if s.drop != nil {
 		s.drop(reflect.ValueOf(obj).Elem())
 	}
 }
 
-func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	o := obj.(T)
+func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	o := obj.(Object)
 	s.dropFeatures(o)
 	if s.kind.Generation {
 		o.SetGeneration(1)
@@ -135,13 +135,12 @@ func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 		s.layout.status(o).SetZero()
 	}
 	if s.kind.Prepare != nil {
-		var none T
-		s.kind.Prepare(ctx, o, none)
+		s.kind.Prepare(ctx, o, nil)
 	}
 }
 
-func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	o, was := obj.(T), old.(T)
+func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	o, was := obj.(Object), old.(Object)
 	s.dropFeatures(o)
 	if s.kind.Status {
 		s.layout.status(o).Set(s.layout.status(was))
@@ -154,8 +153,8 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 }
 
-func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	o, rules := obj.(T), s.rules(ctx)
+func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	o, rules := obj.(Object), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)
 	errs = append(errs, s.finalizers(o)...)
 	if s.kind.Authorize != nil {
@@ -171,7 +170,7 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 }
 
 // finalizers returns the errors of the finalizers, on create and on every update.
-func (s *strategy[T]) finalizers(obj T) field.ErrorList {
+func (s *strategy) finalizers(obj Object) field.ErrorList {
 	names := obj.GetFinalizers()
 	if len(names) == 0 || s.kind.AnyFinalizers {
 		return nil
@@ -180,8 +179,8 @@ func (s *strategy[T]) finalizers(obj T) field.ErrorList {
 	return fieldrules.Finalizers(names, &at)
 }
 
-func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	o, was, rules := obj.(T), old.(T), s.rules(ctx)
+func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was, rules := obj.(Object), old.(Object), s.rules(ctx)
 	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(o)...)
@@ -192,13 +191,13 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	return resource.Bounded(errs)
 }
 
-var _ rest.DeclarativeValidationStrategy = (*strategy[Object])(nil)
+var _ rest.DeclarativeValidationStrategy = (*strategy)(nil)
 
 // ValidateDeclaratively returns each error once, as kube-apiserver does for what it validates declaratively. The rules of a
 // kind include the declared ones.
 //
 //upstream:k8s.io/apiserver/pkg/registry/rest.ValidateDeclarativelyWithMigrationChecks
-func (s *strategy[T]) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
+func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	if len(errs) < 2 {
 		return errs
 	}
@@ -206,21 +205,20 @@ func (s *strategy[T]) ValidateDeclaratively(_ context.Context, _, _ runtime.Obje
 }
 
 // DeclarativeValidationConfig implements [rest.DeclarativeValidationStrategy].
-func (s *strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+func (s *strategy) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
 	return rest.DeclarativeValidationConfig{}
 }
 
-func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
-	var none T
-	return s.warnings(obj.(T), none, nil)
+func (s *strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	return s.warnings(obj.(Object), nil)
 }
 
-func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
-	return s.warnings(obj.(T), old.(T), old)
+func (s *strategy) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	return s.warnings(obj.(Object), old.(Object))
 }
 
-// warnings returns the warnings for a write of an object. was is old, or nil on create.
-func (s *strategy[T]) warnings(obj, old T, was runtime.Object) []string {
+// warnings returns the warnings for a write of an object. old is nil on create.
+func (s *strategy) warnings(obj, old Object) []string {
 	var all []string
 	if k := s.kind; k.Unenforced != "" {
 		all = append(all, fmt.Sprintf("this server stores %s but does not enforce them: %s", k.Plural, k.Unenforced))
@@ -229,7 +227,7 @@ func (s *strategy[T]) warnings(obj, old T, was runtime.Object) []string {
 		all = append(all, s.kind.Warnings(obj, old)...)
 	}
 	if s.more != nil {
-		all = append(all, s.more(obj, was)...)
+		all = append(all, s.more(obj, old)...)
 	}
 	return all
 }
@@ -238,11 +236,11 @@ func (s *strategy[T]) warnings(obj, old T, was runtime.Object) []string {
 // deletes at once.
 //
 //upstream:pkg/registry/core/pod.podStrategy.CheckGracefulDelete
-func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
+func (s *strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	if s.kind.GracePeriod == nil || options == nil {
 		return false
 	}
-	period := int64(s.kind.GracePeriod(obj.(T)).Seconds())
+	period := int64(s.kind.GracePeriod(obj.(Object)).Seconds())
 	switch {
 	case period == 0:
 	case options.GracePeriodSeconds == nil:
@@ -256,16 +254,16 @@ func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object,
 }
 
 // statusStrategy updates the status and leaves everything else as it is stored.
-type statusStrategy[T Object] struct{ *strategy[T] }
+type statusStrategy struct{ *strategy }
 
-func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.resetFields(slices.Concat(s.layout.desiredNames, s.kind.StatusReset))
 }
 
-func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
+func (s statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
-func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	o, was := obj.(T), old.(T)
+func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	o, was := obj.(Object), old.(Object)
 	s.dropFeatures(o)
 	s.layout.keepAllButStatus(o, was)
 	if s.kind.PrepareStatus != nil {
@@ -273,15 +271,15 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	}
 }
 
-func (s statusStrategy[T]) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+func (s statusStrategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
 	if s.kind.StatusWarnings == nil {
 		return nil
 	}
-	return s.kind.StatusWarnings(obj.(T))
+	return s.kind.StatusWarnings(obj.(Object))
 }
 
-func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	o, was := obj.(T), old.(T)
+func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was := obj.(Object), old.(Object)
 	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	if s.kind.AuthorizeStatus != nil {
 		errs = append(errs, s.kind.AuthorizeStatus(ctx, o, was)...)
@@ -299,20 +297,21 @@ func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.
 func KeepMetadata[T Object](_ context.Context, obj, old T) { metav1.ResetObjectMetaForStatus(obj, old) }
 
 // partStrategy updates a part of the object and leaves everything else as it is stored.
-type partStrategy[T Object] struct {
-	*strategy[T]
-	part Part[T]
+type partStrategy struct {
+	*strategy
+	part Part[Object]
 }
 
-func (s partStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
+func (s partStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
-func (s partStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.dropFeatures(obj.(T))
-	s.part.Prepare(ctx, obj.(T), old.(T))
+func (s partStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	o := obj.(Object)
+	s.dropFeatures(o)
+	s.part.Prepare(ctx, o, old.(Object))
 }
 
-func (s partStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	o, was := obj.(T), old.(T)
+func (s partStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was := obj.(Object), old.(Object)
 	errs := append(apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath), s.finalizers(o)...)
 	return append(errs, s.part.Validate(o, was)...)
 }
@@ -320,15 +319,15 @@ func (s partStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Obje
 // customStrategy is that of a kind's custom subresources, which may update all fields. Such an
 // update is not a new generation: the binding of a pod, for example, does not change its desired
 // state.
-type customStrategy[T Object] struct{ *strategy[T] }
+type customStrategy struct{ *strategy }
 
-func (s customStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+func (s customStrategy) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
 
-func (s customStrategy[T]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+func (s customStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
 	return nil
 }
 
-func (s customStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+func (s customStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 

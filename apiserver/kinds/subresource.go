@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"errors"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,8 +12,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 
 	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
 )
 
 // stored implements [Stored] with a kind's registry.
@@ -24,11 +28,11 @@ type stored[T Object] struct {
 // manager is the field manager of what the server itself creates.
 const manager = "kube-apiserver"
 
-func newStored[T Object](store *registry.Store, s *strategy[T]) Stored[T] {
+func newStored(store *registry.Store, s *strategy) Stored[Object] {
 	writes := *store
-	writes.UpdateStrategy = customStrategy[T]{s}
+	writes.UpdateStrategy = customStrategy{s}
 	writes.BeginCreate, writes.BeginUpdate, writes.AfterUpdate, writes.AfterDelete = nil, nil, nil, nil
-	return stored[T]{&writes, s.version.String()}
+	return stored[Object]{&writes, s.version.String()}
 }
 
 func (s stored[T]) Get(ctx context.Context, name string) (T, error) {
@@ -59,6 +63,12 @@ func (s stored[T]) Create(ctx context.Context, obj T) error {
 }
 
 func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, change func(T) error) (T, error) {
+	if updater, ok := s.store.Storage.Storage.(resource.StorageUpdater); ok && len(dryRun) == 0 && s.store.TTLFunc == nil && s.store.Decorator == nil {
+		obj, err := s.updateLive(ctx, updater, name, change)
+		if !errors.Is(err, errTerminating) {
+			return obj, err
+		}
+	}
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		obj := old.DeepCopyObject().(T)
 		return obj, change(obj)
@@ -68,6 +78,36 @@ func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, cha
 	if err != nil {
 		var none T
 		return none, err
+	}
+	return obj.(T), nil
+}
+
+// errTerminating is returned for an object that is being deleted. The update may complete the deletion, which only the registry
+// does.
+var errTerminating = errors.New("the object is being deleted")
+
+// updateLive updates an object like [registry.Store.Update], but copies it only for the change. The result is a shallow copy of the
+// stored object.
+//
+//upstream:k8s.io/apiserver/pkg/registry/generic/registry.Store.Update
+func (s stored[T]) updateLive(ctx context.Context, updater resource.StorageUpdater, name string, change func(T) error) (none T, err error) {
+	key, err := s.store.KeyFunc(ctx, name)
+	if err != nil {
+		return none, err
+	}
+	obj, err := updater.Update(ctx, key, nil,
+		func(current runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			if current.(T).GetDeletionTimestamp() != nil {
+				return nil, nil, errTerminating
+			}
+			obj := current.DeepCopyObject().(T)
+			if err := change(obj); err != nil {
+				return nil, nil, err
+			}
+			return obj, nil, rest.BeforeUpdate(s.store.UpdateStrategy, ctx, obj, current)
+		})
+	if err != nil {
+		return none, storageerrors.InterpretUpdateError(err, s.store.DefaultQualifiedResource, name)
 	}
 	return obj.(T), nil
 }

@@ -17,9 +17,9 @@ import (
 // tables converts objects of one kind to tables.
 //
 //upstream:pkg/printers.HumanReadableGenerator
-type tables[T Object] struct{ kind *Of[T] }
+type tables struct{ kind *kind }
 
-func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (t tables) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{Rows: []metav1.TableRow{}}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
 		table.ColumnDefinitions = t.columns()
@@ -32,8 +32,8 @@ func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object
 		table.ResourceVersion = one.GetResourceVersion()
 	}
 	add := func(item runtime.Object) error {
-		o, ok := item.(T)
-		if !ok {
+		o, ok := item.(Object)
+		if !ok || reflect.TypeOf(item) != reflect.TypeOf(t.kind.Type) {
 			return fmt.Errorf("cannot print %T as a table of %s", item, t.kind.Plural)
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: t.cells(o), Object: runtime.RawExtension{Object: o}})
@@ -46,7 +46,7 @@ func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object
 }
 
 // columns returns the columns, with the age before the first one that only wide output has.
-func (t tables[T]) columns() []metav1.TableColumnDefinition {
+func (t tables) columns() []metav1.TableColumnDefinition {
 	if t.kind.Bare {
 		return t.kind.Columns
 	}
@@ -55,11 +55,11 @@ func (t tables[T]) columns() []metav1.TableColumnDefinition {
 		[]metav1.TableColumnDefinition{columns.AgeColumn}, t.kind.Columns[at:])
 }
 
-func (t tables[T]) cells(obj T) []any {
+func (t tables) cells(obj Object) []any {
 	var cells []any
 	if t.kind.Row != nil {
 		if obj.GetName() == "" && t.kind.Default != nil { // a bookmark, which is empty
-			obj = obj.DeepCopyObject().(T)
+			obj = obj.DeepCopyObject().(Object)
 			t.kind.Default(obj)
 		}
 		cells = t.kind.Row(obj)
@@ -71,7 +71,7 @@ func (t tables[T]) cells(obj T) []any {
 	return slices.Concat([]any{obj.GetName()}, cells[:at], []any{columns.Age(obj.GetCreationTimestamp())}, cells[at:])
 }
 
-func (t tables[T]) narrow() int {
+func (t tables) narrow() int {
 	for i, c := range t.kind.Columns {
 		if c.Priority > 0 {
 			return i

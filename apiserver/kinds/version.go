@@ -1,11 +1,14 @@
 package kinds
 
 import (
+	"context"
 	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
@@ -17,19 +20,19 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// version is a version of a kind, of which it makes the resource.
-type version[T Object] struct {
+// version is a version of a kind. It makes the resource of the version.
+type version struct {
 	installer      *installer
-	kind           *Of[T]
+	kind           *kind
 	served, stored schema.GroupVersionKind
 	store          *registry.Store
-	strategy       *strategy[T]
+	strategy       *strategy
 	resource       *resource.Resource
 }
 
 // resource returns the resource of the kind in one of its versions.
-func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store,
-	s *strategy[T]) (*resource.Resource, error) {
+func (k *kind) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store,
+	s *strategy) (*resource.Resource, error) {
 	r := &resource.Resource{
 		GroupVersion:       served.GroupVersion(),
 		Kind:               served,
@@ -45,13 +48,13 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		Warning:            i.deprecated(served),
 		TypeConverter:      i.TypeConverter,
 	}
-	v := &version[T]{installer: i, kind: k, served: served, stored: stored, store: store, strategy: s, resource: r}
+	v := &version{installer: i, kind: k, served: served, stored: stored, store: store, strategy: s, resource: r}
 	r.ManagedFields = v.managedFields(s.reset)
 	if k.BeforeDelete != nil {
-		r.Storage = deleting[T]{store, k.BeforeDelete}
+		r.Storage = deleting{store, k.BeforeDelete}
 	}
 	if k.Terminate != nil {
-		r.Storage = terminating[T]{store, k.Terminate}
+		r.Storage = terminating{store, k.Terminate}
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	if guard := i.Guards[r.GroupVersionResource().GroupResource()]; guard != nil {
@@ -70,18 +73,55 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	return r, nil
 }
 
-// managedFields returns what sets the managed fields of simple writes, with the fields that these reset,
-// or nil for a version that is not the stored one.
-func (v *version[T]) managedFields(reset map[fieldpath.APIVersion]*fieldpath.Set) managedfields.Updater {
-	if v.served != v.stored {
+// managedFields returns what sets the managed fields of simple writes, with the fields that these reset. For a version that is not
+// the stored one, only creations are simple.
+func (v *version) managedFields(reset map[fieldpath.APIVersion]*fieldpath.Set) managedfields.Updater {
+	apiVersion := v.served.GroupVersion().String()
+	fields := reset[fieldpath.APIVersion(apiVersion)]
+	if v.served == v.stored {
+		return managedfields.ForType(reflect.TypeOf(v.kind.Type).Elem(), apiVersion, fields)
+	}
+	served, err := v.installer.Scheme.New(v.served)
+	if err != nil {
 		return nil
 	}
-	apiVersion := v.served.GroupVersion().String()
-	return managedfields.ForType(reflect.TypeOf(v.kind.Type).Elem(), apiVersion, reset[fieldpath.APIVersion(apiVersion)])
+	convert := convertor(v.installer.Scheme, v.stored.GroupVersion(), v.served.GroupVersion())
+	return convertingUpdater{managedfields.ForType(reflect.TypeOf(served).Elem(), apiVersion, fields), func(stored metav1.Object) (metav1.Object, error) {
+		obj, err := convert.ConvertToVersion(stored.(runtime.Object), v.served.GroupVersion())
+		if err != nil {
+			return nil, err
+		}
+		return obj.(metav1.Object), nil
+	}}
+}
+
+// convertingUpdater sets the managed fields of objects that are created in another version than the stored one. It leaves all other
+// writes to the field manager.
+type convertingUpdater struct {
+	served  managedfields.Updater // of the version of the request
+	convert func(stored metav1.Object) (metav1.Object, error)
+}
+
+// Update implements [managedfields.Updater].
+func (u convertingUpdater) Update(old, obj metav1.Object, w managedfields.Write) bool {
+	if old != nil {
+		return false
+	}
+	served, err := u.convert(obj)
+	if err != nil || !u.served.Update(nil, served, w) {
+		return false
+	}
+	obj.SetManagedFields(served.GetManagedFields())
+	return true
+}
+
+// Apply implements [managedfields.Updater].
+func (convertingUpdater) Apply(context.Context, metav1.Object, map[string]any, managedfields.Write, bool) (metav1.Object, bool) {
+	return nil, false
 }
 
 // add adds a subresource.
-func (v *version[T]) add(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage,
+func (v *version) add(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage,
 	filters map[fieldpath.APIVersion]fieldpath.Filter) (*resource.Resource, error) {
 	r := v.resource
 	scope, err := v.installer.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, filters)
@@ -95,11 +135,11 @@ func (v *version[T]) add(name string, kind schema.GroupVersionKind, hub schema.G
 }
 
 // addStatus adds the subresource status, if the kind has one.
-func (v *version[T]) addStatus() error {
+func (v *version) addStatus() error {
 	if !v.kind.Status {
 		return nil
 	}
-	status := statusStrategy[T]{v.strategy}
+	status := statusStrategy{v.strategy}
 	child, err := v.add("status", v.served, v.stored.GroupVersion(), resource.NewStatus(v.store, status),
 		fieldpath.NewExcludeFilterSetMap(status.GetResetFields()))
 	if err != nil {
@@ -110,14 +150,14 @@ func (v *version[T]) addStatus() error {
 }
 
 // addParts adds the subresources that update a part of the object.
-func (v *version[T]) addParts() error {
+func (v *version) addParts() error {
 	for name, part := range v.kind.Parts {
 		var filters map[fieldpath.APIVersion]fieldpath.Filter
 		if part.Filter != nil {
 			filters = map[fieldpath.APIVersion]fieldpath.Filter{
 				fieldpath.APIVersion(v.served.GroupVersion().String()): part.Filter}
 		}
-		storage := resource.NewStatus(v.store, partStrategy[T]{v.strategy, part})
+		storage := resource.NewStatus(v.store, partStrategy{v.strategy, part})
 		if _, err := v.add(name, v.served, v.stored.GroupVersion(), storage, filters); err != nil {
 			return err
 		}
@@ -126,18 +166,18 @@ func (v *version[T]) addParts() error {
 }
 
 // addScale adds the subresource scale, if the kind has one.
-func (v *version[T]) addScale() error {
+func (v *version) addScale() error {
 	if v.kind.Scale == nil {
 		return nil
 	}
-	storage := &scaleREST[T]{store: v.store, scale: v.kind.Scale, kind: v.stored,
+	storage := &scaleREST{store: v.store, scale: v.kind.Scale, kind: v.stored,
 		resource: v.resource.GroupVersionResource().GroupResource()}
 	_, err := v.add("scale", scaleKind, scaleKind.GroupVersion(), storage, nil)
 	return err
 }
 
 // addMore adds the subresources with storages of their own.
-func (v *version[T]) addMore() error {
+func (v *version) addMore() error {
 	more := map[string]rest.Storage{}
 	maps.Copy(more, v.installer.More[v.resource.GroupVersionResource().GroupResource()])
 	if v.kind.More != nil {
@@ -169,7 +209,7 @@ func isUpdater(s rest.Storage) bool {
 	return ok
 }
 
-func (k *Of[T]) singular(kind string) string {
+func (k *kind) singular(kind string) string {
 	if k.Singular != "" {
 		return k.Singular
 	}

@@ -87,7 +87,7 @@ func (u *updates) apply(ctx context.Context, live, obj metav1.Object, configured
 // Apply implements [Updater].
 func (u *typedUpdater) Apply(ctx context.Context, live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
 	root := u.root()
-	if root == nil || !appliesTo(live, config) {
+	if root == nil || u.filter != nil || !appliesTo(live, config) {
 		return nil, false
 	}
 	fields := make(map[string]any, len(config))

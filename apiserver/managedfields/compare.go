@@ -12,7 +12,7 @@ import (
 
 // comparer finds the fields in which two values of one type differ. structured-merge-diff does the same by converting
 // and validating both values. comparer fails for rarely written values with special rules in structured-merge-diff:
-// nulls, duplicate elements, and atomic values that contain structs.
+// nulls, duplicate elements, and atomic values that structured-merge-diff may reject.
 //
 //upstream:sigs.k8s.io/structured-merge-diff/v6/typed.compareWalker
 type comparer struct {
@@ -117,19 +117,30 @@ func (c *comparer) member(m *mergeType, at fieldpath.PathElement, old, now refle
 	c.path = c.path[:len(c.path)-1]
 }
 
-// whole inserts a value and all its parts into a set.
+// whole inserts the value at the path and all its parts into a set.
 func (c *comparer) whole(set *fieldpath.Set, m *mergeType, v reflect.Value) {
-	set.Insert(c.path)
+	last := len(c.path) - 1
+	for _, at := range c.path[:last] {
+		set = set.Children.Descend(at)
+	}
+	c.insert(set, c.path[last], m, v)
+}
+
+// insert inserts a member of a set, and all its parts.
+func (c *comparer) insert(set *fieldpath.Set, at fieldpath.PathElement, m *mergeType, v reflect.Value) {
+	set.Members.Insert(at)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return
 		}
 		v = v.Elem()
 	}
-	part := func(m *mergeType, at fieldpath.PathElement, v reflect.Value) {
-		c.path = append(c.path, at)
-		c.whole(set, m, v)
-		c.path = c.path[:len(c.path)-1]
+	var below *fieldpath.Set
+	part := func(m *mergeType, inner fieldpath.PathElement, v reflect.Value) {
+		if below == nil {
+			below = set.Children.Descend(at)
+		}
+		c.insert(below, inner, m, v)
 	}
 	switch m.granularity {
 	case atomic:

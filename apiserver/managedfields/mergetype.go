@@ -18,7 +18,7 @@ type mergeType struct {
 	fields      []*structField // of granularStruct, ordered by name
 	element     *mergeType     // of granularMap, listSet and listMap
 	keys        []listKey      // of listMap, ordered by name
-	nested      bool           // atomic, but its parts have schemas
+	nested      bool           // atomic, with parts that structured-merge-diff may not accept
 }
 
 // granularity describes which parts of a value can have different managers.
@@ -85,29 +85,58 @@ func (b *builder) typ(t reflect.Type, in schema.Field) *mergeType {
 		return &mergeType{}
 	case t.Kind() == reflect.Struct:
 		if cmp.Or(in.MapType(), schema.MapType(t)) == "atomic" {
-			return &mergeType{nested: true}
+			return &mergeType{nested: mayBeInvalid(t, nil)}
 		}
 		return b.structType(t)
 	case t.Kind() == reflect.Map:
 		if in.MapType() == "atomic" {
-			return &mergeType{nested: isComposite(t.Elem())}
+			return &mergeType{nested: mayBeInvalid(t, nil)}
 		}
 		return &mergeType{granularity: granularMap, element: b.typ(t.Elem(), schema.Field{})}
 	default:
 		kind, keys := in.ListType()
 		if kind == "atomic" {
-			return &mergeType{nested: isComposite(t.Elem())}
+			return &mergeType{nested: mayBeInvalid(t, nil)}
 		}
 		return b.listType(t, keys)
 	}
 }
 
-// isComposite reports whether a type, or the type that it points to, is a struct, map or list in JSON.
-func isComposite(t reflect.Type) bool {
+// mayBeInvalid reports whether structured-merge-diff may reject a value of a type: a part of it has no schema, may be null in a
+// list, or is an element of an associative list that may lack its key. within are the structs around the type.
+func mayBeInvalid(t reflect.Type, within []reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return schema.Describe(t) == schema.Composite
+	switch described := schema.Describe(t); {
+	case described == schema.Unknown:
+		return true
+	case described != schema.Composite || slices.Contains(within, t):
+		return false
+	case t.Kind() != reflect.Struct:
+		return t.Elem().Kind() == reflect.Pointer || mayBeInvalid(t.Elem(), within)
+	}
+	within = append(slices.Clone(within), t)
+	return slices.ContainsFunc(schema.Fields(t), func(f schema.Field) bool {
+		return mayLackKey(f) || mayBeInvalid(f.Type, within)
+	})
+}
+
+// mayLackKey reports whether an element of a list may lack one of the keys of the list.
+func mayLackKey(list schema.Field) bool {
+	_, keys := list.ListType()
+	if len(keys) == 0 {
+		return false
+	}
+	t := list.Type
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	element := t.Elem()
+	return slices.ContainsFunc(schema.Fields(element), func(f schema.Field) bool {
+		entry := value.TypeReflectEntryOf(element).Fields()[f.JSONName]
+		return slices.Contains(keys, f.JSONName) && f.Default() == nil && entry.CanOmit(entry.GetFrom(reflect.New(element).Elem()))
+	})
 }
 
 func (b *builder) structType(t reflect.Type) *mergeType {

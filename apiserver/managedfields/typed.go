@@ -23,14 +23,19 @@ type typedUpdater struct {
 }
 
 // ForType returns the updater for objects of a Go type in an API version. reset has the fields that the strategy
-// resets; it may be nil. The updater leaves all objects to the field manager if reset has fields below the top level,
-// or if any part of the type has no schema. It analyzes the type with the first object.
+// resets; it may be nil. The updater leaves all objects to the field manager if any part of the type has no schema, or if
+// reset has other members than fields. It leaves creations and applies to the field manager if reset has fields below the top
+// level.
+// It analyzes the type with the first object.
 func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	u := &typedUpdater{typ: t, root: func() *mergeType { return nil }}
 	u.updates = updates{identity: &identity{}, apiVersion: apiVersion, compare: u.compare, current: u.current}
 	skip, ok := topLevel(reset)
 	if !ok {
 		return u
+	}
+	if reset != nil && !reset.Children.Empty() {
+		u.filter = fieldpath.NewExcludeSetFilter(reset)
 	}
 	skip = append(skip, "apiVersion", "kind")
 	u.skip = skip
@@ -52,7 +57,7 @@ func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	return u
 }
 
-// topLevel returns the names of the fields in a set. ok is false if the set has fields below the top level.
+// topLevel returns the names of the fields in a set, without the fields below them. ok is false if one is no field.
 func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 	if set == nil {
 		return nil, true
@@ -63,7 +68,7 @@ func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 		}
 		names = append(names, *pe.FieldName)
 	}
-	return names, set.Children.Empty()
+	return names, true
 }
 
 // withoutFields returns a copy of a struct's merge type without some of its fields.
@@ -84,7 +89,7 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if old != nil {
 		return u.root() != nil && u.update(old, obj, w)
 	}
-	if !w.creates(old) || obj.GetManagedFields() != nil {
+	if !w.creates(old) || obj.GetManagedFields() != nil || u.filter != nil {
 		return false
 	}
 	fields, ok := u.created(obj)

@@ -172,16 +172,34 @@ func owned(set *fieldpath.Set) *fieldpath.Set {
 	return set.Difference(serverFields)
 }
 
-// overlap reports whether the sets have a common field. few is the smaller set.
+// overlap reports whether the sets have a common field. few is the smaller set. The iterators of a set do not support that
+// the loop ends early.
 func overlap(set, few *fieldpath.Set) (found bool) {
-	few.Iterate(func(p fieldpath.Path) { found = found || set.Has(p) })
+	for at := range few.Members.All() {
+		found = found || set.Members.Has(at)
+	}
+	if found {
+		return true
+	}
+	for at := range few.Children.All() {
+		part, _ := few.Children.Get(at)
+		below, ok := set.Children.Get(at)
+		found = found || ok && overlap(below, part)
+	}
 	return found
 }
 
 // includes reports whether set has all fields of few.
 func includes(set, few *fieldpath.Set) bool {
 	missing := false
-	few.Iterate(func(p fieldpath.Path) { missing = missing || !set.Has(p) })
+	for at := range few.Members.All() {
+		missing = missing || !set.Members.Has(at)
+	}
+	for at := range few.Children.All() {
+		part, _ := few.Children.Get(at)
+		below, ok := set.Children.Get(at)
+		missing = missing || !part.Empty() && (!ok || !includes(below, part))
+	}
 	return !missing
 }
 

@@ -284,7 +284,7 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	const rounds, writes = 1, 5
 	objects, words := randomObjects(3), rand.New(rand.NewSource(4))
 	supported := 0
-	all := comparisons(t)
+	all := comparisonsOf(t, fieldpath.NewSet(), statusIsReset, partsAreReset)
 	for _, r := range all {
 		for range rounds {
 			h := &history{comparison: r, t: t, objects: objects, words: words}
@@ -305,8 +305,30 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	}
 }
 
+// TestUpdateOfPodStatus: the updater supports the update by which kubelet starts a pod, although the strategy resets parts of the metadata, and
+// lists of structs have one manager.
+func TestUpdateOfPodStatus(t *testing.T) {
+	u, m := ForType(reflect.TypeFor[corev1.Pod](), "v1", partsAreReset), fieldManagerOf(t, podKind, partsAreReset)
+	old := managedPod(t)
+	next := old.DeepCopy()
+	next.Status.HostIP, next.Status.HostIPs = "10.0.0.9", []corev1.HostIP{{IP: "10.0.0.9"}}
+	next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		VolumeMounts: []corev1.VolumeMountStatus{{Name: "v", MountPath: "/v"}}}}
+	next.OwnerReferences = []metav1.OwnerReference{{UID: "2", Name: "x"}} // is reset
+	theirs, err := m.Update(old.DeepCopy(), next.DeepCopy(), "kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !u.Update(old, next, Write{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate}) {
+		t.Fatal("left to the field manager")
+	}
+	if got, want := show(next.GetManagedFields()), show(theirs.(metav1.Object).GetManagedFields()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func FuzzUpdate(f *testing.F) {
-	all := comparisons(f)
+	all := comparisonsOf(f, fieldpath.NewSet(), statusIsReset, partsAreReset)
 	f.Add(int64(1), uint(7))
 	f.Fuzz(func(t *testing.T, seed int64, kind uint) {
 		h := &history{comparison: all[kind%uint(len(all))], t: t, objects: randomObjects(seed), words: rand.New(rand.NewSource(seed)), configs: map[string]map[string]any{}}

@@ -60,7 +60,7 @@ func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part,
 		SecurityDefinitions: security, Security: []map[string][]string{{"BearerToken": {}}},
 	}}
 	var custom, remote []*resource.Resource
-	for _, g := range s.Groups {
+	for _, g := range s.Groups() {
 		for _, v := range g.Versions {
 			own, err := b.addVersion(v)
 			if err != nil {

@@ -107,7 +107,7 @@ func (h *handler) update() {
 func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
 	docs := &documents{generation: snapshot.Generation, v3: map[string]versionDocument{},
 		parts: map[*resource.Resource]func() (part, error){}}
-	for _, g := range snapshot.Groups {
+	for _, g := range snapshot.Groups() {
 		for _, v := range g.Versions {
 			if len(v.Resources) == 0 {
 				continue

@@ -46,7 +46,7 @@ func ours(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
 	catalog := &resource.Catalog{}
 	catalog.Set("built-in", builtInResources()...)
-	for _, g := range catalog.Snapshot().Groups {
+	for _, g := range catalog.Snapshot().Groups() {
 		for _, v := range g.Versions {
 			if versionPath(v.GroupVersion) == "/"+name {
 				text, err := newModels(scheme.Scheme).v3(v)

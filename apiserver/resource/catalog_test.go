@@ -1,6 +1,9 @@
 package resource
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +18,7 @@ func served(group, version, name string) *Resource {
 // listing is everything in a snapshot, in its order.
 func listing(s *Snapshot) string {
 	var all []string
-	for _, g := range s.Groups {
+	for _, g := range s.Groups() {
 		for _, v := range g.Versions {
 			for _, r := range v.Resources {
 				all = append(all, v.String()+"/"+r.Name)
@@ -39,7 +42,7 @@ func TestCatalogOrder(t *testing.T) {
 
 func TestSetReplacesOneSource(t *testing.T) {
 	var c Catalog
-	if s := c.Snapshot(); len(s.Groups) != 0 || s.Generation != 0 {
+	if s := c.Snapshot(); len(s.Groups()) != 0 || s.Generation != 0 {
 		t.Errorf("a new catalog has %v", s)
 	}
 	c.Set("a", served("g", "v1", "as"))
@@ -88,7 +91,7 @@ func TestStaleVersions(t *testing.T) {
 	check := func(stale, resources int) {
 		t.Helper()
 		var got []*Version
-		for _, g := range c.Snapshot().Groups {
+		for _, g := range c.Snapshot().Groups() {
 			got = append(got, g.Versions...)
 		}
 		if stale+resources == 0 {
@@ -113,4 +116,65 @@ func TestStaleVersions(t *testing.T) {
 	check(1, 1)
 	c.Set("a")
 	check(0, 0)
+}
+
+// lazy is a [Lazy] that makes resources of names.
+type lazy struct {
+	names []schema.GroupVersionResource
+	made  map[schema.GroupVersionResource]*Resource
+}
+
+func (l *lazy) Names() []schema.GroupVersionResource { return l.names }
+func (l *lazy) Made() iter.Seq[*Resource]            { return maps.Values(l.made) }
+func (l *lazy) Resource(name schema.GroupVersionResource) *Resource {
+	if !slices.Contains(l.names, name) {
+		return nil
+	}
+	if l.made[name] == nil {
+		l.made[name] = served(name.Group, name.Version, name.Resource)
+	}
+	return l.made[name]
+}
+
+// TestLazyResources checks that each method of a snapshot makes the resources that it returns, and no others.
+func TestLazyResources(t *testing.T) {
+	var c Catalog
+	l := &lazy{made: map[schema.GroupVersionResource]*Resource{}, names: []schema.GroupVersionResource{
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "nodes"},
+		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "g", Version: "v1", Resource: "as"}}}
+	c.SetLazy("built-in", l)
+	c.Set("custom", served("g", "v1", "bs"))
+	s := c.Snapshot()
+	for _, step := range []struct {
+		name string
+		call func() int
+		want int // resources
+		made int // of the lazy ones
+	}{
+		{"the resources that were made", func() int { return len(slices.Collect(s.Made())) }, 1, 0},
+		{"groups", func() int { return len(s.Versions()) }, 3, 0},
+		{"local versions", func() int {
+			return len(slices.DeleteFunc(slices.Clone(s.Versions()), func(g *Group) bool { return g.Versions[0].Remote() }))
+		}, 3, 0},
+		{"bs", func() int { _, ok := s.Lookup(l.names[3].GroupVersion().WithResource("bs")); return found(ok) }, 1, 0},
+		{"nodes", func() int { _, ok := s.Lookup(l.names[1]); return found(ok) }, 1, 1},
+		{"missing", func() int { _, ok := s.Lookup(l.names[3].GroupVersion().WithResource("cs")); return found(ok) }, 0, 1},
+		{"a group", func() int { return len(slices.Collect(s.Group("g"))) }, 2, 2},
+		{"the resources that were made", func() int { return len(slices.Collect(s.Made())) }, 3, 2},
+		{"all", func() int { return len(strings.Fields(listing(s))) }, 5, 4},
+	} {
+		if got := step.call(); got != step.want || len(l.made) != step.made {
+			t.Errorf("%s: %d, and %d lazy resources were made; want %d and %d", step.name, got, len(l.made), step.want, step.made)
+		}
+	}
+	if got, want := listing(s), "v1/nodes v1/pods apps/v1/deployments g/v1/as g/v1/bs"; got != want {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+}
+
+func found(ok bool) int {
+	if ok {
+		return 1
+	}
+	return 0
 }

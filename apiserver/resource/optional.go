@@ -25,11 +25,19 @@ type RegistryUpdater interface {
 	Registry() *registry.Store
 }
 
-// StorageUpdater is an [apistorage.Interface] that can update an object without copying the result. For an unstructured
-// object it does not copy the current object either: the new object may share parts with it.
+// StorageUpdater is an [apistorage.Interface] that can update an object without copying the result. It takes the new object, which
+// must not be changed afterwards. It does not copy an unstructured current object either: the new object may share parts with
+// it.
 type StorageUpdater interface {
 	Update(ctx context.Context, key string, preconditions *apistorage.Preconditions,
 		update apistorage.UpdateFunc) (runtime.Object, error)
+}
+
+// StorageCreater is an [apistorage.Interface] that can create an object without copying the result.
+type StorageCreater interface {
+	// CreateShared creates an object that expires after ttl seconds, or never if ttl is zero. Like Update of a
+	// [StorageUpdater], it takes the object, and returns a shallow copy of the stored object.
+	CreateShared(ctx context.Context, key string, obj runtime.Object, ttl uint64) (runtime.Object, error)
 }
 
 // EventServer is a [watch.Interface] that can send its events without a channel.

@@ -33,6 +33,7 @@ var priorities = map[schema.GroupVersion]Priority{
 	{Group: "resource.k8s.io", Version: "v1"}:              {16200, 21},
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
 	{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
+	{Group: "metrics.k8s.io", Version: "v1beta1"}:          {100, 100}, // of metrics-server's APIService
 }
 
 // customPriority is the priority of all custom resources.

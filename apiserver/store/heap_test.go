@@ -117,3 +117,21 @@ func TestHeapOfIdlePods(t *testing.T) {
 		}
 	})
 }
+
+// TestHeapWhileWriting bounds the live heap of pods while they are written, when no time has passed in which they could
+// have become idle. Without a bound on the active records, a pod takes more than 10 KiB.
+func TestHeapWhileWriting(t *testing.T) {
+	const pods, limit = 30_000, 3 << 10
+	backend := memory.New(memory.Options{CompressAfter: time.Hour})
+	defer backend.Close()
+	s, empty := podStoreOn(backend), liveHeap()
+	for i := range pods {
+		createPod(t, s, newPod(i))
+	}
+	if size := (liveHeap() - empty) / pods; size > limit {
+		t.Errorf("a pod takes %d bytes while pods are written", size)
+	} else {
+		t.Logf("a pod takes %d bytes", size)
+	}
+	runtime.KeepAlive(s)
+}

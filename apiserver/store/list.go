@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
 )
 
@@ -37,15 +38,21 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	if err != nil {
 		return err
 	}
-	q, err := s.query(ctx, path, opts)
+	from, q, err := s.query(ctx, path, opts)
 	if err != nil {
 		return err
 	}
-	found, err := s.find(ctx, q, opts.Predicate)
+	into := resource.ListingFrom(ctx)
+	found, err := s.find(ctx, from, q, opts.Predicate, into != nil && !s.converts())
 	if err != nil {
+		if into == nil {
+			_ = fill(items, found.objects()) // what was read before, as in kube-apiserver
+		}
 		return err
 	}
-	if err := fill(items, found.objects); err != nil {
+	if into != nil {
+		into.Objects = &listing{ctx: ctx, store: s, items: found.items}
+	} else if err := fill(items, found.objects()); err != nil {
 		return err
 	}
 	token, remaining, err := apistorage.PrepareContinueToken(found.last, path, int64(found.revision), found.total,
@@ -58,34 +65,53 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	return s.versioner.UpdateList(list, found.revision, token, remaining)
 }
 
-// query translates the options of a list to a query. If necessary, it waits for the resource version first.
-func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Query, error) {
+// query translates the options of a list to a query, and returns what answers it. If necessary, it waits for the resource version
+// first.
+func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Reader, storage.Query, error) {
 	at, start, err := apistorage.ValidateListOptions(path, s.versioner, opts)
 	if err != nil {
-		return storage.Query{}, err
+		return nil, storage.Query{}, err
 	}
-	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: int(opts.Predicate.Limit)}
+	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: int(opts.Predicate.Limit), Scan: !s.converts()}
 	if at > 0 {
-		return q, s.await(ctx, uint64(at))
+		return s.backend, q, s.await(ctx, uint64(at))
 	}
-	return q, s.awaitVersion(ctx, opts.ResourceVersion)
+	from, err := s.reader(ctx, opts.ResourceVersion)
+	return from, q, err
+}
+
+// converts reports whether a webhook may convert stored objects. Converted objects are cached for the next list.
+func (s *Store) converts() bool {
+	c, ok := s.codec.(Converter)
+	return ok && c.Converts(schema.GroupVersionKind{}) // which is not the served version
 }
 
 // matches collects the selected objects of a list.
 type matches struct {
-	objects  []*object
+	items    []item
 	revision uint64
 	last     string // key of the last record that was examined
 	more     bool   // there are records after it
 	total    int64  // of the last page: its records and the remaining ones
 }
 
-// find reads records until it has as many matching objects as the query's limit, or there are no more records.
-func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.SelectionPredicate) (matches, error) {
+// objects returns the decoded objects.
+func (m *matches) objects() []*object {
+	objects := make([]*object, len(m.items))
+	for i, it := range m.items {
+		objects[i] = it.object
+	}
+	return objects
+}
+
+// find reads records until it has as many matching objects as the query's limit, or there are no more records. If the
+// objects are to be decoded later, it decodes only what it has to examine.
+func (s *Store) find(ctx context.Context, from storage.Reader, q storage.Query, p apistorage.SelectionPredicate, later bool) (matches, error) {
 	var m matches
-	limit, selected := q.Limit, newSelector(p)
+	limit, selected := q.Limit, newSelector(s.useIndex(&q, p))
+	var scratch []byte
 	for {
-		page, err := s.backend.Range(ctx, q)
+		page, err := from.Range(ctx, q)
 		if errors.Is(err, storage.ErrCompacted) && p.Continue != "" {
 			return m, continueTooOld(q.Start, q.Path)
 		}
@@ -95,11 +121,11 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 		m.revision, m.total = page.Revision, int64(len(page.Records)+page.Remaining)
 		m.more = page.Remaining > 0
 		if selected.all {
-			m.objects = slices.Grow(m.objects, len(page.Records))
+			m.items = slices.Grow(m.items, len(page.Records))
 		}
 		var errs []error
 		for _, record := range page.Records {
-			if limit > 0 && len(m.objects) == limit {
+			if limit > 0 && len(m.items) == limit {
 				m.more = true
 				break
 			}
@@ -107,20 +133,24 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 				return m, ctx.Err() // a selector may have very many requirements, and decryption may wait for a plugin
 			}
 			m.last = record.Key
-			o, err := s.object(record)
-			if err != nil {
+			found, ok, err := s.examine(ctx, record, &selected, later, &scratch)
+			_, corrupt := asCorrupt(err)
+			switch {
+			case corrupt:
 				errs = append(errs, err)
-			} else if selected.matches(o) {
-				m.objects = append(m.objects, o)
+			case err != nil:
+				return m, s.listError(errs, err)
+			case ok:
+				m.items = append(m.items, found)
 			}
 			if len(errs) == maxCorrupt {
-				return m, s.listCorrupt(errs)
+				return m, s.listError(errs, nil)
 			}
 		}
 		if len(errs) > 0 {
-			return m, s.listCorrupt(errs)
+			return m, s.listError(errs, nil)
 		}
-		if !m.more || limit > 0 && len(m.objects) == limit {
+		if !m.more || limit > 0 && len(m.items) == limit {
 			return m, nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -148,29 +178,44 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 func fill(items reflect.Value, objects []*object) error {
 	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
 	for i, o := range objects {
-		from := reflect.ValueOf(o.Object).Elem()
-		if from.Type() != items.Type().Elem() {
-			return fmt.Errorf("cannot put %s into a list of %s", from.Type(), items.Type().Elem())
+		if err := setItem(filled.Index(i), o); err != nil {
+			return err
 		}
-		item := filled.Index(i)
-		if _, ok := o.Object.(runtime.Unstructured); ok {
-			item.Set(reflect.ValueOf(o.shallow()).Elem())
-			continue
-		}
-		item.Set(from)
-		item.Addr().Interface().(runtime.Object).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
 	items.Set(filled)
 	return nil
 }
 
-// awaitVersion waits for the resource version of a request. It does not wait for "" and "0".
-func (s *Store) awaitVersion(ctx context.Context, version string) error {
-	revision, err := s.versioner.ParseResourceVersion(version)
-	if err != nil {
-		return err
+// setItem sets an item of a list.
+func setItem(item reflect.Value, o *object) error {
+	from := reflect.ValueOf(o.Object).Elem()
+	if from.Type() != item.Type() {
+		return fmt.Errorf("cannot put %s into a list of %s", from.Type(), item.Type())
 	}
-	return s.await(ctx, revision)
+	if _, ok := o.Object.(runtime.Unstructured); ok {
+		item.Set(reflect.ValueOf(o.shallow()).Elem())
+		return nil
+	}
+	item.Set(from)
+	item.Addr().Interface().(runtime.Object).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return nil
+}
+
+// reader returns what a request with a resource version reads. Without a version, it reads the latest state. Any state will do for
+// "0", and a state of at least the version for others, so the replica of the backend will if it has the version. Otherwise,
+// reader waits for the version.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher/delegator.ShouldDelegateList
+func (s *Store) reader(ctx context.Context, version string) (storage.Reader, error) {
+	revision, err := s.versioner.ParseResourceVersion(version)
+	if err != nil || version == "" {
+		return s.backend, err
+	}
+	replica := storage.Replica(s.backend)
+	if latest, _, err := replica.Revisions(ctx); err == nil && latest >= revision {
+		return replica, nil
+	}
+	return s.backend, s.await(ctx, revision)
 }
 
 // await waits up to freshnessTimeout for a revision of the backend.

@@ -25,37 +25,38 @@ type object struct {
 	encoded weak.Pointer[cacheable]
 }
 
-// object returns the decoded object of a record. It fails only if the record is corrupt.
-func (s *Store) object(r *storage.Record) (*object, error) {
+// object returns the decoded object of a record. It fails only if the record is corrupt, or cannot be decrypted within
+// ctx. The error is not kept: the next call tries again.
+func (s *Store) object(ctx context.Context, r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); ok {
 		return o, nil
 	}
-	decoded, err := s.read(r)
+	decoded, err := s.read(ctx, r)
 	if err != nil {
-		return nil, corrupt(r, err)
+		return nil, err
 	}
 	return s.cache(r, decoded), nil
 }
 
 // latest returns the decoded object of a record, like object, but converts it again if a [Converter] made it.
-func (s *Store) latest(r *storage.Record) (*object, error) {
+func (s *Store) latest(ctx context.Context, r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
-		return s.object(r)
+		return s.object(ctx, r)
 	}
-	o, err := s.read(r)
+	o, err := s.read(ctx, r)
 	if err != nil {
-		return nil, corrupt(r, err)
+		return nil, err
 	}
 	s.setVersion(o.Object, r.Revision)
 	return o, nil
 }
 
 // deleted returns the object of a deletion event: the last object with the resource version of the deletion.
-func (s *Store) deleted(e *storage.Event) (*object, error) {
+func (s *Store) deleted(ctx context.Context, e *storage.Event) (*object, error) {
 	if o, ok := e.Record.Cached(s.owner).(*object); ok {
 		return o, nil
 	}
-	last, err := s.object(e.Prev)
+	last, err := s.object(ctx, e.Prev)
 	if err != nil {
 		return nil, err
 	}
@@ -79,23 +80,33 @@ func (s *Store) decode(data []byte) (*object, error) {
 	return &object{Object: obj, converted: ok && c.Converts(*stored)}, nil
 }
 
-// stored returns the same object as decode for data, the encoding of obj. The result may share parts with last, the
-// object that obj replaces; last may be nil.
-func (s *Store) stored(obj, last runtime.Object, data []byte) (*object, error) {
-	if c, ok := s.codec.(Copier); ok {
-		if decoded, ok := c.CopyStored(obj, last); ok {
-			return &object{Object: decoded}, nil
+// stored returns the same object as decode for the encoding of a changed object, and the note of the encoding. The result may share
+// parts with the object that was replaced, and is the changed object itself if that belongs to the store.
+func (s *Store) stored(c change) (*object, uint32, error) {
+	if c.owned {
+		if adopted, note, ok := s.adopt(c.obj, c.data); ok {
+			return adopted, note, nil
 		}
 	}
-	return s.decode(data)
+	if copier, ok := s.codec.(Copier); ok {
+		if decoded, ok := copier.CopyStored(c.obj, c.last); ok {
+			o := &object{Object: decoded}
+			return o, s.noteOf(c.data, o), nil
+		}
+	}
+	o, err := s.decode(c.data)
+	if err != nil {
+		return nil, noteNone, err
+	}
+	return o, s.noteOf(c.data, o), nil
 }
 
 // lend sets out to the object of a record. It copies typed objects deeply. An unstructured object shares everything
 // with the record except its top-level fields and its metadata fields, because a deep copy takes longer than the rest
 // of a write.
-func (s *Store) lend(r *storage.Record, out runtime.Object) error {
+func (s *Store) lend(ctx context.Context, r *storage.Record, out runtime.Object) error {
 	if to, ok := out.(*unstructured.Unstructured); ok {
-		o, err := s.object(r)
+		o, err := s.object(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -104,20 +115,20 @@ func (s *Store) lend(r *storage.Record, out runtime.Object) error {
 			return nil
 		}
 	}
-	return s.extract(r, out)
+	return s.extract(ctx, r, out)
 }
 
 // extract copies the object of a record to out.
-func (s *Store) extract(r *storage.Record, out runtime.Object) error {
-	o, err := s.object(r)
+func (s *Store) extract(ctx context.Context, r *storage.Record, out runtime.Object) error {
+	o, err := s.object(ctx, r)
 	if err != nil {
 		return err
 	}
-	return s.copyTo(out, o, r)
+	return s.copyTo(ctx, out, o, r)
 }
 
 // copyTo copies the object of a record to out.
-func (s *Store) copyTo(out runtime.Object, o *object, r *storage.Record) error {
+func (s *Store) copyTo(ctx context.Context, out runtime.Object, o *object, r *storage.Record) error {
 	to, from := reflect.ValueOf(out), reflect.ValueOf(o.Object)
 	if to.Kind() != reflect.Pointer || to.IsNil() {
 		return fmt.Errorf("cannot read an object into %T", out)
@@ -126,9 +137,9 @@ func (s *Store) copyTo(out runtime.Object, o *object, r *storage.Record) error {
 		to.Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
 		return nil
 	}
-	data, _, err := Unseal(context.Background(), s.transformer, r)
+	data, _, err := Unseal(ctx, s.transformer, r)
 	if err != nil {
-		return corrupt(r, err)
+		return err
 	}
 	if _, _, err := s.codec.Decode(data, nil, out); err != nil {
 		return err

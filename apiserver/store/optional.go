@@ -20,3 +20,10 @@ type Copier interface {
 	// encoding. The result may share parts with last, the object that it replaces; last may be nil.
 	CopyStored(obj, last runtime.Object) (runtime.Object, bool)
 }
+
+// TextCodec is a codec that stores objects as the JSON that clients get, but for the resource version and a newline at the end. Its
+// keys are sorted.
+type TextCodec interface {
+	// AppendText appends the JSON of an object.
+	AppendText(to []byte, obj runtime.Object) ([]byte, error)
+}

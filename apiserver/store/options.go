@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"maps"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +32,8 @@ type Options struct {
 	Storage storage.Store
 	// Codec returns the stored encoding of a resource.
 	Codec func(schema.GroupResource) runtime.Codec
+	// Default is [Config].Default for all resources. It may be nil.
+	Default func(runtime.Object)
 	// DeletionDelay is [Config].DeletionDelay for all resources.
 	DeletionDelay time.Duration
 	// Require is [Config].Require for all resources. It may be nil.
@@ -86,6 +90,9 @@ func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Ob
 // root is the prefix of all keys. It is the default of kube-apiserver's flag --etcd-prefix.
 const root = "/registry"
 
+// Root is the path of all objects.
+const Root = root + "/"
+
 // builtinGroups are the groups of kube-apiserver itself. Keys of their resources do not contain the group.
 var builtinGroups = sets.New("", "admissionregistration.k8s.io", "apps", "authentication.k8s.io",
 	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io",
@@ -126,12 +133,17 @@ func Key(resource schema.GroupResource, namespace, name string) string {
 	return path.Join(prefix(resource), namespace, name)
 }
 
-// Transformer returns the transformer of a resource, or nil if there are no transformers.
+// Transformer returns the transformer of a resource, or nil if there are no transformers. An object that it cannot read is
+// corrupt.
 func Transformer(all value.ResourceTransformers, resource schema.GroupResource) value.Transformer {
 	if all == nil {
 		return nil
 	}
-	return all.TransformerForResource(resource)
+	t := all.TransformerForResource(resource)
+	if t == nil || !tellsCorrupt() {
+		return t
+	}
+	return interpreting{t}
 }
 
 // ResourceOf returns the resource of a key, and false for a key of no object. The group of a built-in resource is
@@ -157,16 +169,17 @@ func ResourceOf(key string) (schema.GroupResource, bool) {
 // open is the generic.StorageDecorator of the options.
 func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string,
 	_ func(runtime.Object) (string, error),
-	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
+	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, indexed apistorage.IndexerFuncs, _ *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
-	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay,
-		Transformer: Transformer(o.Transformers, config.GroupResource)}
+	c := Config{Codec: config.Codec, Default: o.Default, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay,
+		Resource: config.GroupResource, Transformer: Transformer(o.Transformers, config.GroupResource),
+		Indexed: slices.Sorted(maps.Keys(indexed))}
 	if resource := config.GroupResource; o.Require != nil {
 		c.Require = func(ctx context.Context, namespace, name string) ([]storage.Condition, error) {
 			return o.Require(ctx, resource, namespace, name)
 		}
 	}
-	s := New(o.Storage, c)
+	s := New(storage.Partition(o.Storage, prefix+"/"), c)
 	o.Owners.share(s)
 	return s, func() {}, nil
 }

@@ -5,6 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"flyball.dev/internal/protobuf"
+	"flyball.dev/storage"
 )
 
 // selector selects the objects of a list or a watch. It gets the attributes of an object only if the metadata does not
@@ -38,6 +41,76 @@ func (s *selector) matches(o *object) bool {
 	}
 	ok, err := s.predicate.Matches(o.Object)
 	return err == nil && ok
+}
+
+// matchesEncoded is matches for a verbatim record, without decoding it. It returns false if it would need more than the
+// metadata. It may use scratch for the stored value.
+func (s *Store) matchesEncoded(r *storage.Record, selected *selector, scratch *[]byte) (ok, known bool) {
+	if !selected.metadata || !s.isVerbatim(r) {
+		return false, false
+	}
+	raw, _ := s.encodedObject(valueIn(r, scratch))
+	metadata, _, _ := protobuf.Next(raw)
+	p := &selected.predicate
+	return p.Label.Matches(encodedLabels(metadata.Content)) && (p.Field == nil || p.Field.Matches(encodedFields(metadata.Content))), true
+}
+
+// encodedLabels are the labels in encoded metadata.
+type encodedLabels []byte
+
+var _ labels.Labels = encodedLabels(nil)
+
+// Has implements [labels.Labels].
+func (l encodedLabels) Has(key string) bool {
+	_, ok := l.Lookup(key)
+	return ok
+}
+
+// Get implements [labels.Labels].
+func (l encodedLabels) Get(key string) string {
+	value, _ := l.Lookup(key)
+	return value
+}
+
+// Lookup implements [labels.Labels].
+func (l encodedLabels) Lookup(key string) (string, bool) {
+	for rest := []byte(l); len(rest) > 0; {
+		f, after, ok := protobuf.Next(rest)
+		if !ok || f.Tag > tagLabels {
+			break
+		}
+		if f.Tag == tagLabels {
+			name, value, ok := protobuf.Next(f.Content)
+			if ok && string(name.Content) == key {
+				found, _, _ := protobuf.Next(value)
+				return string(found.Content), true
+			}
+		}
+		rest = after
+	}
+	return "", false
+}
+
+// encodedFields are metaFields of encoded metadata.
+type encodedFields []byte
+
+// Has implements [fields.Fields].
+func (f encodedFields) Has(field string) bool { return f.Get(field) != "" }
+
+// Get implements [fields.Fields].
+func (f encodedFields) Get(field string) string {
+	tag := uint64(tagNamespace)
+	if field == "metadata.name" {
+		tag = tagName
+	}
+	for rest := []byte(f); len(rest) > 0; {
+		found, after, ok := protobuf.Next(rest)
+		if !ok || found.Tag == tag {
+			return string(found.Content)
+		}
+		rest = after
+	}
+	return ""
 }
 
 // metaFields are the fields that every object can be selected by.

@@ -6,15 +6,15 @@
 //
 //   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller. For
 //     unstructured objects, only Get and Delete do.
-//   - GetList and Update return shallow copies, and so do Create and GuaranteedUpdate for unstructured
+//   - GetList, CreateShared and Update return shallow copies, and so do Create and GuaranteedUpdate for unstructured
 //     objects; GuaranteedUpdate also passes a shallow copy to its function. The caller may set the fields of
 //     an item (such as its kind or resource version), and its metadata fields if it is unstructured, but must
 //     not modify maps, slices and the targets of pointers. The watch cache of k8s.io/apiserver has the same rule.
 //   - Watch sends objects that cache their encodings (runtime.CacheableObject). Each encoding is made once
 //     for all watchers that need it.
 //
-// Reads are at the latest revision, or at exactly the requested revision. Each watch has one goroutine; there is no
-// other background work.
+// Reads are at the latest revision, or at exactly the requested revision. A watch has a goroutine only if its
+// events are received from a channel; there is no other background work.
 package store
 
 import (
@@ -23,15 +23,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store/transcode"
 	"flyball.dev/storage"
 )
 
@@ -39,6 +42,9 @@ import (
 type Config struct {
 	// Codec encodes objects for the storage, and decodes them to the type that New returns.
 	Codec runtime.Codec
+	// Default, if not nil, sets the defaults that Codec sets in decoded objects. Then the store decodes few of the objects that
+	// it has encoded.
+	Default func(runtime.Object)
 	// Prefix is the path of the objects, and begins with a slash, such as /registry/pods. Keys are PREFIX/NAMESPACE/NAME or
 	// PREFIX/NAME.
 	Prefix string
@@ -52,8 +58,13 @@ type Config struct {
 	// creation that must not take place. The store calls Require again if one of these records changes before the
 	// object is written. The namespace of a cluster-scoped object is "".
 	Require func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
+	// Resource is named by errors.
+	Resource schema.GroupResource
 	// Transformer encrypts the stored objects; nil means no encryption.
 	Transformer value.Transformer
+	// Indexed are fields by which lists select objects often, such as spec.nodeName. If the backend is a
+	// [storage.Indexer], it finds the objects by these fields.
+	Indexed []string
 }
 
 // Store stores the objects of one resource. It is safe for concurrent use.
@@ -62,27 +73,47 @@ type Store struct {
 	owner     *owner // of the objects that are cached with records
 	codec     runtime.Codec
 	prefix    string // ends in a slash
+	resource  schema.GroupResource
 	newObject func() runtime.Object
 	versioner versioner
 	progress  progress
 	delay     time.Duration // of deletions
 	require   func(ctx context.Context, namespace, name string) ([]storage.Condition, error)
 
-	transformer value.Transformer // nil without encryption
+	setDefaults func(runtime.Object)                   // nil if no object can be adopted
+	decodedKind func() (schema.GroupVersionKind, bool) // see kindOfDecoded
+
+	transformer value.Transformer      // nil without encryption
+	start       func() []byte          // how stored objects begin if they are protobuf, or nil
+	transcoder  func() *transcode.Type // of the objects to JSON, or nil
+	protobuf    bool                   // the objects have generated methods of protobuf
+	text        TextCodec              // the codec, if it stores JSON as clients get it
+	token       uint32                 // of a store with text; see text.go
+	indexed     []string               // fields
 }
 
 var (
 	_ apistorage.Interface    = (*Store)(nil)
 	_ resource.StorageUpdater = (*Store)(nil)
+	_ resource.StorageCreater = (*Store)(nil)
 )
 
 // New returns a store of one resource. Stores may share a backend. Stores with the same prefix share the objects; each
 // decodes them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
-	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay,
-		require: c.Require, transformer: c.Transformer}
+	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, resource: c.Resource, newObject: c.New, delay: c.DeletionDelay,
+		require: c.Require, transformer: c.Transformer, setDefaults: c.Default}
+	_, s.protobuf = c.New().(protobufObject)
+	if text, ok := c.Codec.(TextCodec); ok {
+		s.text, s.token = text, newToken()
+	}
+	s.decodedKind = sync.OnceValues(s.kindOfDecoded)
 	s.owner = &owner{weak.Make(s)}
+	s.start, s.transcoder = sync.OnceValue(s.envelopeStart), sync.OnceValue(s.typeTranscoder)
+	for _, field := range c.Indexed {
+		s.addIndex(field)
+	}
 	return s
 }
 
@@ -97,25 +128,45 @@ func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
 //
 //upstream:k8s.io/apiserver/pkg/storage/etcd3.store.Create
 func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	key, err := s.key(key, false)
-	if err != nil {
+	record, err := s.create(ctx, key, obj, ttl, false)
+	if err != nil || out == nil {
 		return err
 	}
+	return s.lend(ctx, record, out)
+}
+
+// CreateShared is Create, but takes obj, which must not be changed afterwards, and does not copy the result deeply. Like GetList, it
+// returns a shallow copy of the stored object.
+func (s *Store) CreateShared(ctx context.Context, key string, obj runtime.Object, ttl uint64) (runtime.Object, error) {
+	record, err := s.create(ctx, key, obj, ttl, true)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.object(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	return o.shallow(), nil
+}
+
+// create creates an object and returns its record. If owned is set, the object belongs to the store.
+func (s *Store) create(ctx context.Context, key string, obj runtime.Object, ttl uint64, owned bool) (*storage.Record, error) {
+	key, err := s.key(key, false)
+	if err != nil {
+		return nil, err
+	}
 	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
-		return errVersionOnCreate
+		return nil, errVersionOnCreate
 	}
 	data, err := s.encode(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	record, err := s.put(ctx, key, obj, nil, data, storage.Absent, ttl)
+	record, err := s.put(ctx, change{obj: obj, data: data, owned: owned}, storage.Write{Key: key, If: storage.Absent}, ttl)
 	if err != nil {
-		return fromBackend(key, err)
+		return nil, fromBackend(key, err)
 	}
-	if out == nil {
-		return nil
-	}
-	return s.lend(record, out)
+	return record, nil
 }
 
 // Get implements storage.Interface.
@@ -126,19 +177,20 @@ func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions,
 	if err != nil {
 		return err
 	}
-	if err := s.awaitVersion(ctx, opts.ResourceVersion); err != nil {
+	from, err := s.reader(ctx, opts.ResourceVersion)
+	if err != nil {
 		return err
 	}
-	record, err := s.backend.Get(ctx, key)
+	record, err := from.Get(ctx, key)
 	switch {
 	case err == nil && opts.ResourceVersion == "":
-		o, err := s.latest(record)
+		o, err := s.latest(ctx, record)
 		if err != nil {
 			return err
 		}
-		return s.copyTo(out, o, record)
+		return s.copyTo(ctx, out, o, record)
 	case err == nil:
-		return s.extract(record, out)
+		return s.extract(ctx, record, out)
 	case errors.Is(err, storage.ErrNotFound) && opts.IgnoreNotFound:
 		return runtime.SetZeroValue(out)
 	default:
@@ -163,7 +215,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err != nil {
 			return fromBackend(key, err)
 		}
-		current, err := s.deletable(record, opts.ExpectTransformOrDecodeError)
+		current, err := s.deletable(ctx, record, opts.ExpectTransformOrDecodeError)
 		if err != nil {
 			return err
 		}
@@ -183,7 +235,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		case current == nil:
 			return nil
 		default:
-			return s.extract(deleted, out)
+			return s.extract(ctx, deleted, out)
 		}
 	}
 }
@@ -194,7 +246,7 @@ func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.
 	if s.delay == 0 {
 		return r, nil
 	}
-	obj, err := s.object(r)
+	obj, err := s.object(ctx, r)
 	if err != nil {
 		return r, nil // Delete decides about corrupt objects
 	}
@@ -228,24 +280,25 @@ func deletionContext(ctx context.Context, obj runtime.Object) context.Context {
 // GuaranteedUpdate implements storage.Interface. It ignores the cached object.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc, _ runtime.Object) error {
-	written, err := s.update(ctx, key, ignoreNotFound, preconditions, update, func(r *storage.Record) (runtime.Object, error) {
+	written, err := s.update(ctx, key, ignoreNotFound, preconditions, update, false, func(r *storage.Record) (runtime.Object, error) {
 		current := emptyLike(out)
 		if r == nil {
 			return current, nil
 		}
-		return current, s.lend(r, current)
+		return current, s.lend(ctx, r, current)
 	})
 	if err != nil {
 		return err
 	}
-	return s.lend(written, out)
+	return s.lend(ctx, written, out)
 }
 
-// Update is GuaranteedUpdate for an existing object. Like GetList, it returns a shallow copy of the stored object.
+// Update is GuaranteedUpdate for an existing object. It takes the object that update returns, which must not be changed afterwards.
+// Like GetList, it returns a shallow copy of the stored object.
 func (s *Store) Update(ctx context.Context, key string, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc) (runtime.Object, error) {
-	written, err := s.update(ctx, key, false, preconditions, update, func(r *storage.Record) (runtime.Object, error) {
-		o, err := s.object(r)
+	written, err := s.update(ctx, key, false, preconditions, update, true, func(r *storage.Record) (runtime.Object, error) {
+		o, err := s.object(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +307,7 @@ func (s *Store) Update(ctx context.Context, key string, preconditions *apistorag
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.object(written)
+	o, err := s.object(ctx, written)
 	if err != nil {
 		return nil, err
 	}
@@ -262,9 +315,10 @@ func (s *Store) Update(ctx context.Context, key string, preconditions *apistorag
 }
 
 // update applies an update until no other write interferes, and returns the record that it wrote. read returns the
-// object for the update from the current record; the record is nil if there is none.
+// object for the update from the current record; the record is nil if there is none. If owned is set, the objects that
+// update returns belong to the store.
 func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, preconditions *apistorage.Preconditions,
-	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (*storage.Record, error) {
+	update apistorage.UpdateFunc, owned bool, read func(*storage.Record) (runtime.Object, error)) (*storage.Record, error) {
 	key, err := s.key(key, false)
 	if err != nil {
 		return nil, err
@@ -278,7 +332,7 @@ func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, pre
 			return nil, fromBackend(key, err)
 		}
 		var written *storage.Record
-		written, record, err = s.tryUpdate(ctx, key, record, preconditions, update, read)
+		written, record, err = s.tryUpdate(ctx, key, record, preconditions, update, owned, read)
 		switch {
 		case err == nil:
 			return written, nil
@@ -297,10 +351,10 @@ func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, pre
 //
 //upstream:k8s.io/apiserver/pkg/storage/etcd3.store.GuaranteedUpdate
 func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, preconditions *apistorage.Preconditions,
-	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (written, current *storage.Record, err error) {
+	update apistorage.UpdateFunc, owned bool, read func(*storage.Record) (runtime.Object, error)) (written, current *storage.Record, err error) {
 	input, err := read(record)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, stateError(err)
 	}
 	var meta apistorage.ResponseMeta
 	var before []byte
@@ -313,7 +367,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 		}
 		meta.ResourceVersion, expect = record.Revision, record.Revision
 		if before, stale, err = Unseal(ctx, s.transformer, record); err != nil {
-			return nil, nil, corrupt(record, err)
+			return nil, nil, stateError(corrupt(record, &corruptError{untransformable, 0, err}))
 		}
 	}
 	if err := preconditions.Check(key, input); err != nil {
@@ -334,28 +388,35 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	if ttl != nil {
 		seconds = *ttl
 	}
-	written, err = s.put(ctx, key, updated, last, data, expect, seconds)
+	written, err = s.put(ctx, change{obj: updated, last: last, data: data, owned: owned}, storage.Write{Key: key, If: expect}, seconds)
 	return written, written, err
 }
 
-// put writes an object with the encoding data under key, and caches the decoded object with the record. last is the
-// replaced object or nil. put returns the errors of the backend.
-func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, data []byte,
-	expect, ttl uint64) (*storage.Record, error) {
-	decoded, err := s.stored(obj, last, data)
+// change is an object to be written.
+type change struct {
+	obj, last runtime.Object // last is the replaced object or nil
+	data      []byte         // the encoding of obj
+	owned     bool           // obj belongs to the store
+}
+
+// put completes the write of an object and executes it, and caches the decoded object with the record. It returns the errors of
+// the backend.
+func (s *Store) put(ctx context.Context, c change, w storage.Write, ttl uint64) (*storage.Record, error) {
+	decoded, note, err := s.stored(c)
 	if err != nil {
 		return nil, err
 	}
-	if data, err = Seal(ctx, s.transformer, key, data); err != nil {
+	if w.Value, err = Seal(ctx, s.transformer, w.Key, c.data); err != nil {
 		return nil, apistorage.NewInternalError(err)
 	}
-	w := storage.Write{Key: key, Value: data, If: expect, OnCommit: func(r *storage.Record) {
+	w.OnCommit = func(r *storage.Record) {
+		r.SetNote(note)
 		s.cache(r, decoded)
-	}}
+	}
 	if ttl != 0 {
 		w.Expires = time.Now().Add(time.Duration(ttl) * time.Second)
 	}
-	if expect != storage.Absent || s.require == nil {
+	if w.If != storage.Absent || s.require == nil {
 		return s.backend.Put(ctx, w)
 	}
 	return s.putIfRequired(ctx, w)

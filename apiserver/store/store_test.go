@@ -19,7 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/features"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
@@ -504,6 +507,26 @@ func TestCorrupt(t *testing.T) {
 	causes := status(t, s.GetList(ctx, "/core/pods", opts, &corev1.PodList{}), metav1.StatusReasonStoreReadError).Details.Causes
 	if len(causes) != 101 || causes[100].Type != metav1.CauseTypeTooMany {
 		t.Errorf("a list of many that are corrupt has %d causes", len(causes))
+	}
+}
+
+// TestCorruptWithoutGate has a record that cannot be decoded, and nobody may delete it.
+func TestCorruptWithoutGate(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
+	s, backend := podStore(t, memory.Options{})
+	const key = "/core/pods/a/b"
+	if _, err := backend.Put(t.Context(), storage.Write{Key: key, Value: []byte("no pod")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Get(t.Context(), key, apistorage.GetOptions{}, &corev1.Pod{}); err == nil || apistorage.IsCorruptObject(err) {
+		t.Errorf("Get: %v", err)
+	}
+	err := s.Delete(t.Context(), key, &corev1.Pod{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{ExpectTransformOrDecodeError: true})
+	if err == nil {
+		t.Error("Delete succeeded")
+	}
+	if _, err := backend.Get(t.Context(), key); err != nil {
+		t.Errorf("after Delete: %v", err)
 	}
 }
 

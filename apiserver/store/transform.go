@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
 
+	apistorage "k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/storage"
@@ -27,11 +29,35 @@ func Unseal(ctx context.Context, t value.Transformer, r *storage.Record) (data [
 	return t.TransformFromStorage(ctx, r.Value(), value.DefaultContext(r.Key))
 }
 
-// read decodes the object of a record, without its resource version.
-func (s *Store) read(r *storage.Record) (*object, error) {
-	data, _, err := Unseal(context.Background(), s.transformer, r)
+// interpreting is a transformer that makes every error one of a corrupt object.
+//
+//upstream:k8s.io/apiserver/pkg/storage/etcd3.corruptObjErrorInterpretingTransformer
+type interpreting struct{ value.Transformer }
+
+func (t interpreting) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	data, stale, err := t.Transformer.TransformFromStorage(ctx, data, dataCtx)
 	if err != nil {
+		err = &corruptError{untransformable, 0, err}
+	}
+	return data, stale, err
+}
+
+// read decodes the object of a record, without its resource version. It fails only if the record is corrupt, or if the
+// transformer returns an error that does not say so.
+func (s *Store) read(ctx context.Context, r *storage.Record) (*object, error) {
+	data, _, err := Unseal(ctx, s.transformer, r)
+	if known, ok := asCorrupt(err); ok {
+		return nil, corrupt(r, known)
+	}
+	if err != nil {
+		return nil, apistorage.NewInternalError(fmt.Errorf("unable to transform key %q: %w", r.Key, err))
+	}
+	o, err := s.decode(data)
+	if err != nil && !tellsCorrupt() {
 		return nil, err
 	}
-	return s.decode(data)
+	if err != nil {
+		return nil, corrupt(r, &corruptError{undecodable, r.Revision, err})
+	}
+	return o, nil
 }

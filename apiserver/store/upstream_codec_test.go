@@ -11,8 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/features"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
@@ -40,8 +43,7 @@ func (r *replaceable) TransformToStorage(ctx context.Context, data []byte, dataC
 }
 
 func newTransforming(t testing.TB) *transforming {
-	backend := memory.New(memory.Options{})
-	t.Cleanup(func() { backend.Close() })
+	backend := newBackend(t)
 	r := &replaceable{}
 	s := &transforming{
 		Store: store.New(backend, store.Config{Codec: codec, Prefix: "/pods", New: func() runtime.Object { return &example.Pod{} },
@@ -54,6 +56,24 @@ func newTransforming(t testing.TB) *transforming {
 
 // swap changes the transformer and drops decoded objects, so that they are read again.
 func (s *transforming) swap(to value.Transformer) (back func()) {
+	s.forget()
+	from := s.transformer.to.Swap(&to)
+	return func() { s.transformer.to.Store(from) }
+}
+
+// forgetting is a store that also drops decoded objects when the first transformer is back.
+type forgetting struct{ *transforming }
+
+func (s forgetting) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	back := s.transforming.UpdatePrefixTransformer(modify)
+	return func() {
+		s.forget()
+		back()
+	}
+}
+
+// forget drops the decoded objects.
+func (s *transforming) forget() {
 	page, err := s.backend.Range(context.Background(), storage.Query{})
 	if err != nil {
 		panic(err)
@@ -63,8 +83,6 @@ func (s *transforming) swap(to value.Transformer) (back func()) {
 			r.SetCached(new(byte), true)
 		}
 	}
-	from := s.transformer.to.Swap(&to)
-	return func() { s.transformer.to.Store(from) }
 }
 
 // UpdatePrefixTransformer implements storagetesting.InterfaceWithPrefixTransformer.
@@ -95,8 +113,7 @@ func (c *failing) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 func TestUpstreamCodec(t *testing.T) {
 	withFailing := func(run func(context.Context, testing.TB, *store.Store, func(bool))) func(*testing.T) {
 		return func(t *testing.T) {
-			backend, c := memory.New(memory.Options{}), &failing{Codec: codec}
-			defer backend.Close()
+			backend, c := newBackend(t), &failing{Codec: codec}
 			run(t.Context(), t, exampleStoreOn(backend, c), c.now.Store)
 		}
 	}
@@ -110,6 +127,16 @@ func TestUpstreamCodec(t *testing.T) {
 		"DeleteWithSuggestionAndMissingExpectedDecodeError": withFailing(func(ctx context.Context, t testing.TB, s *store.Store, _ func(bool)) {
 			storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, s)
 		}),
+		"TransformationFailure": func(t *testing.T) {
+			storagetesting.RunTestTransformationFailure(t.Context(), t, forgetting{newTransforming(t)})
+		},
+		"GetListWithErrorAggregation": func(t *testing.T) {
+			storagetesting.RunTestGetListWithErrorAggregation(t.Context(), t, newTransforming(t), store.NewCorruptError(errors.New("bits flipped")))
+		},
+		"GetListWithoutErrorAggregation": func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
+			storagetesting.RunTestGetListWithoutErrorAggregation(t.Context(), t, newTransforming(t), store.NewCorruptError(errors.New("bits flipped")))
+		},
 		"WatchError": func(t *testing.T) {
 			storagetesting.RunTestWatchError(t.Context(), t, newTransforming(t))
 		},
@@ -127,7 +154,7 @@ func TestUpstreamCodec(t *testing.T) {
 			storagetesting.RunTestListResourceVersionMatch(t.Context(), t, newTransforming(t))
 		},
 		"WatchWithUnsafeDelete": func(t *testing.T) {
-			storagetesting.RunTestWatchWithUnsafeDelete(t.Context(), t, newTransforming(t), errors.New("corrupt"))
+			storagetesting.RunTestWatchWithUnsafeDelete(t.Context(), t, newTransforming(t), store.NewCorruptError(errors.New("corrupt")))
 		},
 	} {
 		t.Run(name, run)
@@ -139,7 +166,9 @@ func TestUpstreamProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		s, backend := exampleStore(t)
+		backend := memory.New(memory.Options{})
+		defer backend.Close()
+		s := exampleStoreOn(backend, codec)
 		storagetesting.RunOptionalTestProgressNotify(ctx, t, s, advance(backend))
 	})
 }

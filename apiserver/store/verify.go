@@ -22,7 +22,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 			if s == nil {
 				continue
 			}
-			want, err := s.read(record)
+			want, err := s.read(ctx, record)
 			if err != nil {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}

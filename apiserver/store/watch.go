@@ -97,7 +97,9 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 		if err := s.await(w.ctx, after); err != nil {
 			return err
 		}
-		page, err := s.backend.Range(w.ctx, storage.Query{Path: path})
+		q := storage.Query{Path: path, Scan: !s.converts()}
+		s.useIndex(&q, opts.Predicate)
+		page, err := s.backend.Range(w.ctx, q)
 		if err != nil {
 			return fromBackend(path, err)
 		}
@@ -191,7 +193,7 @@ func (w *watcher) close() {
 func (w *watcher) sendInitial() error {
 	for i, record := range w.initial {
 		w.initial[i] = nil // a slow client should not keep records that are replaced alive
-		o, err := w.store.object(record)
+		o, err := w.store.passing(w.ctx, record, nil)
 		if err != nil {
 			return err
 		}
@@ -282,13 +284,13 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 	var is, was bool
 	var err error
 	if e.Type != storage.Deleted {
-		if now, err = w.store.object(e.Record); err != nil {
+		if now, err = w.store.object(w.ctx, e.Record); err != nil {
 			return err
 		}
 		is = w.selector.matches(now)
 	}
 	if was = e.Prev != nil && w.selector.all; !was && e.Prev != nil {
-		if before, err = w.store.object(e.Prev); err != nil {
+		if before, err = w.store.object(w.ctx, e.Prev); err != nil {
 			return unreadable(e, err)
 		}
 		was = w.selector.matches(before)
@@ -299,7 +301,7 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 	case is:
 		return w.send(watch.Added, now.cacheable())
 	case was && e.Type == storage.Deleted:
-		if now, err = w.store.deleted(e); err != nil {
+		if now, err = w.store.deleted(w.ctx, e); err != nil {
 			return unreadable(e, err)
 		}
 		return w.send(watch.Deleted, now.cacheable())

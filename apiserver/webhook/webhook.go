@@ -24,23 +24,25 @@ var errClosed = errors.New("the server has stopped")
 // safe for concurrent use.
 type Dialer struct {
 	dial DialFunc
+	pod  PodDialFunc
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
 	closed bool
 }
 
-// NewDialer returns a dialer that connects with dial. If dial is nil, it uses a [net.Dialer] with a timeout of 30 s.
-func NewDialer(dial DialFunc) *Dialer {
+// NewDialer returns a dialer that connects with dial, and to simulated pods with pod. If dial is nil, it uses a
+// [net.Dialer] with a timeout of 30 s.
+func NewDialer(dial DialFunc, pod PodDialFunc) *Dialer {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	return &Dialer{dial: dial, conns: map[*conn]struct{}{}}
+	return &Dialer{dial: dial, pod: pod, conns: map[*conn]struct{}{}}
 }
 
 // DialContext connects to an address. It fails after Close.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	dialed, err := d.dial(ctx, network, address)
+	dialed, err := d.connect(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +55,14 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	}
 	d.conns[c] = struct{}{}
 	return c, nil
+}
+
+// connect connects to an address, which may be the address of a simulated pod.
+func (d *Dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if namespace, pod, port, ok := parsePodAddress(address); ok {
+		return d.pod(ctx, namespace, pod, port)
+	}
+	return d.dial(ctx, network, address)
 }
 
 // Close closes all connections. Later dials fail.

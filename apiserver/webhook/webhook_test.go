@@ -569,7 +569,8 @@ var _ rest.WarningHandler = (*controlplanetest.Warnings)(nil)
 func TestWebhookService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := controlplanetest.ServeWebhooks(t)
-		client := controlplanetest.ClientFor(t, controlplanetest.StartWithWebhooks(t, hooks).Config())
+		plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, DialWebhook: hooks.Dial, LoopbackPorts: []uint16{9443}})
+		client := controlplanetest.ClientFor(t, plane.Config())
 		configuration := hooks.Handle("service", controlplanetest.Patch(`[{"op": "add", "path": "/data/called", "value": "yes"}]`))
 		configuration.URL = nil
 		configuration.Service = &admissionv1.ServiceReference{Namespace: "default", Name: "hook", Path: new("/service")}
@@ -606,6 +607,8 @@ func TestWebhookService(t *testing.T) {
 			}, "10.1.2.3:8443", ""},
 			{"another port", replace(nil, corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8443}}}), "", failed + `no service port 443 found for service "hook"`},
 			{"a loopback port", replace(map[string]string{"flyball.dev/loopback-port": "9443"}, clusterIP), "127.0.0.1:9443", ""},
+			{"a loopback port that is not permitted", replace(map[string]string{"flyball.dev/loopback-port": "22"}, clusterIP), "",
+				failed + `annotation flyball.dev/loopback-port of service "hook": the starter of the control plane has not permitted the port 22, as docs/webhooks.md#services explains`},
 			{"no loopback port", replace(map[string]string{"flyball.dev/loopback-port": "https"}, clusterIP), "", failed + `annotation flyball.dev/loopback-port of service "hook": "https" is not a port`},
 			{"an external name", replace(nil, corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "hooks.example.org"}), "hooks.example.org:443", ""},
 		} {

@@ -1,6 +1,6 @@
 // Package benchmarks has the benchmarks.
 //
-// If a description has "replay", the objects come from a server whose responses were encoded
+// If a description has "replay", the objects come from a server that encoded its responses
 // beforehand, so that it measures the runtime alone. If it has "HTTPS", they come from the API
 // server, and both runtimes share the machine with it.
 package benchmarks

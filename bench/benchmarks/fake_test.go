@@ -338,7 +338,7 @@ func asText(obj runtimes.Object) string {
 	return fmt.Sprintln(u.Object, managed)
 }
 
-// union returns the union of two sets of fields, without those whose parts it has.
+// union returns the union of two sets of fields. It drops a field with parts, and keeps the parts.
 func union(a, b map[string]any) map[string]any {
 	if a == nil {
 		a = map[string]any{}

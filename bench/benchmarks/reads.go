@@ -69,7 +69,7 @@ func (o Options) readAll(ctx context.Context, c runtimes.Cache, reads []read) (m
 	return sample, nil
 }
 
-// ways are all the ways to read, each of which fails if it does not find what
+// ways are all the ways to read. Each way fails if it does not find what
 // there is.
 func (o Options) ways() []read {
 	list := func(want int, s runtimes.Selection) func(context.Context, runtimes.Cache) error {

@@ -33,8 +33,8 @@ func (t *reconciled) add(key runtimes.Key) {
 	}
 }
 
-// manager returns a manager with one controller, whose reconciler also gets the
-// manager.
+// manager returns a manager with one controller. The reconciler of the
+// controller also gets the manager.
 func manager(rt runtimes.Runtime, server runtimes.Server, c runtimes.Controller, reconcile func(context.Context, runtimes.Manager, runtimes.Key) error) (runtimes.Manager, error) {
 	m, err := rt.NewManager(server)
 	if err != nil {
@@ -51,7 +51,7 @@ func getOne(kind fixture.Kind) func(context.Context, runtimes.Manager, runtimes.
 	}
 }
 
-// coldStart starts a manager whose controller has every object to reconcile.
+// coldStart starts a manager with a controller that has every object to reconcile.
 func (o Options) coldStart() measure.Benchmark {
 	var replay *fixture.Replay
 	return measure.Benchmark{

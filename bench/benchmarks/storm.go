@@ -17,7 +17,7 @@ import (
 type observer struct {
 	mu   sync.Mutex
 	sent []time.Time // by version, from first on
-	// first is the version of which sent[0] is the time.
+	// first is the version that was sent at sent[0].
 	first uint64
 	lags  []time.Duration
 	last  uint64
@@ -64,7 +64,7 @@ func (o *observer) expect(last uint64) {
 	o.last, o.seen = last, make(chan struct{})
 }
 
-// changing is a benchmark with a cache whose objects change. Run measures it once the cache is
+// changing is a benchmark with a cache of objects that change. Run measures it once the cache is
 // filled and the handler has received all of its objects.
 func (o Options) changing(benchmark measure.Benchmark, run func(context.Context, running, *fixture.Replay, *observer) (measure.Sample, error)) measure.Benchmark {
 	var replay *fixture.Replay
@@ -187,8 +187,8 @@ func (o Options) readPeriodically(ctx context.Context, c runtimes.Cache, took *[
 	return nil
 }
 
-// expectFrom is expect for a number of versions from the first on, whose times
-// note takes.
+// expectFrom is expect for a number of versions from the first on. The
+// method note takes the times of these versions.
 func (o *observer) expectFrom(first uint64, versions int) {
 	o.expect(first + uint64(versions) - 1)
 	o.mu.Lock()

@@ -100,8 +100,8 @@ func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (m
 	return measure.Sample{"p50": measure.Quantile(took, 0.5), "p99": measure.Quantile(took, 0.99), "conflicts": float64(conflicts.Load())}, running.stop()
 }
 
-// statusWrites starts a manager whose controller writes the status of every object, and measures
-// the memory that read-your-writes takes.
+// statusWrites starts a manager with a controller that writes the status of every object. It
+// measures the memory that read-your-writes takes.
 func (o Options) statusWrites() measure.Benchmark {
 	var replay *fixture.Replay
 	return measure.Benchmark{

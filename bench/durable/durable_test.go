@@ -70,7 +70,7 @@ func benchmark(b *testing.B, dir string, put func(key string, value []byte) erro
 	b.ReportMetric(float64(size)/(1<<20), "MiB-directory")
 }
 
-// store is a memory store whose journal makes batches durable.
+// store returns a function that puts a record into a memory store. The journal makes batches durable.
 func store(b *testing.B, j memory.Journal) func(key string, value []byte) error {
 	s := memory.New(memory.Options{Journal: j})
 	b.Cleanup(func() { s.Close() })
@@ -101,9 +101,9 @@ type walJournal struct {
 	buf   []byte
 }
 
-func (j *walJournal) Write(events []*storage.Event) error {
+func (j *walJournal) Write(b memory.Batch) error {
 	j.buf = j.buf[:0]
-	for _, e := range events {
+	for _, e := range b.Events {
 		j.buf = append(append(j.buf, e.Record.Key...), e.Record.Value()...)
 	}
 	j.index++
@@ -126,10 +126,10 @@ type boltJournal struct{ db *bbolt.DB }
 
 var bucket = []byte("records")
 
-func (j *boltJournal) Write(events []*storage.Event) error {
+func (j *boltJournal) Write(b memory.Batch) error {
 	return j.db.Update(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(bucket)
-		for _, e := range events {
+		for _, e := range b.Events {
 			if err := bucket.Put([]byte(e.Record.Key), e.Record.Value()); err != nil {
 				return err
 			}

@@ -34,9 +34,9 @@ func Each(n int, f func() error) (Cost, error) {
 	}, err
 }
 
-// Repeat measures f, over and over for about the time given, of which it takes a tenth to find out
-// how often that is. What f does only the first time is not measured, nor is the garbage of what was
-// done before.
+// Repeat measures f, over and over for about the time given. It takes a tenth of the time to find
+// out how often that is. What f does only the first time is not measured, nor is the garbage of what
+// was done before.
 func Repeat(budget time.Duration, f func() error) (Cost, error) {
 	if err := f(); err != nil {
 		return Cost{}, err

@@ -19,11 +19,12 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
-	storage "flyball.dev/storage/memory"
+	"flyball.dev/storage/memory"
 )
 
 // childVariable is set in the environment of a child process.
@@ -32,6 +33,12 @@ const childVariable = "FLYBALL_BENCH_SERVER"
 // childOptions are passed to a child process in its environment.
 type childOptions struct {
 	Controllers bool
+	// DataDir is the data directory, if there is one.
+	DataDir string
+	// EtcdServers are the URLs of an etcd cluster, for a flyball binary.
+	EtcdServers string
+	// Fill is how many pods the storage has at the start, if it is in memory.
+	Fill int
 	// Profile and Heap are the files for a CPU profile and a heap profile.
 	Profile, Heap string
 }
@@ -45,14 +52,20 @@ func runChild(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o); err != nil {
 		return err
 	}
-	plane, err := controlplane.Start(ctx, controlplane.Options{
-		Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers,
-		Storage: storage.New(storage.Options{CompressAfter: 10 * time.Second}), // as flyball up
-	})
+	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers, DataDir: o.DataDir}
+	if o.DataDir == "" {
+		options.Storage = memory.New(memory.Options{CompressAfter: 10 * time.Second}) // as flyball up
+	}
+	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer plane.Stop()
+	if o.Fill > 0 {
+		if err := fill(ctx, plane, o.Fill); err != nil {
+			return err
+		}
+	}
 	if o.Profile != "" {
 		file, err := os.Create(o.Profile)
 		if err != nil {
@@ -82,15 +95,15 @@ func runChild(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := out.Encode(memory{m.HeapAlloc, m.StackInuse}); err != nil {
+		if err := out.Encode(sizes{m.HeapAlloc, m.StackInuse}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// memory is what a child process writes about its memory.
-type memory struct{ Heap, Stacks uint64 }
+// sizes is the report of a child process about its memory.
+type sizes struct{ Heap, Stacks uint64 }
 
 // server is a control plane in a child process.
 type server struct {
@@ -99,20 +112,28 @@ type server struct {
 	stdin  io.WriteCloser
 	out    *json.Decoder // nil if it is a flyball binary
 	dir    string
+	// binary and options are the arguments of startServer.
+	binary  string
+	options childOptions
+	// pod returns the nth of the pods that are created.
+	pod func(n int) *corev1.Pod
 }
 
-// startServer starts a control plane: this program as a child, or a flyball binary.
-func startServer(ctx context.Context, binary string, o childOptions) (*server, error) {
+// startServer starts a control plane: this program as a child, or a flyball binary. With a kubeconfig, there is a server
+// already.
+func startServer(ctx context.Context, binary, kubeconfigFile string, o childOptions) (*server, error) {
 	dir, err := os.MkdirTemp("", "flyball-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir}
+	s := &server{dir: dir, binary: binary, options: o, pod: newPod}
 	var kubeconfig []byte
-	if binary != "" {
-		kubeconfig, err = s.startBinary(ctx, binary)
+	if kubeconfigFile != "" {
+		kubeconfig, err = os.ReadFile(kubeconfigFile)
+	} else if binary != "" {
+		kubeconfig, err = s.startBinary(ctx)
 	} else {
-		kubeconfig, err = s.startSelf(ctx, o)
+		kubeconfig, err = s.startSelf(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -124,12 +145,12 @@ func startServer(ctx context.Context, binary string, o childOptions) (*server, e
 	return s, nil
 }
 
-func (s *server) startSelf(ctx context.Context, o childOptions) (kubeconfig []byte, err error) {
+func (s *server) startSelf(ctx context.Context) (kubeconfig []byte, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	options, err := json.Marshal(o)
+	options, err := json.Marshal(s.options)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +171,16 @@ func (s *server) startSelf(ctx context.Context, o childOptions) (kubeconfig []by
 	return kubeconfig, s.out.Decode(&kubeconfig)
 }
 
-func (s *server) startBinary(ctx context.Context, binary string) ([]byte, error) {
+func (s *server) startBinary(ctx context.Context) ([]byte, error) {
 	file := filepath.Join(s.dir, "kubeconfig")
-	s.cmd = exec.CommandContext(ctx, binary, "up", "--kubeconfig", file)
+	args := []string{"up", "--kubeconfig", file}
+	if s.options.DataDir != "" {
+		args = append(args, "--data-dir", s.options.DataDir)
+	}
+	if s.options.EtcdServers != "" {
+		args = append(args, "--etcd-servers", s.options.EtcdServers)
+	}
+	s.cmd = exec.CommandContext(ctx, s.binary, args...)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -161,7 +189,7 @@ func (s *server) startBinary(ctx context.Context, binary string) ([]byte, error)
 		return nil, err
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, fmt.Errorf("%s: %w", binary, err)
+		return nil, fmt.Errorf("%s: %w", s.binary, err)
 	}
 	return os.ReadFile(file)
 }
@@ -169,6 +197,9 @@ func (s *server) startBinary(ctx context.Context, binary string) ([]byte, error)
 // stop ends the child and waits for it.
 func (s *server) stop() error {
 	var err error
+	if s.cmd == nil {
+		return os.RemoveAll(s.dir)
+	}
 	if s.stdin != nil {
 		err = s.stdin.Close()
 	} else {
@@ -178,14 +209,14 @@ func (s *server) stop() error {
 }
 
 // memory returns the sizes of the live heap and of the stacks.
-func (s *server) memory() (memory, error) {
+func (s *server) memory() (sizes, error) {
 	if s.out == nil {
-		return memory{}, errors.New("the live heap of a binary is not known")
+		return sizes{}, errors.New("the live heap of a binary is not known")
 	}
 	if _, err := fmt.Fprintln(s.stdin); err != nil {
-		return memory{}, err
+		return sizes{}, err
 	}
-	var m memory
+	var m sizes
 	return m, s.out.Decode(&m)
 }
 
@@ -226,6 +257,17 @@ func (s *server) cpu() (time.Duration, error) {
 	}
 	system, err := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * tick, err
+}
+
+// io returns the bytes that the server has written with system calls and the bytes that it has made the disk write, as
+// Linux reports them.
+func (s *server) io() (written, disk int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", s.cmd.Process.Pid))
+	for line := range strings.Lines(string(text)) {
+		fmt.Sscanf(line, "wchar: %d", &written)
+		fmt.Sscanf(line, "write_bytes: %d", &disk)
+	}
+	return written, disk, err
 }
 
 // ownCPU returns the CPU time that this process has taken.

@@ -28,6 +28,13 @@ type measurement struct {
 var measurements = []measurement{
 	{"idle", "resident memory when n seconds have passed", 60, idle},
 	{"pods", "resident memory for each of n pods that nobody has used for a minute", 100_000, pods},
+	{"running", "resident memory for each of n pods that the scheduler and the kubelets of the control plane have started", 50_000, running},
+	{"lists", "time and memory of lists of n pods that nobody has used for a minute", 150_000, lists},
+	{"growth", "CPU time for each object of lists of n and n/50 idle pods", 500_000, growth},
+	{"create", "n pods created over HTTPS with 8 writers; with -data, in a data directory", 20_000, create},
+	{"restart", "time until a control plane with n pods in its data directory answers", 100_000, restart},
+	{"custom", "memory of n custom resources in proportion to their size, and the time of a get", 20_000, customMemory},
+	{"custom-gets", "time of gets of n custom resources, beside typed objects and, with $FLYBALL_BENCH_PEER, another server", 3_000, customGets},
 	{"churn", "live heap two minutes after n pods were created and deleted", 100_000, churn},
 	{"watch", "time until 1,000 watchers have received a write, of n writes", 200, watchLatency},
 	{"watchers", "resident memory for n idle watchers", 10_000, idleWatchers},
@@ -46,7 +53,7 @@ func main() {
 }
 
 // run runs the measurement that the arguments name, or the control plane of one.
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
 	klog.SetLogger(logr.Discard())
 	if isChild() {
 		return runChild(ctx)
@@ -62,7 +69,11 @@ func run(ctx context.Context, args []string) error {
 	m := measurements[i]
 	flags := flag.NewFlagSet(m.name, flag.ContinueOnError)
 	n := flags.Int("n", m.n, "how many")
+	small := flags.Bool("small", false, "create pods with one container and little else")
 	binary := flags.String("binary", "", "measure this flyball `file` instead of the control plane linked into this one")
+	data := flags.Bool("data", false, "keep the objects in a data directory")
+	etcd := flags.String("etcd-servers", "", "keep the objects in the etcd cluster at these `URLs`; needs -binary")
+	kubeconfig := flags.String("kubeconfig", "", "measure the server of this `file`, if the measurement needs no process")
 	var o childOptions
 	flags.BoolVar(&o.Controllers, "controllers", false, "run all controllers")
 	flags.StringVar(&o.Profile, "profile", "", "write a CPU profile of the control plane to this `file`")
@@ -70,9 +81,21 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	s, err := startServer(ctx, *binary, o)
+	if o.EtcdServers = *etcd; *etcd != "" && *binary == "" {
+		return errors.New("-etcd-servers needs -binary")
+	}
+	if *data {
+		if o.DataDir, err = os.MkdirTemp("", "flyball-bench-data-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(o.DataDir)
+	}
+	s, err := startServer(ctx, *binary, *kubeconfig, o)
 	if err != nil {
 		return err
+	}
+	if *small {
+		s.pod = smallPod
 	}
 	return errors.Join(m.run(ctx, s, *n), s.stop())
 }

@@ -54,11 +54,12 @@ func pods(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := createPods(ctx, client, n); err != nil {
+	began, spent := time.Now(), time.Duration(0)
+	if err := s.addCPU(&spent, func() error { return s.createPods(ctx, client, n) }); err != nil {
 		return err
 	}
-	fmt.Printf("%.0f pods created a second\n", float64(n)/time.Since(began).Seconds())
+	fmt.Printf("%.0f pods created a second, %.0f µs of CPU time of the server for each\n",
+		float64(n)/time.Since(began).Seconds(), float64(spent.Microseconds())/float64(n))
 	cost := func(when string) error {
 		now, err := s.resident()
 		if err == nil {
@@ -82,6 +83,11 @@ func pods(ctx context.Context, s *server, n int) error {
 		}
 		fmt.Printf("%d pods listed in %v\n", n, time.Since(began).Round(time.Millisecond))
 	}
+	spent = 0
+	if err := s.addCPU(&spent, func() error { return getPods(ctx, client, n) }); err != nil {
+		return err
+	}
+	fmt.Printf("%.0f µs of CPU time of the server for each of %d reads of a pod\n", float64(spent.Microseconds())/reads, reads)
 	if err := cost("listed"); err != nil {
 		return err
 	}
@@ -101,12 +107,91 @@ func pods(ctx context.Context, s *server, n int) error {
 	return nil
 }
 
-// createPods creates the namespaces of the pods, and the pods with 8 writers.
-func createPods(ctx context.Context, client kubernetes.Interface, n int) error {
+// running creates pods for the scheduler, waits until all run, and prints what each of them costs, at most and idle.
+func running(ctx context.Context, s *server, n int) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
 	if err := createNamespaces(ctx, client); err != nil {
 		return err
 	}
-	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error { return createPod(ctx, client, i) })
+	before, err := s.settled(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("empty: %v\n", before)
+	began := time.Now()
+	written, err := s.during(ctx, func() error {
+		err := fixture.Parallel(ctx, n, func(ctx context.Context, i int) error {
+			pod := s.pod(i)
+			_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return waitRunning(ctx, client)
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	cost := func(u use) float64 { return float64(u.anonymous-before.anonymous) / float64(n) / kib }
+	fmt.Printf("until all ran: at most %v, %.2f KiB a pod; %.0f pods a second\n", written, cost(written), float64(n)/took.Seconds())
+	idle, err := s.settled(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, cost(idle))
+	return s.printMemory("idle", before)
+}
+
+// settled returns the use when nothing has happened for a minute.
+func (s *server) settled(ctx context.Context) (use, error) {
+	if err := sleep(ctx, idleTime); err != nil {
+		return use{}, err
+	}
+	if s.out != nil { // a flyball binary returns memory by itself
+		if _, err := s.heap(); err != nil {
+			return use{}, err
+		}
+	}
+	return s.use()
+}
+
+// waitRunning waits until no pod is pending.
+func waitRunning(ctx context.Context, client kubernetes.Interface) error {
+	pending := metav1.ListOptions{FieldSelector: "status.phase=Pending", Limit: 1}
+	for {
+		pods, err := client.CoreV1().Pods("").List(ctx, pending)
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// reads is how often getPods reads.
+const reads = 10_000
+
+// getPods reads some of n pods, with 8 readers.
+func getPods(ctx context.Context, client kubernetes.Interface, n int) error {
+	return fixture.Parallel(ctx, reads, func(ctx context.Context, i int) error {
+		pod := newPod(i * 7919 % n)
+		_, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		return err
+	})
+}
+
+// createPods creates the namespaces of the pods, and the pods with 8 writers.
+func (s *server) createPods(ctx context.Context, client kubernetes.Interface, n int) error {
+	if err := createNamespaces(ctx, client); err != nil {
+		return err
+	}
+	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error { return s.createPod(ctx, client, i, "") })
 }
 
 // createNamespaces creates the namespaces of all pods.
@@ -123,13 +208,28 @@ func createNamespaces(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// createPod creates the nth pod. No scheduler takes it.
-func createPod(ctx context.Context, client kubernetes.Interface, n int) error {
-	pod := fixture.Pod(n)
-	pod.UID, pod.OwnerReferences, pod.Status = "", nil, corev1.PodStatus{}
-	pod.Spec.NodeName, pod.Spec.SchedulerName = "", "nobody"
+// createPod creates the nth pod, on a node if its name is given. No scheduler takes it.
+func (s *server) createPod(ctx context.Context, client kubernetes.Interface, n int, node string) error {
+	pod := s.pod(n)
+	pod.Spec.NodeName, pod.Spec.SchedulerName = node, "nobody"
 	_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	return err
+}
+
+// newPod returns the nth pod, of the usual size, as it is created.
+func newPod(n int) *corev1.Pod {
+	pod := fixture.Pod(n)
+	pod.UID, pod.OwnerReferences, pod.ManagedFields, pod.Status = "", nil, nil, corev1.PodStatus{}
+	return pod
+}
+
+// smallPod returns the nth pod, with one container and little else.
+func smallPod(n int) *corev1.Pod {
+	key := fixture.KeyOf(n)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{fixture.AppLabel: fixture.App(n)}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.example.org/app:1"}}},
+	}
 }
 
 // createServiceAccount creates the service account of pods, unless a controller has.
@@ -150,7 +250,7 @@ func churn(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	// The first pod, so that what is made for the first request is there.
-	if err := createPods(ctx, client, 1); err != nil {
+	if err := s.createPods(ctx, client, 1); err != nil {
 		return err
 	}
 	remove := func(ctx context.Context, i int) error {
@@ -165,7 +265,7 @@ func churn(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	fmt.Printf("at the start: %.1f MiB of live heap\n", float64(start)/mib)
-	create := func(ctx context.Context, i int) error { return createPod(ctx, client, i) }
+	create := func(ctx context.Context, i int) error { return s.createPod(ctx, client, i, "") }
 	if err := fixture.Parallel(ctx, n, create); err != nil {
 		return err
 	}

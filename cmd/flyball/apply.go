@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/cmd/flyball/internal/apply"
@@ -26,8 +27,8 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "", "the context in the kubeconfig (default the current one)")
 }
 
-// connect connects to the cluster that the flags select, and prints its name to out.
-func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
+// load returns the kubeconfig that the flags select, and the configuration of a client.
+func (f *clusterFlags) load() (clientcmd.ClientConfig, *restclient.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	files := rules.GetLoadingPrecedence()
@@ -42,26 +43,40 @@ func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Clust
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loaded.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, "+
+		return nil, nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, "+
 			"or name a kubeconfig with --kubeconfig",
 			strings.Join(files, " or "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	config.QPS = -1 // servers have priority and fairness
+	return loaded, config, nil
+}
+
+// explain explains the error of a request to the cluster.
+func (f *clusterFlags) explain(loaded clientcmd.ClientConfig, config *restclient.Config, err error) error {
+	content, loadErr := loaded.RawConfig()
+	if loadErr != nil {
+		return loadErr
+	}
+	return kubeconfig.Unreachable(content, f.context, config, err)
+}
+
+// connect connects to the cluster that the flags select, and prints its name to out.
+func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
+	loaded, config, err := f.load()
+	if err != nil {
+		return nil, err
 	}
 	namespace, _, err := loaded.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
-	config.QPS = -1 // servers have priority and fairness
 	fmt.Fprintf(out, "cluster: %s\n", config.Host)
 	c, err := apply.NewCluster(ctx, config, namespace, f.namespace != "")
 	if err != nil && ctx.Err() == nil {
-		content, loadErr := loaded.RawConfig()
-		if loadErr != nil {
-			return nil, loadErr
-		}
-		return nil, kubeconfig.Unreachable(content, f.context, config, err)
+		return nil, f.explain(loaded, config, err)
 	}
 	return c, err
 }
@@ -78,10 +93,10 @@ func applyFiles() *cobra.Command {
 		Short: "Apply manifests to a cluster",
 		Long: `Apply the objects in manifests to a cluster, by server-side apply.
 
-A file may have several documents. Of a folder, the files *.yaml, *.yml and *.json are
-read, except for kustomizations. All are read before the first object is applied, in
-their order. If one is refused, the others are applied nevertheless, and the command
-fails. A definition is served before the next object follows.`,
+A file may have several documents. In a folder, the command reads the files *.yaml, *.yml
+and *.json, except kustomizations. It reads all files before it applies the first object,
+and applies objects in their order. If the cluster refuses one, the command applies the
+others and fails. It waits until a definition is served before it applies the next object.`,
 		Example: `  flyball apply -f config/samples
   flyball apply -f https://example.com/install.yaml
   kubectl kustomize config/default | flyball apply -f -`,

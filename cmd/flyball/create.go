@@ -39,11 +39,11 @@ func createAPI() *cobra.Command {
 		Use:   "api",
 		Short: "Add a kind, with its type and a controller",
 		Long: `Add a kind to the project in the current folder: its Go type, a controller with tests, a
-sample, roles, and what registers them. Then generate its deep copies, its
+sample, roles, and the code that registers them. Then generate its deep copies, its
 CustomResourceDefinition and the role of the operator.
 
-On a terminal it asks whether to write the type and the controller, unless --resource
-and --controller say so. If anything fails, the project is left as it was.
+On a terminal, the command asks whether to write the type and the controller, unless
+--resource and --controller are given. If a step fails, the project stays unchanged.
 
 With --resource=false, it writes a controller for a kind of Kubernetes, such as
 apps/v1 Deployment, or, with --external-api-path, of another project.`,
@@ -75,10 +75,10 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 				o.Controller = &answer
 			}
 			o.ClusterScoped = !namespaced
+			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing"))
 			if generated {
-				o.Generate = generateProject(cmd)
+				o.Generate = generateProject(cmd, stop)
 			}
-			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing and generating"))
 			changes, err := scaffold.CreateAPI(cmd.Context(), ".", o)
 			stop()
 			if err != nil {
@@ -108,18 +108,18 @@ func createWebhook() *cobra.Command {
 		Use:   "webhook",
 		Short: "Add webhooks of a kind",
 		Long: `Add webhooks of a kind to the project in the current folder, with tests, the manifests that
-they need in a cluster, and what registers them. Then generate their configurations.
+they need in a cluster, and the code that registers them. Then generate their configurations.
 
-With "go run ./cmd" on a control plane of its own, webhooks work without certificates. In a
-cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`,
+On the control plane of "go run ./cmd", webhooks need no certificates. In a cluster,
+cert-manager issues them. With ENABLE_WEBHOOKS=false, the operator serves no webhooks.`,
 		Example: `  flyball create webhook --group shop --version v1 --kind Order --defaulting --programmatic-validation
   flyball create webhook --group shop --version v1 --kind Order --conversion --spoke v1beta1`,
 		Args: noArgs("the kind is named by --group, --version and --kind"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing"))
 			if generated {
-				o.Generate = generateProject(cmd)
+				o.Generate = generateProject(cmd, stop)
 			}
-			stop := progress.Start(cmd.ErrOrStderr(), progress.Doing("flyball: writing and generating"))
 			changes, err := scaffold.CreateWebhook(cmd.Context(), ".", o)
 			stop()
 			if err != nil {
@@ -164,10 +164,10 @@ func edit() *cobra.Command {
 		Short: "Change the settings of the project in the current folder, or make its Helm chart",
 		Long: `Change the settings of the project in the current folder, or make its Helm chart.
 
---plugins=helm/v2-alpha, by the name of Kubebuilder's plugin, makes a chart in dist/chart of what
-kustomize builds of config/default, and brings it up to date when config has changed. Templates are
-made anew, but for those without the first line of what is generated; of values.yaml only what
-nobody has edited; Chart.yaml, NOTES.txt and .helmignore are written once.`,
+--plugins=helm/v2-alpha, the name of Kubebuilder's plugin, makes the chart dist/chart from the output
+of kustomize build config/default. Run it again when config has changed. It writes the templates again,
+except templates without the first line of generated ones, and the values that nobody has edited. It
+writes Chart.yaml, NOTES.txt and .helmignore once.`,
 		Example: `  flyball edit --multigroup
   flyball edit --multigroup=false
   flyball edit --plugins=helm/v2-alpha`,
@@ -236,8 +236,10 @@ func ask(ctx context.Context, lines <-chan string, out io.Writer, question strin
 }
 
 // generateProject returns a function that generates the code and the manifests of the project in the current directory.
-func generateProject(cmd *cobra.Command) func(context.Context) error {
+// Generating has a progress message of its own, so the function ends the one before by stop.
+func generateProject(cmd *cobra.Command, stop func()) func(context.Context) error {
 	return func(ctx context.Context) error {
+		stop()
 		f := generateFlags{options: generate.Options{Tags: generate.DefaultTags}}
 		return generateOnce(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 	}

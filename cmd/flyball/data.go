@@ -14,8 +14,8 @@ import (
 func data() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Look after data directories",
-		Args:  noArgs("see flyball data --help"),
+		Short: "Check and repair data directories",
+		Args:  noSuchCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(dataCheck())
@@ -28,12 +28,12 @@ func dataCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIRECTORY",
 		Short: "Check a data directory for damage, and repair it",
-		Long: `Check the data directory of a control plane that does not run: read all of it, compare
-the checksums, and say what it has. The exit code is 1 if it is damaged.
+		Long: `Check the data directory of a control plane that does not run: read all files, compare
+the checksums, and print the number of records. The exit code is 1 if a file is damaged.
 
---repair keeps what is intact: the records of the snapshot, and the writes of the log
-before the first that is damaged. What comes after that is lost. The damaged files are
-kept under names that end in .damaged, which you can remove.`,
+--repair keeps the intact records of the snapshot, and the writes of the log before the
+first damaged one. Later writes are lost. The damaged files stay under names that end in
+.damaged, and may be removed.`,
 		Example: `  flyball data check .flyball/data
   flyball data check --repair .flyball/data`,
 		Args: oneDirectory,
@@ -44,7 +44,7 @@ kept under names that end in .damaged, which you can remove.`,
 			return checkData(cmd.OutOrStdout(), args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "keep what is intact, and lose the rest")
+	cmd.Flags().BoolVar(&repair, "repair", false, "keep the intact records, and lose the others")
 	return cmd
 }
 
@@ -81,6 +81,9 @@ func repairData(out io.Writer, dir string) error {
 func oneDirectory(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one directory, not %d arguments: see %s --help", len(args), cmd.CommandPath())
+	}
+	if args[0] == "" {
+		return errors.New("the name of the directory must not be empty")
 	}
 	return nil
 }

@@ -16,33 +16,37 @@ import (
 func devCommand() *cobra.Command {
 	var o dev.Options
 	var verbosity int
+	var scriptFile string
 	cmd := &cobra.Command{
 		Use:   "dev [flags] [-- OPERATOR-ARGUMENT...]",
 		Short: "Run the operator of this project, and again whenever its source changes",
 		Long: `Run the operator of the project in this folder on a control plane of its own, and again whenever
 its source changes.
 
-The control plane runs in this process, so the objects in it remain when the operator is restarted.
-After a change, code and manifests are generated as by flyball generate, the operator is built,
-changed CRDs, webhook configurations and roles are installed, the old operator is stopped (SIGTERM) and
-the new one is started. If something fails, such as the build, it is shown, and the old operator
-runs on. What took how long is shown too, up to the first requests of the new operator.
+The control plane runs in this process, so its objects remain when the operator restarts. After a
+change, the command generates code and manifests, as flyball generate does, and builds the operator. It
+installs changed CRDs, webhook configurations and roles, stops the old operator with SIGTERM, and starts
+the new one. If a step fails, such as the build, the command prints the error, and the old operator runs
+on. It also prints the time of each step, up to the first requests of the new operator.
 
-What is generated, and with which options, is what the project does itself: by its PROJECT file, its
-Makefile or go:generate lines. If that cannot be told, no file is changed that git tracks.
+The options for generating are the project's own, from its PROJECT file, its Makefile or go:generate
+lines. If they cannot be found, no file that git tracks is changed.
 
-The CRDs, webhook configurations and roles are those that kustomize builds of config/default, which is
-what make deploy deploys, and those that are generated and not in it yet; --manifests names others.
+The CRDs, webhook configurations and roles come from kustomize build config/default, which make deploy
+deploys, and from generated files that are not in it yet. --manifests names other folders.
 
-The operator is the main package ./cmd, this folder, or the only one below ./cmd. It gets the
-kubeconfig in $KUBECONFIG, and acts as the service account to which a binding gives the role in
-role.yaml, or a role to the Deployment, with all roles and bindings. What they do not allow is shown
-with the marker that is missing. --as-admin lets the operator do everything.
+The operator is the main package ./cmd, this folder, or the only main package below ./cmd. It gets the
+kubeconfig in $KUBECONFIG. It acts as the service account in the binding of the role in role.yaml, or
+else as the account of the Deployment, with all roles and bindings of that account. If they do not allow
+a request, the command prints the marker that does. --as-admin lets the operator do everything.
 
-Webhooks are called at 127.0.0.1, with a certificate that the operator finds in the default folder of
-webhook servers (below $TMPDIR, which is set).
+The API server calls webhooks at 127.0.0.1. The operator finds their certificate in the default folder
+of webhook servers, below $TMPDIR, which is set for the operator.
 
-Ctrl-C stops the operator and then the control plane, when all objects are lost.`,
+If the operator uses Flyball's runtime and has no console, it gets one, and prints its URL. flyball top and
+flyball why find the console in this folder. --no-console leaves it out.
+
+Ctrl-C stops the operator and then the control plane. All objects are lost, unless --data-dir keeps them.`,
 		Example: `  flyball dev
   flyball dev -- --leader-elect=false --zap-log-level=debug
 
@@ -58,6 +62,10 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			setUpLogging(verbosity)
 			o.Args = args
+			var err error
+			if o.Script, err = loadScript(scriptFile); err != nil {
+				return err
+			}
 			signal.Ignore(syscall.SIGPIPE) // the operator and the control plane are stopped first
 			return dev.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
@@ -70,6 +78,7 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 	flags.StringArrayVar(&o.Manifests, "manifests", nil, "a folder of manifests to install, as kustomize builds it if it has a "+
 		"kustomization; may be repeated (default config/default, or else config/rbac, and what is generated)")
 	flags.BoolVar(&o.AsAdmin, "as-admin", false, "run the operator as an administrator, who may do everything")
+	flags.BoolVar(&o.NoConsole, "no-console", false, "give the operator no console; one that its source sets stays")
 	flags.BoolVar(&o.StackTraces, "stack-traces", false, "show the stack traces in the operator's log; by default "+
 		"those after errors are folded to the frames in this project")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
@@ -77,7 +86,9 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
 	flags.StringVar(&o.DataDir, "data-dir", "",
 		"the directory that keeps all objects for the next time; by default there is none, and they are in memory alone")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the address and port of the API server; port 0 takes a free one")
+	flags.StringVar(&scriptFile, "script", "", "FILE: what containers do, as of flyball up")
 	flags.DurationVar(&o.Grace, "grace-period", 10*time.Second, "how long the operator may take to end before it is killed")
 	flags.IntVarP(&verbosity, "v", "v", 0, "log level of the control plane, as of flyball up")
+	refuseEmpty(flags, "kubeconfig", "data-dir", "listen", "script")
 	return cmd
 }

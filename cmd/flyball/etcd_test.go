@@ -65,7 +65,7 @@ func TestEtcdServes(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- s.serve(ctx) }()
 	for path, want := range map[string]string{"/health": `"health":"true"`, "/readyz": "ok", "/version": `"etcdserver":"3.`} {
-		resp, err := http.Get("http://" + s.listeners[0].Addr().String() + path)
+		resp, err := http.Get("http://" + s.clients[0].Addr().String() + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestEtcdServes(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := net.Dial("tcp", s.listeners[0].Addr().String()); err == nil {
+	if _, err := net.Dial("tcp", s.clients[0].Addr().String()); err == nil {
 		t.Error("it still listens")
 	}
 }

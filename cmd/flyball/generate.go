@@ -42,12 +42,12 @@ Makefile is read, and not run. A project of flyball init has
   rbac:roleName=manager-role crd webhook object:headerFile=hack/boilerplate.go.txt applyconfiguration
   paths=./... output:crd:artifacts:config=config/crd/bases
 
-(the header if the file is there; apply configurations for packages that have the marker
-+kubebuilder:ac:generate=true). Where the options cannot be told, these are taken, but if a file
-would change that git tracks, nothing is written.
+with the header if the file exists, and apply configurations for packages that have the marker
++kubebuilder:ac:generate=true. If the options of a project cannot be found, these apply; if they
+would change a file that git tracks, nothing is written.
 
-Files are written if all generators have succeeded, and then all or none; those that are up to date
-are not touched. An error has the file and the line, and nothing is written.`,
+Files are written when all generators have succeeded, and then all or none. A file that is up to date
+is not touched. An error names the file and the line, and nothing is written.`,
 		Example: `  # In a project of Kubebuilder's layout
   flyball generate
   flyball generate --watch
@@ -77,6 +77,20 @@ are not touched. An error has the file and the line, and nothing is written.`,
 			return generateOnce(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}
+	f.add(cmd)
+	usage := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		usage(cmd, args)
+		fmt.Fprintln(cmd.OutOrStdout(), "\nOptions:")
+		if err := generate.OptionsHelp(cmd.OutOrStdout(), 1); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), err)
+		}
+	})
+	return cmd
+}
+
+// add adds the flags to a command.
+func (f *generateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.options.Check, "check", false, "write nothing, and fail if a file is not up to date")
 	flags.BoolVar(&f.options.Prune, "prune", false,
@@ -91,15 +105,6 @@ are not touched. An error has the file and the line, and nothing is written.`,
 	flags.Bool("help", false, "print this help with all options")
 	cmd.MarkFlagsMutuallyExclusive("check", "prune")
 	cmd.MarkFlagsMutuallyExclusive("check", "watch")
-	usage := cmd.HelpFunc()
-	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		usage(cmd, args)
-		fmt.Fprintln(cmd.OutOrStdout(), "\nOptions:")
-		if err := generate.OptionsHelp(cmd.OutOrStdout(), 1); err != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), err)
-		}
-	})
-	return cmd
 }
 
 // generateOnce generates code and manifests, and prints the changes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,9 +13,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,8 +41,8 @@ func userKubeconfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig --user NAME",
 		Short: "Make a kubeconfig for another user of a running control plane",
-		Long: `Make a kubeconfig for another user of a running control plane, to try what roles and
-bindings grant.
+		Long: `Make a kubeconfig for another user of a running control plane, to try the effect of roles
+and bindings.
 
 It creates a CertificateSigningRequest as the administrator, approves it, and writes a
 kubeconfig with the certificate and a new private key.`,
@@ -56,9 +59,10 @@ kubeconfig with the certificate and a new private key.`,
 	}
 	cmd.Flags().StringVar(&user, "user", "", "the name of the user")
 	cmd.Flags().StringArrayVar(&groups, "group", nil, "a group of the user; may be repeated")
-	cmd.Flags().StringVar(&admin, "kubeconfig", kubeconfig.DefaultPath, "the administrator's kubeconfig")
+	addAdministrator(cmd.Flags(), &admin)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the file to write; by default standard output")
 	_ = cmd.MarkFlagRequired("user") // the flag exists
+	refuseEmpty(cmd.Flags(), "user", "output")
 	return cmd
 }
 
@@ -73,9 +77,6 @@ func writeKubeconfig(out io.Writer, file string, content []byte) error {
 
 // kubeconfigFor returns a kubeconfig for a user of the cluster in the administrator's kubeconfig.
 func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]byte, error) {
-	if user == "" {
-		return nil, errors.New("--user must not be empty")
-	}
 	config, cfg, err := administrator(admin)
 	if err != nil {
 		return nil, err
@@ -110,15 +111,23 @@ func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]
 	return clientcmd.Write(*config)
 }
 
-// administrator returns the content of an administrator's kubeconfig, and the configuration of a client.
+// addAdministrator adds the flag for the kubeconfig that [administrator] reads.
+func addAdministrator(flags *pflag.FlagSet, file *string) {
+	flags.StringVar(file, "kubeconfig", "", "the administrator's kubeconfig (default $KUBECONFIG, or "+kubeconfig.DefaultPath+")")
+	refuseEmpty(flags, "kubeconfig")
+}
+
+// administrator returns the content of an administrator's kubeconfig, and the configuration of a client. The default file
+// is $KUBECONFIG, or the kubeconfig of a control plane that was started in this folder.
 func administrator(file string) (*clientcmdapi.Config, *restclient.Config, error) {
+	file = cmp.Or(file, os.Getenv(clientcmd.RecommendedConfigPathEnvVar), kubeconfig.DefaultPath)
 	content, err := clientcmd.LoadFromFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("there is no kubeconfig %s: start a control plane with flyball up, "+
 			"or name the administrator's kubeconfig with --kubeconfig", file)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("the kubeconfig %s: %w", file, err)
 	}
 	cfg, err := clientcmd.NewDefaultClientConfig(*content, nil).ClientConfig()
 	if err != nil {

@@ -60,4 +60,22 @@ func TestKubeconfigForAnotherUser(t *testing.T) {
 	if err := run("--user", ""); err == nil || !strings.Contains(err.Error(), "must not be empty") {
 		t.Errorf("no user: %v", err)
 	}
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, tc := range []struct{ variable, want string }{
+		{admin, ""},
+		{filepath.Join("no", "file"), "there is no kubeconfig " + filepath.Join("no", "file")},
+		{broken, "the kubeconfig " + broken + ": "},
+		{"", "there is no kubeconfig .flyball/kubeconfig"},
+	} {
+		t.Setenv("KUBECONFIG", tc.variable)
+		cmd := root()
+		cmd.SetArgs([]string{"kubeconfig", "--user", "ann", "--output", file})
+		if err := cmd.ExecuteContext(t.Context()); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("KUBECONFIG=%s: %v; want %q", tc.variable, err, tc.want)
+		}
+	}
 }

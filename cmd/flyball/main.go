@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "flyball.dev/cmd/flyball/internal/help" // before the others
+	"flyball.dev/cmd/flyball/internal/hostprocess"
 	"flyball.dev/cmd/flyball/internal/pages"
 	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
 func main() {
+	hostprocess.Main()
 	pages.Release() // the pages that the initialization of packages has mapped
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
@@ -106,9 +108,9 @@ containers or other binaries.`,
 		commands []*cobra.Command
 	}{
 		{"A project:", []*cobra.Command{initProject(), create(), edit()}},
-		{"Development:", []*cobra.Command{devCommand(), generateCommand(), vetCommand()}},
-		{"A cluster:", []*cobra.Command{install(), uninstall(), applyFiles()}},
-		{"A control plane:", []*cobra.Command{up(), userKubeconfig(), data(), snapshots(), assets()}},
+		{"Development:", []*cobra.Command{devCommand(), generateCommand(), vetCommand(), labCommand(), topCommand(), whyCommand()}},
+		{"A cluster:", []*cobra.Command{install(), uninstall(), applyFiles(), planCommand(), runProgram(), recordCommand()}},
+		{"A control plane:", []*cobra.Command{up(), userKubeconfig(), data(), snapshots(), replayCommand(), diffCommand(), assets()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {
@@ -121,6 +123,18 @@ containers or other binaries.`,
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
 	return cmd
+}
+
+// noSuchCommand is the argument check of a command that only has commands below it.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q: its commands are %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // noArgs returns an argument check for a command without arguments. instead tells the user what to do.

@@ -12,8 +12,9 @@ const (
 	// startTime is the time after which the start is complete. The start takes a quarter of a second of CPU time.
 	startTime = 5 * time.Second
 
-	// startInterval is the time between releases of pages during the start.
-	startInterval = 2 * time.Millisecond
+	// startInterval is the time between releases of pages during the start. It is longer if the kernel maps single pages,
+	// because they are fewer, and cost more to map again.
+	startInterval, startIntervalSingly = 2 * time.Millisecond, 50 * time.Millisecond
 
 	// startGCPercent is GOGC during the start. Most of the memory that the start allocates soon becomes garbage.
 	startGCPercent = 40
@@ -28,6 +29,11 @@ const (
 	// freeBytes are free. The Go runtime itself collects garbage only when the heap has doubled or after two minutes,
 	// and keeps a part of the free memory.
 	returnBytes, freeBytes = 16 << 20, 8 << 20
+
+	// The heap of a large control plane grows by less than GOGC's default of 100 percent before garbage is collected, but by
+	// at least growthBytes or growthPercent. With the default, half of the memory would be garbage while objects are written
+	// or listed.
+	growthBytes, growthPercent = 16 << 20, 35
 
 	// compressAfter is how long an object must be unused before it is compressed.
 	compressAfter = 10 * time.Second
@@ -47,9 +53,14 @@ func saveMemory() (stop func()) {
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		release, started := time.NewTicker(startInterval), time.After(startTime)
+		interval := startInterval
+		if pages.Singly() {
+			interval = startIntervalSingly
+		}
+		release, started := time.NewTicker(interval), time.After(startTime)
 		defer release.Stop()
 		var returns returns
+		var growth growth
 		running := false
 		for {
 			select {
@@ -60,7 +71,9 @@ func saveMemory() (stop func()) {
 					pages.Release()
 					continue
 				}
-				quiet, due := returns.look(heapUse())
+				use := heapUse()
+				growth.set(use.live)
+				quiet, due := returns.look(use)
 				if due {
 					debug.FreeOSMemory()
 					returns.done(heapUse())
@@ -72,6 +85,7 @@ func saveMemory() (stop func()) {
 				running = true
 				release.Reset(idleInterval)
 				debug.SetGCPercent(percent)
+				growth = newGrowth(percent)
 				releaseMemory()
 				returns.done(heapUse())
 			}
@@ -83,15 +97,46 @@ func saveMemory() (stop func()) {
 	}
 }
 
-// heap is the use of the heap in bytes: the bytes allocated since the start of the process, and the bytes that are free
-// but not returned to the operating system.
-type heap struct{ allocated, free uint64 }
+// growth sets GOGC, unless the user has.
+type growth struct{ current int } // zero if the user has
+
+func newGrowth(percent int) growth {
+	if percent != defaultGCPercent {
+		return growth{}
+	}
+	return growth{percent}
+}
+
+// defaultGCPercent is GOGC if the user does not set it.
+const defaultGCPercent = 100
+
+// set sets GOGC for the live heap that the last collection has found.
+func (g *growth) set(live uint64) {
+	if wanted := gcPercent(live); g.current != 0 && g.current != wanted {
+		debug.SetGCPercent(wanted)
+		g.current = wanted
+	}
+}
+
+// gcPercent returns GOGC for a live heap, in steps, because setting it stops all goroutines for a moment.
+func gcPercent(live uint64) int {
+	const step = 5
+	percent := defaultGCPercent
+	if live > growthBytes {
+		percent = max(growthPercent, int(defaultGCPercent*growthBytes/live))
+	}
+	return percent / step * step
+}
+
+// heap is the use of the heap in bytes: the bytes allocated since the start of the process, the bytes that are free
+// but not returned to the operating system, and the bytes that the last collection of garbage has left.
+type heap struct{ allocated, free, live uint64 }
 
 // heapUse returns the current use of the heap.
 func heapUse() heap {
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)
-	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
+	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()}
 }
 
 // returns decides when memory is returned.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 )
@@ -25,7 +27,7 @@ func TestReturns(t *testing.T) {
 	var r returns
 	var now heap
 	for i, in := range intervals {
-		now = heap{now.allocated + in.allocated, in.free}
+		now = heap{allocated: now.allocated + in.allocated, free: in.free}
 		if _, got := r.look(now); got != in.want {
 			t.Errorf("interval %d: due is %v", i, got)
 		} else if got {
@@ -50,9 +52,26 @@ func TestTrickleIsReturned(t *testing.T) {
 	}
 }
 
-// TestHeapUse: the runtime has both metrics.
+func TestGCPercent(t *testing.T) {
+	const mib = 1 << 20
+	for live, want := range map[uint64]int{0: 100, 10 * mib: 100, 16 * mib: 100, 20 * mib: 80, 32 * mib: 50, 46 * mib: 35, 2048 * mib: 35} {
+		if got := gcPercent(live); got != want {
+			t.Errorf("%d MiB: %d, want %d", live/mib, got, want)
+		}
+	}
+	user := newGrowth(400)
+	user.set(2048 * mib)
+	if now := debug.SetGCPercent(-1); now == growthPercent {
+		t.Error("GOGC of the user was changed")
+	} else {
+		debug.SetGCPercent(now)
+	}
+}
+
+// TestHeapUse: the runtime has all metrics.
 func TestHeapUse(t *testing.T) {
-	if h := heapUse(); h.allocated == 0 {
+	runtime.GC()
+	if h := heapUse(); h.allocated == 0 || h.live == 0 {
 		t.Errorf("the heap is %+v", h)
 	}
 }

@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"text/tabwriter"
@@ -21,6 +18,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
+	"flyball.dev/internal/privatefile"
 	"flyball.dev/storage"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/snapshot"
@@ -31,7 +29,7 @@ func snapshots() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save a whole control plane to a file, and restore it",
-		Args:  noArgs("see flyball snapshot --help"),
+		Args:  noSuchCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(snapshotSave(), snapshotRestore(), snapshotShow())
@@ -49,15 +47,16 @@ versions, and its certificate authorities and keys. The control plane serves rea
 writes meanwhile.
 
 The file has private keys and Secrets. It has mode 0600, and is written as a whole or
-not at all.`,
+not at all. A device or a pipe, such as /dev/stdout, is written to directly.`,
 		Example: `  flyball snapshot save backup.snapshot
-  flyball up --snapshot backup.snapshot`,
+  flyball up --snapshot backup.snapshot
+  flyball snapshot save /dev/stdout | gzip > backup.snapshot.gz`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return saveSnapshot(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), admin, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&admin, "kubeconfig", kubeconfig.DefaultPath, "the administrator's kubeconfig")
+	addAdministrator(cmd.Flags(), &admin)
 	return cmd
 }
 
@@ -86,6 +85,7 @@ Kubeconfigs and tokens of the saved control plane are good.`,
 	cmd.Flags().StringVar(&dir, "data-dir", "", "the directory to make")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace the objects that the directory has")
 	_ = cmd.MarkFlagRequired("data-dir") // the flag exists
+	refuseEmpty(cmd.Flags(), "data-dir")
 	return cmd
 }
 
@@ -94,22 +94,20 @@ func snapshotShow() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Check a file, and print what it has",
+		Short: "Check a file, and print the resources in it",
 		Example: `  flyball snapshot show backup.snapshot
   flyball snapshot show backup.snapshot -o json`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "" && output != "json" {
-				return fmt.Errorf("unknown output format %q: there is json", output)
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			s, err := summarize(args[0])
 			if err != nil {
 				return err
 			}
 			if output == "json" {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(s)
+				return printJSON(cmd.OutOrStdout(), s)
 			}
 			return s.write(cmd.OutOrStdout())
 		},
@@ -123,6 +121,9 @@ func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one file, not %d arguments: see %s --help", len(args), cmd.CommandPath())
 	}
+	if args[0] == "" {
+		return errors.New("the name of the file must not be empty")
+	}
 	return nil
 }
 
@@ -135,7 +136,10 @@ func saveSnapshot(ctx context.Context, out, errs io.Writer, admin, file string) 
 	var header snapshot.Header
 	var size atomic.Int64
 	defer progress.Start(errs, func() string { return fmt.Sprintf("saving to %s: %d MB", file, size.Load()>>20) })()
-	err = writePrivate(file, func(w io.Writer) error {
+	if !privatefile.Replaceable(file) {
+		out = errs // the file may be standard output
+	}
+	err = privatefile.Write(file, func(w io.Writer) error {
 		header, err = controlplane.SaveSnapshot(ctx, cfg, io.MultiWriter(w, (*counter)(&size)))
 		return err
 	})
@@ -155,26 +159,6 @@ type counter atomic.Int64
 func (c *counter) Write(p []byte) (int, error) {
 	(*atomic.Int64)(c).Add(int64(len(p)))
 	return len(p), nil
-}
-
-// writePrivate writes a file with mode 0600, in place of one that there is. After an error, the file is as before.
-func writePrivate(file string, write func(io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name())
-	defer temporary.Close()
-	if err := write(temporary); err != nil {
-		return err
-	}
-	if err := temporary.Sync(); err != nil {
-		return err
-	}
-	if err := temporary.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
 }
 
 // restoreSnapshot makes a data directory from a file.
@@ -211,17 +195,14 @@ const ownRecords = "(the control plane)"
 
 // summarize reads a whole snapshot.
 func summarize(file string) (*summary, error) {
-	f, err := os.Open(file)
+	f, err := snapshot.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
+	var size atomic.Int64
 	sizes := map[string]*resourceSize{}
-	header, err := snapshot.Read(f, func(r storage.Record, value []byte) {
+	header, err := snapshot.Read(io.TeeReader(f, (*counter)(&size)), func(r storage.Record, value []byte) {
 		name := ownRecords
 		if resource, ok := store.ResourceOf(r.Key); ok {
 			name = resource.String()
@@ -235,7 +216,7 @@ func summarize(file string) (*summary, error) {
 	if err != nil {
 		return nil, snapshot.Describe(file, err)
 	}
-	s := &summary{Format: snapshot.Format, Revision: header.Revision, Taken: header.Taken, Size: info.Size()}
+	s := &summary{Format: snapshot.Format, Revision: header.Revision, Taken: header.Taken, Size: size.Load()}
 	for _, size := range sizes {
 		s.Resources = append(s.Resources, size)
 	}

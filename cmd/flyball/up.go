@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -13,20 +15,32 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/log"
-	"flyball.dev/internal/kubeconfig"
+	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/memory"
 )
 
 // up returns the command "flyball up".
 func up() *cobra.Command {
-	var options controlplane.Options
-	var cluster etcdCluster
-	var encryption encryptionFlags
-	var verbosity int
+	var flags upFlags
 	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Run a control plane until Ctrl-C",
-		Long: `Run a control plane in this process over HTTPS with client certificates.
+		Use:     "up",
+		Short:   "Run a control plane until Ctrl-C",
+		Long:    upHelp,
+		Example: upExamples,
+		Args:    noArgs("see flyball up --help"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			setUpLogging(flags.verbosity)
+			if err := flags.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			return flags.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+const upHelp = `Run a control plane in this process over HTTPS with client certificates.
 
 It writes a kubeconfig for an administrator, prints one line when it is ready, and
 stops on Ctrl-C or SIGTERM. It does not replace the kubeconfig of a control plane
@@ -41,51 +55,42 @@ With --etcd-servers, an etcd cluster keeps all objects, under the keys and in th
 encodings of kube-apiserver. Several control planes can share the cluster; they should
 listen on the same port of different hosts. The controllers run in one of them.
 
+With --etcd-listen, it serves etcd's API over its storage too, for etcdctl and other
+clients of etcd. These need no credentials, so the address must be a loopback address or
+a Unix socket.
+
+The cluster has one node, unless --nodes or --nodes-from say otherwise. Nodes and pods are
+simulated: no container runs. A node that a user creates belongs to its own kubelet, unless
+it has the annotation flyball.dev/kubelet: running.
+
+With --stages FILE|DIR, the kind Stage of kwok is installed, and kwok's stages play the pods, the
+nodes and other objects. The flag may be repeated.
+
+With --script FILE, the file says what the containers of images do, and which programs and
+files their images have. Nothing of it leaves the memory of this process.
+
+With --image NAME=COMMAND, a container with that image is that program, as a process of this
+machine with the volumes, environment and arguments of the container. Whoever may create
+pods with the image decides how the program is called. The flag may be repeated.
+
+With --forward PODS:PORT=PORT, connections to a port of the pods go to a port of this machine:
+from kubectl port-forward, the proxies, probes, and the API server itself, for webhooks and
+extension API servers. No object can lead to a port of this machine that is not listed here or
+in --loopback-ports.
+
 The API server and the controllers log errors and warnings to standard error; -v logs
-more.`,
-		Example: `  flyball up
+more.`
+
+const upExamples = `  flyball up
   flyball up --listen 127.0.0.1:6443 --kubeconfig /tmp/kubeconfig
   flyball up --data-dir .flyball/data
+  flyball up --nodes 5 --node-capacity cpu=8,memory=32Gi,pods=110 --node-zones a,b,c
   flyball up --listen 10.0.0.1:6443 --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
-  kubectl --kubeconfig .flyball/kubeconfig get namespaces`,
-		Args: noArgs("see flyball up --help"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), options, cluster, encryption)
-		},
-	}
-	cmd.Flags().StringVar(&options.KubeconfigFile, "kubeconfig", kubeconfig.DefaultPath,
-		"the file to write the administrator's kubeconfig to")
-	cmd.Flags().StringVar(&options.DataDir, "data-dir", "",
-		"the directory that keeps all objects; by default there is none, and they are in memory alone")
-	cluster.add(cmd.Flags())
-	encryption.add(cmd.Flags())
-	cmd.Flags().StringVar(&options.Snapshot, "snapshot", "",
-		"a file of flyball snapshot save to start from; changes are in memory alone")
-	cmd.MarkFlagsMutuallyExclusive("data-dir", "snapshot", "etcd-servers")
-	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
-		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
-			"2 also the events that they record; up to 10")
-	cmd.Flags().StringVar(&options.Listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
-	cmd.Flags().StringVar(&options.AuthorizationMode, "authorization-mode", "RBAC",
-		"how requests are authorized: RBAC, by roles and bindings; Node,RBAC, where a user system:node:NAME "+
-			"in the group system:nodes may also do what the kubelet of that node may; or AlwaysAllow")
-	cmd.Flags().BoolVar(&options.WithoutFastPath, "without-fast-path", false,
-		"serve every request with Kubernetes' handlers, and none with the server's own, which are faster; "+
-			"if the responses differ, that is a bug of flyball")
-	audit := &options.Audit
-	cmd.Flags().StringVar(&audit.PolicyFile, "audit-policy-file", "", "the file that defines the audit policy")
-	cmd.Flags().StringVar(&audit.LogPath, "audit-log-path", "",
-		"the file to log requests to, as the audit policy says; - is standard output")
-	cmd.Flags().StringVar(&audit.Format, "audit-log-format", "json", "the format of the audit log: json or legacy")
-	cmd.Flags().IntVar(&audit.MaxSize, "audit-log-maxsize", 100,
-		"the size in megabytes at which the audit log is rotated; 0 means never")
-	cmd.Flags().IntVar(&audit.MaxAge, "audit-log-maxage", 366,
-		"how many days a rotated audit log is kept; 0 means for ever")
-	cmd.Flags().IntVar(&audit.MaxBackups, "audit-log-maxbackup", 100,
-		"how many rotated audit logs are kept; 0 means all")
-	return cmd
-}
+  flyball up --etcd-listen http://127.0.0.1:2379
+  flyball up --stages kwok/kustomize/stage/pod/fast
+  flyball up --image controller:latest=./bin/manager
+  flyball up --forward app=postgres:5432=15432
+  kubectl --kubeconfig .flyball/kubeconfig get namespaces`
 
 // setUpLogging makes all loggers of the process log to standard error through klog, like the Kubernetes libraries.
 func setUpLogging(verbosity int) {
@@ -95,35 +100,61 @@ func setUpLogging(verbosity int) {
 	log.SetLogger(klog.Background())
 }
 
-// runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, options controlplane.Options, cluster etcdCluster,
-	encryption encryptionFlags) error {
+// run runs a control plane until ctx ends or it fails.
+func (f *upFlags) run(ctx context.Context, out io.Writer) error {
 	defer saveMemory()()
 	start := time.Now()
-	endEncryption, err := encryption.apply(&options)
+	endEncryption, err := f.encryption.apply(&f.options)
 	if err != nil {
 		return err
 	}
 	defer endEncryption()
-	inCluster, err := cluster.used()
-	switch {
-	case err != nil:
-		return err
-	case inCluster:
-		store, err := cluster.open(ctx)
-		if err != nil {
-			return err
-		}
-		options.Storage, options.Shared = store, true
-	case options.DataDir == "" && options.Snapshot == "":
-		options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
-	}
-	plane, err := controlplane.Start(ctx, options)
+	etcd, err := listenEtcd(f.etcdListen)
 	if err != nil {
 		return err
 	}
+	defer etcd.close()
+	f.options.Shared = etcd != nil // its clients may write to the storage
+	if err := f.openStorage(ctx); err != nil {
+		return err
+	}
+	life := ctx
+	if len(f.programs) > 0 {
+		life = context.WithoutCancel(ctx) // the programs end first
+	}
+	plane, err := controlplane.Start(life, f.options)
+	if _, damaged := errors.AsType[*datadir.DamageError](err); damaged {
+		return fmt.Errorf("%w: see what is intact with flyball data check %s", err, f.options.DataDir)
+	}
+	if err != nil {
+		return err
+	}
+	endImages, err := runImages(plane, f.programs, os.Stderr)
+	if err != nil {
+		return errors.Join(err, plane.Stop())
+	}
+	etcd.serve(plane.Storage())
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
-		time.Since(start).Milliseconds(), plane.URL(), options.KubeconfigFile)
-	<-plane.Done()
-	return plane.Err()
+		time.Since(start).Milliseconds(), plane.URL(), f.options.KubeconfigFile)
+	if etcd != nil {
+		fmt.Fprintf(out, "etcd's API is at %[1]s; try: etcdctl --endpoints %[1]s get --prefix --keys-only /registry/\n", etcd.url)
+	}
+	return runWithImages(ctx, plane, endImages)
+}
+
+// openStorage opens the storage of the control plane, unless the control plane opens its data directory or snapshot itself.
+func (f *upFlags) openStorage(ctx context.Context) error {
+	inCluster, err := f.cluster.used()
+	if err != nil {
+		return err
+	}
+	if inCluster {
+		f.options.Shared = true
+		f.options.Storage, err = f.cluster.open(ctx, &f.options)
+		return err
+	}
+	if f.options.DataDir == "" && f.options.Snapshot == "" {
+		f.options.Storage = memory.New(memory.Options{CompressAfter: compressAfter})
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -38,7 +37,7 @@ func version() *cobra.Command {
 			return printVersion(cmd.OutOrStdout(), output, newVersionInfo(build))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for text")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the output format: json; by default text")
 	completeValues(cmd, "output", "json")
 	return cmd
 }
@@ -79,9 +78,7 @@ func printVersion(out io.Writer, format string, info versionInfo) error {
 		_, err := fmt.Fprintf(out, "%s %s\nKubernetes libraries %s\n", info.GoVersion, info.Platform, info.Kubernetes)
 		return err
 	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(info)
+		return printJSON(out, info)
 	}
 	return fmt.Errorf("--output %q is invalid: it must be json", format)
 }

@@ -34,12 +34,11 @@ func vetCommand() *cobra.Command {
 		Short: "Look for mistakes in the source of an operator",
 		Long: `Look for mistakes in the source of an operator, on this runtime or on controller-runtime.
 
-Without a package it is that of this folder. With the flags of rules only those are run, and with
--RULE=false all but those. -fix applies the fixes that are suggested, -diff shows them, -json prints
-the findings as JSON, and -test includes test files. The exit code is 3
-if there are findings, 1 if packages do not compile, otherwise 0. "flyball vet help" lists the rules
-and "flyball vet help RULE" describes one. The comment //flyball:ignore RULE REASON silences a rule
-on its line and on the next.
+The default package is the one in this folder. -RULE runs this rule and no rule that is not named, and
+-RULE=false runs all other rules. -fix applies the suggested fixes, -diff prints them, -json prints the
+findings as JSON, and -test includes test files. The exit code is 3 if there are findings, 1 if packages
+do not compile, and 0 otherwise. "flyball vet help" lists the rules, and "flyball vet help RULE"
+describes one. The comment //flyball:ignore RULE REASON silences a rule on its line and on the next.
 
 The same rules run as part of go vet: go vet -vettool=$(which flyball) ./...`,
 		Example: `  flyball vet ./...
@@ -110,10 +109,13 @@ const maxErrors = 10
 // skipped matches the errors that rules report for a package that does not compile.
 var skipped = regexp.MustCompile(`^[a-z]+: (analysis skipped due to errors in package|failed prerequisites: .*)$`)
 
+// driver matches the beginning of an error of the go command, which runs in the driver of the packages.
+var driver = regexp.MustCompile(`^flyball vet: .*: exit status \d+: err: exit status \d+: stderr: `)
+
 // compilerErrors separates the output of the multichecker into the errors of the compiler, each once, and the findings
 // in the packages that compile. Paths below folder become relative to it.
 func compilerErrors(printed, folder string) (compiler, findings string) {
-	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
 	end := slices.IndexFunc(lines, skipped.MatchString)
 	if end < 0 {
 		end = len(lines)
@@ -122,7 +124,7 @@ func compilerErrors(printed, folder string) (compiler, findings string) {
 	seen := map[string]bool{}
 	count, repeated := 0, false
 	for _, line := range lines[:end] {
-		line = strings.TrimPrefix(line, "-: ")
+		line = driver.ReplaceAllString(strings.TrimPrefix(line, "-: "), "flyball vet: ")
 		switch {
 		case strings.HasPrefix(line, "# "), line == "too many errors", strings.HasSuffix(line, ": too many errors"):
 			continue

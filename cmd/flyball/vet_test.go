@@ -10,12 +10,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"flyball.dev/cmd/flyball/internal/hostprocess"
 )
 
 // TestMain lets the test program stand in for flyball, which other programs run as a tool.
 func TestMain(m *testing.M) {
+	hostprocess.Main()
 	if os.Getenv("FLYBALL_MAIN") != "" {
 		main()
+	}
+	if os.Getenv("FLYBALL_TEST_IN_POD") != "" {
+		os.Exit(printIdentity())
 	}
 	os.Exit(m.Run())
 }
@@ -164,5 +170,27 @@ func TestVetFixes(t *testing.T) {
 	}
 	if strings.Contains(string(content), "Requeue: true") || !strings.Contains(string(content), "Result{RequeueAfter: 1}, nil") {
 		t.Errorf("after the fixes:\n%s", content)
+	}
+}
+
+// TestVetOutsideOfModule: the error is the go command's, without the programs that it has passed through.
+func TestVetOutsideOfModule(t *testing.T) {
+	flyball, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"vet"}, `^flyball vet: go: .*go\.mod.*flyball init makes one\n$`},
+		{[]string{"vet", "./..."}, `^pattern \./\.\.\.: .*main module.*flyball init makes one\n$`},
+	} {
+		cmd := exec.CommandContext(t.Context(), flyball, tc.args...)
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "FLYBALL_MAIN=1", "GOWORK=off", "GOFLAGS=")
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 1 || !regexp.MustCompile(tc.want).Match(out) {
+			t.Errorf("%v: exit code %d: %q", tc.args, code, out)
+		}
 	}
 }

@@ -77,10 +77,7 @@ func WithPlane(t *testing.T, o controlplane.Options, test func(e Env)) {
 // its client.
 func WithController(t *testing.T, name string, funcs func(e Env) interceptor.Funcs, test func(e Env)) {
 	t.Helper()
-	others := slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
 	WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e Env) {
-		mgr, err := manager.New(e.ConfigFor(controllers.ManagerIdentity), e.ManagerOptions())
-		e.Must(err)
 		newClient := func(cfg *rest.Config, o client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(cfg, o)
 			if err != nil {
@@ -88,16 +85,27 @@ func WithController(t *testing.T, name string, funcs func(e Env) interceptor.Fun
 			}
 			return interceptor.NewClient(c, funcs(e)), nil
 		}
-		e.Must(controllers.AddAll(mgr, controllers.Options{Without: others, ConfigFor: e.ConfigFor, NewClient: newClient}))
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- mgr.Start(ctx) }()
-		defer func() {
-			cancel()
-			e.Must(<-done)
-		}()
+		defer e.StartController(name, controllers.Options{NewClient: newClient})()
 		test(e)
 	})
+}
+
+// StartController starts one controller, with its identity, and returns the function that stops it.
+func (e Env) StartController(name string, o controllers.Options) (stop func()) {
+	e.Helper()
+	mgr, err := manager.New(e.ConfigFor(controllers.ManagerIdentity), e.ManagerOptions())
+	e.Must(err)
+	o.Without = slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
+	o.ConfigFor = e.ConfigFor
+	e.Must(controllers.AddAll(mgr, o))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return func() {
+		e.Helper()
+		cancel()
+		e.Must(<-done)
+	}
 }
 
 // ConfigFor returns the configuration of a client with an identity.

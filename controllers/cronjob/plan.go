@@ -154,8 +154,9 @@ func (p *plan) schedule(cj *batchv1.CronJob) (s schedule, ok bool) {
 	return s, true
 }
 
-// due returns the last time of the schedule without a Job, or the zero time if there is none or it is too late to start
-// one. It sets the time until the next Job. With a deadline, the times of an "@every" schedule count from the deadline.
+// due returns the last time of the schedule without a Job, or the zero time if there is none, it is too late to start
+// one, or the schedule has changed since. It sets the time until the next Job. The times of an "@every" schedule count from the last
+// Job, and with a deadline from the deadline.
 //
 //upstream:pkg/controller/cronjob.nextScheduleTime
 //upstream:pkg/controller/cronjob.mostRecentScheduleTime
@@ -163,9 +164,6 @@ func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time
 	since := cj.CreationTimestamp.Time
 	if p.status.LastScheduleTime != nil {
 		since = p.status.LastScheduleTime.Time
-	}
-	if changed.After(since) {
-		since = changed
 	}
 	last, err := s.last(since, now)
 	if err != nil {
@@ -182,8 +180,11 @@ func (p *plan) due(cj *batchv1.CronJob, s schedule, changed, now time.Time) time
 			}
 		}
 	}
-	if due.IsZero() {
-		return due
+	if due.IsZero() || !due.After(changed) {
+		return time.Time{}
+	}
+	if changed.After(earliest) {
+		earliest = changed
 	}
 	if s.tooManyMissed(earliest, now) {
 		p.event(corev1.EventTypeWarning, "TooManyMissedTimes",

@@ -50,8 +50,7 @@ func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("deployment").
 		For(&appsv1.Deployment{}).
-		Owns(&appsv1.ReplicaSet{}).
-		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.awaitingPodDeletion),
 			builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
@@ -112,6 +111,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
+	news := pausedOrResumed(d, time.Now())
+	if news != nil {
+		d.Status.Conditions = news
+		if err := r.client.Status().Update(ctx, d); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
 	oldPods, err := r.oldPodsRunning(ctx, d, sets)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -124,6 +130,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			err = nil
 		}
 		return reconcile.Result{}, err
+	}
+	if news != nil {
+		return reconcile.Result{}, nil // the event of the status causes the rest
 	}
 	return r.syncStatus(ctx, d, sets, next)
 }

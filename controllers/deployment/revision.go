@@ -1,9 +1,8 @@
 package deployment
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/binary"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/dump"
+
+	"flyball.dev/controllers/internal/podtemplate"
 )
 
 // These annotations are read by kubectl.
@@ -69,11 +68,36 @@ func compareAge(a, b *appsv1.ReplicaSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
+// compareRevision orders ReplicaSets from the lowest revision to the highest. A ReplicaSet with a revision that is not a
+// number is ordered by its age.
+//
+//upstream:pkg/controller/deployment/util.ReplicaSetsByRevision
+func compareRevision(a, b *appsv1.ReplicaSet) int {
+	x, okX := revisionOf(a)
+	y, okY := revisionOf(b)
+	if !okX || !okY {
+		return compareAge(a, b)
+	}
+	return cmp.Or(cmp.Compare(x, y), compareAge(a, b))
+}
+
 // sameTemplate reports whether two templates are equal but for the label pod-template-hash.
 //
 //upstream:pkg/controller/deployment/util.EqualIgnoreHash
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	return equality.Semantic.DeepEqual(withoutHash(a), withoutHash(b))
+	a, b = withoutHash(a), withoutHash(b)
+	return sameEncoding(a, b) || equality.Semantic.DeepEqual(a, b)
+}
+
+// sameEncoding reports whether two templates have the same encoding. Most equal templates do, and it takes a tenth of the time of a
+// comparison.
+func sameEncoding(a, b *corev1.PodTemplateSpec) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	x, errX := a.Marshal()
+	y, errY := b.Marshal()
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // withoutHash returns a template without the label pod-template-hash.
@@ -85,18 +109,6 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	c.Labels = maps.Clone(t.Labels)
 	delete(c.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
 	return &c
-}
-
-// hashOf returns the pod-template-hash of a template, which depends on the collision count.
-//
-//upstream:pkg/controller.ComputeHash
-func hashOf(t *corev1.PodTemplateSpec, collisions *int32) string {
-	h := fnv.New32a()
-	h.Write([]byte(dump.ForHash(*t)))
-	if collisions != nil {
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(uint32(*collisions))))
-	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
 // replicaSetName returns the name of the ReplicaSet for a hash. A name of a Deployment that is too long is
@@ -113,7 +125,7 @@ func replicaSetName(deployment, hash string) string {
 //
 //upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
 func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
-	hash := hashOf(&d.Spec.Template, d.Status.CollisionCount)
+	hash := podtemplate.Hash(&d.Spec.Template, d.Status.CollisionCount)
 	template := d.Spec.Template.DeepCopy()
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
@@ -218,15 +230,16 @@ func annotatedReplicas(rs *appsv1.ReplicaSet, key string) (n int32, ok bool) {
 	return int32(v), err == nil
 }
 
-// revisionOf returns the revision of a Deployment or a ReplicaSet, or 0.
+// revisionOf returns the revision of a ReplicaSet, 0 if it has none. ok is false if the revision is not a number.
 //
 //upstream:pkg/controller/deployment/util.Revision
-func revisionOf(o metav1.Object) int64 {
-	n, err := strconv.ParseInt(o.GetAnnotations()[revisionAnnotation], 10, 64)
-	if err != nil {
-		return 0
+func revisionOf(rs *appsv1.ReplicaSet) (n int64, ok bool) {
+	text, found := rs.Annotations[revisionAnnotation]
+	if !found {
+		return 0, true
 	}
-	return n
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
 }
 
 // nextRevision returns the revision of the new ReplicaSet.
@@ -235,7 +248,9 @@ func revisionOf(o metav1.Object) int64 {
 func nextRevision(old []*appsv1.ReplicaSet) int64 {
 	highest := int64(0)
 	for _, rs := range old {
-		highest = max(highest, revisionOf(rs))
+		if n, ok := revisionOf(rs); ok {
+			highest = max(highest, n)
+		}
 	}
 	return highest + 1
 }

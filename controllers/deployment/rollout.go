@@ -306,7 +306,10 @@ func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv
 		return nil
 	}
 	alive := slices.DeleteFunc(slices.Clone(old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
-	slices.SortStableFunc(alive, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
+	if d.Spec.Paused {
+		slices.Reverse(alive) // as in kube-controller-manager; matters for revisions that are not numbers
+	}
+	slices.SortStableFunc(alive, compareRevision)
 	return slices.DeleteFunc(alive[:max(0, len(alive)-int(*d.Spec.RevisionHistoryLimit))], func(rs *appsv1.ReplicaSet) bool {
 		return replicas(rs) != 0 || rs.Status.Replicas != 0 || rs.Generation > rs.Status.ObservedGeneration
 	})

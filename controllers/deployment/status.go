@@ -65,14 +65,24 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// announced returns the conditions of a Deployment with what is new before a step, or in it: the Deployment was paused or
-// resumed, or its new ReplicaSet was created or found.
+// pausedOrResumed returns the conditions of a Deployment that was paused or resumed, or nil for any other.
+//
+//upstream:pkg/controller/deployment.DeploymentController.checkPausedConditions
+func pausedOrResumed(d *appsv1.Deployment, now time.Time) []appsv1.DeploymentCondition {
+	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
+	if d.DeletionTimestamp != nil || !hasDeadline(d) || !c.pause(d) {
+		return nil
+	}
+	return c.list
+}
+
+// announced returns the conditions of a Deployment with the news of a step: the new ReplicaSet was created or found.
 //
 //upstream:pkg/controller/deployment.DeploymentController.getNewReplicaSet
 func announced(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, last step, now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
 	switch {
-	case !hasDeadline(d) || d.DeletionTimestamp == nil && c.pause(d):
+	case !hasDeadline(d):
 	case last.create != nil:
 		c.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated",
 			fmt.Sprintf("Created new replica set %q", newRS.Name))

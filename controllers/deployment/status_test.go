@@ -62,6 +62,9 @@ func TestConditions(t *testing.T) {
 			}
 			var got [2]string
 			newRS, _ := findNewAndOld(d, tt.sets)
+			if news := pausedOrResumed(d, start); news != nil {
+				d.Status.Conditions = news
+			}
 			d.Status.Conditions = announced(d, newRS, last, start)
 			for _, c := range conditionsOf(d, tt.sets, statusOf(d, tt.sets), last.rollout, start) {
 				text := string(c.Status) + " " + c.Reason

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"iter"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,35 +83,44 @@ func coordinatesOf(ref metav1.OwnerReference) coordinates {
 func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.uidToNode[uid]
+	v := g.find(uid)
 	switch {
-	case n == nil:
+	case v == nil:
 		return action{}
-	case n.unverified:
-		return action{node: *n, verify: true}
-	case n.isOrphaningDependents():
-		return g.orphanDependents(n)
-	case n.isDeletingDependents():
-		return g.processDeletingDependents(n)
-	case n.beingDeleted || len(n.ownerReferences) == 0:
+	case v.unverified:
+		return action{node: v.node(), verify: true}
+	case v.isOrphaningDependents():
+		return g.orphanDependents(v)
+	case v.isDeletingDependents():
+		return g.processDeletingDependents(v)
+	case v.beingDeleted || len(v.rest().owners) == 0:
 		return action{}
 	default:
-		return g.attemptToDelete(n, found)
+		return g.attemptToDelete(v, found)
 	}
+}
+
+// dependentsOf returns the dependents of an object.
+func (g *graph) dependentsOf(v *vertex) iter.Seq[*vertex] {
+	if o := g.dependents[v.id]; o != nil {
+		return o.dependents.all()
+	}
+	return func(func(*vertex) bool) {}
 }
 
 // orphanDependents returns the action for an owner with the finalizer orphan. It removes the references of the
 // dependents, and then the finalizer.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.orphanDependents
-func (g *graph) orphanDependents(n *node) action {
-	a := action{node: *n}
-	for _, d := range g.dependents[n.uid] {
-		rest := without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == n.uid })
-		a.orphans = append(a.orphans, orphan{*d, patch{ownerReferences: rest}})
+func (g *graph) orphanDependents(v *vertex) action {
+	a := action{node: v.node()}
+	for dependent := range g.dependentsOf(v) {
+		d := dependent.node()
+		rest := without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == a.node.uid })
+		a.orphans = append(a.orphans, orphan{d, patch{ownerReferences: rest}})
 	}
 	if len(a.orphans) == 0 {
-		a.patch, a.removesFinalizer = removeFinalizer(n, metav1.FinalizerOrphanDependents), true
+		a.patch, a.removesFinalizer = removeFinalizer(&a.node, metav1.FinalizerOrphanDependents), true
 	}
 	return a
 }
@@ -119,25 +129,25 @@ func (g *graph) orphanDependents(n *node) action {
 // the owner, and then removes the finalizer.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.processDeletingDependentsItem
-func (g *graph) processDeletingDependents(n *node) action {
-	a := action{node: *n}
+func (g *graph) processDeletingDependents(v *vertex) action {
+	a := action{node: v.node()}
 	blocked := false
-	for uid, d := range g.dependents[n.uid] {
-		if uid == n.uid {
+	for d := range g.dependentsOf(v) {
+		if d == v {
 			continue // an object does not block its own deletion
 		}
-		if !slices.ContainsFunc(d.ownerReferences, func(ref metav1.OwnerReference) bool {
-			return ref.UID == n.uid && blocksOwnerDeletion(ref) && n.isReferredToBy(ref, d.namespace)
+		if !slices.ContainsFunc(d.rest().owners, func(ref *metav1.OwnerReference) bool {
+			return blocksOwnerDeletion(*ref) && v.isReferredToBy(ref, d.at.namespace)
 		}) {
 			continue
 		}
 		blocked = true
 		if !d.beingDeleted {
-			a.enqueue = append(a.enqueue, uid)
+			a.enqueue = append(a.enqueue, d.uid())
 		}
 	}
 	if !blocked {
-		a.patch, a.removesFinalizer = removeFinalizer(n, metav1.FinalizerDeleteDependents), true
+		a.patch, a.removesFinalizer = removeFinalizer(&a.node, metav1.FinalizerDeleteDependents), true
 	}
 	return a
 }
@@ -147,8 +157,9 @@ func (g *graph) processDeletingDependents(n *node) action {
 // for the deletion of its dependents.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToDeleteItem
-func (g *graph) attemptToDelete(n *node, found ownerStates) action {
-	a := action{node: *n}
+func (g *graph) attemptToDelete(v *vertex, found ownerStates) action {
+	a := action{node: v.node()}
+	n := &a.node
 	solid, waitingForDependentsDeletion := false, false
 	removable := map[coordinates]bool{}
 	for _, ref := range n.ownerReferences {
@@ -168,7 +179,7 @@ func (g *graph) attemptToDelete(n *node, found ownerStates) action {
 			waitingForDependentsDeletion = waitingForDependentsDeletion || state == ownerWaiting
 			removable[coordinatesOf(ref)] = true
 		}
-		if owner := g.uidToNode[ref.UID]; state == ownerAbsent && owner != nil && !owner.canOwnIn(n.namespace) {
+		if owner := g.find(ref.UID); state == ownerAbsent && owner != nil && !owner.canOwnIn(n.namespace) {
 			a.invalidOwners = append(a.invalidOwners, ref)
 		}
 	}
@@ -179,8 +190,8 @@ func (g *graph) attemptToDelete(n *node, found ownerStates) action {
 			return removable[coordinatesOf(ref)]
 		})}
 	case solid:
-	case waitingForDependentsDeletion && len(g.dependents[n.uid]) > 0:
-		if owners, changed := g.unblockOwnerReferences(n); changed {
+	case waitingForDependentsDeletion && g.dependents[v.id] != nil:
+		if owners, changed := g.unblockOwnerReferences(v, n); changed {
 			a.patch = &patch{ownerReferences: owners}
 		} else {
 			a.delete = metav1.DeletePropagationForeground
@@ -199,7 +210,7 @@ func (g *graph) attemptToDelete(n *node, found ownerStates) action {
 // an owner is present. A live read, now or before, must prove that an owner is absent, since the collector then removes
 // a reference or deletes an object. A deleted UID is never used again.
 func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
-	deleted := g.tombstones[ref.UID]
+	deleted := g.tombstone(ref.UID)
 	if deleted != nil && deleted.confirmedAbsent {
 		return ownerAbsent, true
 	}
@@ -209,19 +220,19 @@ func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates
 		}
 		return state, true
 	}
-	owner := g.uidToNode[ref.UID]
-	if owner != nil && owner.isReferredToBy(ref, n.namespace) && !owner.isDeletingDependents() {
+	owner := g.find(ref.UID)
+	if owner != nil && owner.isReferredToBy(&ref, n.namespace) && !owner.isDeletingDependents() {
 		return ownerPresent, true
 	}
 	return ownerUnknown, false
 }
 
-// unblockOwnerReferences returns the references of n without blockOwnerDeletion if a dependent of n
+// unblockOwnerReferences returns the references of an object without blockOwnerDeletion if a dependent of the object
 // waits for its own dependents. The two may be in a cycle, in which each would wait for the other.
 //
 //upstream:pkg/controller/garbagecollector.node.unblockOwnerReferencesStrategicMergePatch
-func (g *graph) unblockOwnerReferences(n *node) (owners []metav1.OwnerReference, changed bool) {
-	for _, d := range g.dependents[n.uid] {
+func (g *graph) unblockOwnerReferences(v *vertex, n *node) (owners []metav1.OwnerReference, changed bool) {
+	for d := range g.dependentsOf(v) {
 		if !d.isDeletingDependents() {
 			continue
 		}

@@ -264,7 +264,7 @@ func TestEnqueued(t *testing.T) {
 			t.Errorf("%s: %s", step.name, d)
 		}
 	}
-	if len(g.uidToNode)+len(g.dependents)+len(g.tombstones) > 0 {
+	if len(g.vertices)+len(g.dependents)+len(g.tombstones)+len(g.places) > 0 {
 		t.Errorf("not removed: %+v", g)
 	}
 }

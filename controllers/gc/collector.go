@@ -42,7 +42,6 @@ const (
 	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync
 	// before it starts. An incomplete graph is safe, but causes more live reads.
 	//
-	//
 	//upstream:cmd/kube-controller-manager/app.newGarbageCollectorController
 	initialSyncTimeout = 30 * time.Second
 	// If the owner of a dependent exists but is not in the graph, the dependent is reconciled again after
@@ -189,21 +188,18 @@ func (c *collector) takeDeferred() []types.UID {
 	return uids
 }
 
-// newNode returns a node with a copy of the metadata of an object.
+// newNode returns a node that shares memory with the metadata of an object.
 func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *node {
-	n := &node{
+	return &node{
 		uid:             m.UID,
 		kind:            kind,
 		namespace:       m.Namespace,
 		name:            m.Name,
 		resourceVersion: m.ResourceVersion,
+		ownerReferences: m.OwnerReferences,
+		finalizers:      m.Finalizers,
 		beingDeleted:    m.DeletionTimestamp != nil,
-		finalizers:      slices.Clone(m.Finalizers),
 	}
-	for i := range m.OwnerReferences {
-		n.ownerReferences = append(n.ownerReferences, *m.OwnerReferences[i].DeepCopy())
-	}
-	return n
 }
 
 // Reconcile executes the next action for one object. If the server does not serve the kind of an owner, the object is

@@ -1,10 +1,8 @@
 package gc
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// node is an object in the graph.
+// node is the state of an object, for updates of the graph and for requests. The graph keeps it as a vertex.
 //
 //upstream:pkg/controller/garbagecollector.node
 type node struct {
@@ -37,21 +35,6 @@ func (n *node) isOrphaningDependents() bool {
 	return n.beingDeleted && slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// isReferredToBy reports whether ref, in an object in that namespace, refers to n.
-//
-//upstream:pkg/controller/garbagecollector.ownerReferenceMatchesCoordinates
-func (n *node) isReferredToBy(ref metav1.OwnerReference, namespace string) bool {
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && n.uid == ref.UID && n.name == ref.Name &&
-		n.kind.Group == gv.Group && n.kind.Kind == ref.Kind &&
-		n.canOwnIn(namespace)
-}
-
-// canOwnIn reports whether n can own objects in a namespace, or cluster-scoped ones if that is "".
-func (n *node) canOwnIn(namespace string) bool {
-	return n.namespace == "" || n.namespace == namespace
-}
-
 // graph is the graph of the owner references of all objects, by UID. It does no I/O. Its methods apply a change and
 // return the UIDs of the objects to reconcile because of it. The method nextAction returns the next step for one object.
 //
@@ -60,33 +43,36 @@ func (n *node) canOwnIn(namespace string) bool {
 //
 // The methods may be called from several goroutines at once.
 type graph struct {
-	mu        sync.Mutex
-	uidToNode map[types.UID]*node
-	// most is the maximum length of uidToNode since it was made. Maps do not shrink.
+	mu       sync.Mutex
+	vertices map[id]*vertex
+	// most is the maximum length of vertices since it was made. Maps do not shrink.
 	most int
-	// dependents has the nodes that refer to an owner, whether or not that is in the graph.
-	dependents map[types.UID]map[types.UID]*node
+	// dependents has the vertices that refer to an owner, whether or not that is in the graph.
+	dependents map[id]*owned
 	// tombstones has a tombstone of each deleted owner as long as an object refers to the owner.
-	tombstones map[types.UID]*tombstone
+	tombstones map[id]*tombstone
+	places     map[place]*shared
+	unsure     int // the number of unverified vertices
 }
 
 // tombstone stands for an object after an informer has delivered its deletion.
 type tombstone struct {
-	lastKnown *node // nil if it was never in the graph
+	lastKnown *vertex // nil if it was never in the graph
 	// confirmedAbsent is set if a live read did not find it either.
 	confirmedAbsent bool
 }
 
 func newGraph() *graph {
 	return &graph{
-		uidToNode:  map[types.UID]*node{},
-		dependents: map[types.UID]map[types.UID]*node{},
-		tombstones: map[types.UID]*tombstone{},
+		vertices:   map[id]*vertex{},
+		dependents: map[id]*owned{},
+		tombstones: map[id]*tombstone{},
+		places:     map[place]*shared{},
 	}
 }
 
 // update adds an object or replaces its state, and returns the UIDs of the objects to reconcile. It ignores a state
-// that is older than the state in the graph. The graph retains n.
+// that is older than the state in the graph. The graph does not retain n.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
 func (g *graph) update(n *node) []types.UID {
@@ -97,34 +83,39 @@ func (g *graph) update(n *node) []types.UID {
 
 // updateLocked is update with the lock held.
 func (g *graph) updateLocked(n *node) []types.UID {
-	old := g.uidToNode[n.uid]
-	if old != nil && older(n.resourceVersion, old.resourceVersion) {
+	key, _ := idOf(n.uid)
+	v := g.vertices[key]
+	isNew := v == nil
+	if isNew {
+		v = &vertex{id: key}
+		g.vertices[key] = v
+		g.most = max(g.most, len(g.vertices))
+	} else if revision := parseRevision(n.resourceVersion); revision > 0 && revision < v.revision {
 		return nil
 	}
-	g.uidToNode[n.uid] = n
-	g.most = max(g.most, len(g.uidToNode))
-	delete(g.tombstones, n.uid)
+	old := *v
+	g.set(v, n)
+	delete(g.tombstones, key)
 
-	affected := newOrderedSet()
-	if old == nil {
-		g.addDependentToOwners(n)
+	g.addDependentToOwners(v)
+	affected := orderedSet{}
+	if isNew {
 		// They may have been reconciled before it was added, or refer to its UID with another name
 		// or namespace.
-		affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
+		affected.addDependents(g.dependents[key])
 	} else {
-		g.addDependentToOwners(n)
-		g.removeDependentFromOwners(old, n.ownerReferences)
-		if changesOwnership(old, n) {
-			affected.addAll(g.waitingOwners(old))
+		g.removeDependentFromOwners(v, old.rest().owners, v.rest().owners)
+		if changesOwnership(&old, v) {
+			g.addWaitingOwners(&affected, &old)
 		}
 	}
-	if old == nil || changesOwnership(old, n) {
-		if len(n.ownerReferences) > 0 || n.isDeletingDependents() || n.isOrphaningDependents() {
+	if isNew || changesOwnership(&old, v) {
+		if len(v.rest().owners) > 0 || v.isDeletingDependents() || v.isOrphaningDependents() {
 			affected.add(n.uid)
 		}
-		affected.addAll(g.waitingOwners(n))
-		if n.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
-			affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
+		g.addWaitingOwners(&affected, v)
+		if v.isDeletingDependents() && (isNew || !old.isDeletingDependents()) {
+			affected.addDependents(g.dependents[key])
 		}
 	}
 	return affected.list
@@ -136,34 +127,37 @@ func (g *graph) updateLocked(n *node) []types.UID {
 func (g *graph) remove(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	affected := newOrderedSet()
-	n := g.uidToNode[uid]
-	if len(g.dependents[uid]) > 0 {
-		if g.tombstones[uid] == nil {
-			g.tombstones[uid] = &tombstone{lastKnown: n}
+	affected := orderedSet{}
+	key, _ := idOf(uid)
+	v := g.vertices[key]
+	if o := g.dependents[key]; o != nil {
+		if g.tombstones[key] == nil {
+			g.tombstones[key] = &tombstone{lastKnown: v}
 		}
-		affected.addAll(slices.Collect(maps.Keys(g.dependents[uid])))
+		affected.addDependents(o)
 	}
-	if n != nil {
-		delete(g.uidToNode, uid)
+	if v != nil {
+		delete(g.vertices, key)
 		g.shrink()
-		g.removeDependentFromOwners(n, nil)
-		affected.addAll(g.waitingOwners(n))
+		g.countUnverified(v, false)
+		g.leave(v)
+		g.removeDependentFromOwners(v, v.rest().owners, nil)
+		g.addWaitingOwners(&affected, v)
 	}
 	return affected.list
 }
 
-// minShrunk is the number of nodes up to which the map keeps its size.
+// minShrunk is the number of vertices up to which the map keeps its size.
 const minShrunk = 1024
 
-// shrink makes a new map when less than an eighth of the nodes is left.
+// shrink makes a new map when less than an eighth of the vertices is left.
 func (g *graph) shrink() {
-	if g.most <= minShrunk || len(g.uidToNode) >= g.most/8 {
+	if g.most <= minShrunk || len(g.vertices) >= g.most/8 {
 		return
 	}
-	nodes := make(map[types.UID]*node, len(g.uidToNode))
-	maps.Copy(nodes, g.uidToNode)
-	g.uidToNode, g.most = nodes, len(nodes)
+	left := make(map[id]*vertex, len(g.vertices))
+	maps.Copy(left, g.vertices)
+	g.vertices, g.most = left, len(left)
 }
 
 // updateExisting is update for a node that is in the graph. It ignores other nodes, since an informer may have delivered
@@ -171,7 +165,7 @@ func (g *graph) shrink() {
 func (g *graph) updateExisting(n *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.uidToNode[n.uid] == nil {
+	if g.find(n.uid) == nil {
 		return nil
 	}
 	return g.updateLocked(n)
@@ -182,7 +176,7 @@ func (g *graph) updateExisting(n *node) []types.UID {
 func (g *graph) confirmAbsent(ref metav1.OwnerReference, namespace string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.tombstones[ref.UID]; t != nil && t.lastKnown != nil && t.lastKnown.isReferredToBy(ref, namespace) {
+	if t := g.tombstone(ref.UID); t != nil && t.lastKnown != nil && t.lastKnown.isReferredToBy(&ref, namespace) {
 		t.confirmedAbsent = true
 	}
 }
@@ -191,7 +185,19 @@ func (g *graph) confirmAbsent(ref metav1.OwnerReference, namespace string) {
 func (g *graph) has(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.uidToNode[uid] != nil
+	return g.find(uid) != nil
+}
+
+// find returns the vertex of a UID, or nil.
+func (g *graph) find(uid types.UID) *vertex {
+	key, _ := idOf(uid)
+	return g.vertices[key]
+}
+
+// tombstone returns the tombstone of a UID, or nil.
+func (g *graph) tombstone(uid types.UID) *tombstone {
+	key, _ := idOf(uid)
+	return g.tombstones[key]
 }
 
 // markUnverified marks the objects of one kind, in any version, as unverified until their next
@@ -199,10 +205,28 @@ func (g *graph) has(uid types.UID) bool {
 func (g *graph) markUnverified(kind schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, n := range g.uidToNode {
-		if n.kind.GroupKind() == kind {
-			n.unverified = true
+	for at := range g.places {
+		if at.kind.GroupKind() != kind {
+			continue
 		}
+		for _, v := range g.vertices {
+			if v.at.kind.GroupKind() == kind {
+				g.countUnverified(v, true)
+			}
+		}
+		return
+	}
+}
+
+// countUnverified marks a vertex as unverified, or not.
+func (g *graph) countUnverified(v *vertex, unverified bool) {
+	if v.unverified == unverified {
+		return
+	}
+	if v.unverified = unverified; unverified {
+		g.unsure++
+	} else {
+		g.unsure--
 	}
 }
 
@@ -210,60 +234,64 @@ func (g *graph) markUnverified(kind schema.GroupKind) {
 func (g *graph) unverified(kind schema.GroupKind) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.unsure == 0 {
+		return nil
+	}
 	var uids []types.UID
-	for uid, n := range g.uidToNode {
-		if n.unverified && n.kind.GroupKind() == kind {
-			uids = append(uids, uid)
+	for _, v := range g.vertices {
+		if v.unverified && v.at.kind.GroupKind() == kind {
+			uids = append(uids, v.uid())
 		}
 	}
 	return uids
 }
 
-// addDependentToOwners adds n to the dependents of its owners.
+// addDependentToOwners adds v to the dependents of its owners.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.addDependentToOwners
-func (g *graph) addDependentToOwners(n *node) {
-	for _, ref := range n.ownerReferences {
-		if g.dependents[ref.UID] == nil {
-			g.dependents[ref.UID] = map[types.UID]*node{}
-		}
-		g.dependents[ref.UID][n.uid] = n
+func (g *graph) addDependentToOwners(v *vertex) {
+	for _, ref := range v.rest().owners {
+		key, _ := idOf(ref.UID)
+		g.dependents[key].dependents.add(v)
 	}
 }
 
-// removeDependentFromOwners removes n from the dependents of its owners, except of those in keep.
+// removeDependentFromOwners removes v from the dependents of owners, except of those in keep.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.removeDependentFromOwners
-func (g *graph) removeDependentFromOwners(n *node, keep []metav1.OwnerReference) {
-	for _, ref := range n.ownerReferences {
-		if slices.ContainsFunc(keep, func(k metav1.OwnerReference) bool { return k.UID == ref.UID }) {
+func (g *graph) removeDependentFromOwners(v *vertex, owners, keep []*metav1.OwnerReference) {
+	for _, ref := range owners {
+		if slices.ContainsFunc(keep, func(k *metav1.OwnerReference) bool { return k == ref || k.UID == ref.UID }) {
 			continue
 		}
-		delete(g.dependents[ref.UID], n.uid)
-		if len(g.dependents[ref.UID]) == 0 {
-			delete(g.dependents, ref.UID)
-			delete(g.tombstones, ref.UID)
+		key, _ := idOf(ref.UID)
+		o := g.dependents[key]
+		if o == nil {
+			continue // v refers to it twice
+		}
+		if o.dependents.remove(v); o.dependents.len() == 0 {
+			delete(g.dependents, key)
+			delete(g.tombstones, key)
 		}
 	}
 }
 
-// waitingOwners returns the owners of n that wait for their dependents before they are deleted.
-func (g *graph) waitingOwners(n *node) []types.UID {
-	var uids []types.UID
-	for _, ref := range n.ownerReferences {
-		if owner := g.uidToNode[ref.UID]; owner != nil && (owner.isDeletingDependents() || owner.isOrphaningDependents()) {
-			uids = append(uids, ref.UID)
+// addWaitingOwners adds the owners of v that wait for their dependents before they are deleted.
+func (g *graph) addWaitingOwners(s *orderedSet, v *vertex) {
+	for _, ref := range v.rest().owners {
+		if owner := g.find(ref.UID); owner != nil && (owner.isDeletingDependents() || owner.isOrphaningDependents()) {
+			s.add(ref.UID)
 		}
 	}
-	return uids
 }
 
-// changesOwnership reports whether the change from old to n can change the action of any object.
+// changesOwnership reports whether the change from old to v can change the action of any object.
 //
 //upstream:pkg/controller/garbagecollector.referencesDiffs
-func changesOwnership(old, n *node) bool {
-	return old.beingDeleted != n.beingDeleted || !slices.Equal(old.finalizers, n.finalizers) ||
-		!slices.EqualFunc(old.ownerReferences, n.ownerReferences, sameReference)
+func changesOwnership(old, v *vertex) bool {
+	was, is := old.rest(), v.rest()
+	return old.beingDeleted != v.beingDeleted || !slices.Equal(was.finalizers, is.finalizers) ||
+		!slices.EqualFunc(was.owners, is.owners, func(a, b *metav1.OwnerReference) bool { return a == b || sameReference(*a, *b) })
 }
 
 // sameReference reports whether two references are equal for garbage collection.
@@ -276,31 +304,29 @@ func blocksOwnerDeletion(ref metav1.OwnerReference) bool {
 	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 }
 
-// older reports whether resource version a is older than b. One that is not a number is never
-// older.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && cmp.Less(x, y)
-}
-
-// orderedSet is a set that keeps the order in which its members were added.
+// orderedSet is a set that keeps the order in which its members were added. The zero value is empty.
 type orderedSet struct {
 	has  map[types.UID]bool
 	list []types.UID
 }
 
-func newOrderedSet() *orderedSet { return &orderedSet{has: map[types.UID]bool{}} }
-
 func (s *orderedSet) add(uid types.UID) {
-	if !s.has[uid] {
-		s.has[uid] = true
-		s.list = append(s.list, uid)
+	if s.has[uid] {
+		return
 	}
+	if s.has == nil {
+		s.has = map[types.UID]bool{}
+	}
+	s.has[uid] = true
+	s.list = append(s.list, uid)
 }
 
-func (s *orderedSet) addAll(uids []types.UID) {
-	for _, uid := range uids {
-		s.add(uid)
+// addDependents adds the dependents of an owner, which may be nil.
+func (s *orderedSet) addDependents(o *owned) {
+	if o == nil {
+		return
+	}
+	for v := range o.dependents.all() {
+		s.add(v.uid())
 	}
 }

@@ -248,8 +248,8 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 			if want := survivors(before, root, how); describe(got) != want {
 				t.Fatalf("seed %d: after %s deletion of %s:\n%s\nwant:\n%s", seed, how, root, describe(got), want)
 			}
-			if len(g.uidToNode) != len(s.objects) || len(g.tombstones) > 0 {
-				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the server has %d", seed, len(g.uidToNode), len(g.tombstones), len(s.objects))
+			if len(g.vertices) != len(s.objects) || len(g.tombstones) > 0 {
+				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the server has %d", seed, len(g.vertices), len(g.tombstones), len(s.objects))
 			}
 		}
 	}

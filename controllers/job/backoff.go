@@ -79,8 +79,9 @@ func (b backoff) remaining(now time.Time) time.Duration {
 	return backoffAfter(n, b.failures[n-1].at, now)
 }
 
-// backoffs has the backoffs of the Jobs. They keep the failures of pods that no longer exist. After a restart they
-// are computed from the pods that exist.
+// backoffs has the backoffs of the Jobs. They keep the failures of pods that are counted or gone. A restart forgets them.
+//
+//upstream:pkg/controller/job.backoffStore
 type backoffs struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]backoff
@@ -94,7 +95,7 @@ func (b *backoffs) update(key types.NamespacedName, o *observation) backoff {
 	if old.job != o.job.UID {
 		old = backoff{job: o.job.UID}
 	}
-	updated := old.with(o.finishedPods())
+	updated := old.with(o.newSucceeded, o.newFailed)
 	b.of[key] = updated
 	return updated
 }

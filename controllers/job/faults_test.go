@@ -1,91 +1,19 @@
 package job_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
-	jobcontroller "flyball.dev/controllers/job"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/manager"
 )
-
-// faults is a transport that fails writes at random: before they reach the server, or after, so
-// that they were executed. After half of them the controller stops.
-type faults struct {
-	http.RoundTripper
-	mu     sync.Mutex
-	random *rand.Rand
-	failed int
-	stop   func()
-}
-
-var errFault = errors.New("the connection broke")
-
-func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/events") {
-		return f.RoundTripper.RoundTrip(r)
-	}
-	f.mu.Lock()
-	n := f.random.IntN(10)
-	stops := false
-	if n < 2 {
-		f.failed++
-		stops = f.random.IntN(2) == 0
-	}
-	f.mu.Unlock()
-	if n == 0 {
-		if stops {
-			f.stop()
-		}
-		return nil, errFault
-	}
-	response, err := f.RoundTripper.RoundTrip(r)
-	if n == 1 && err == nil {
-		response.Body.Close()
-		if stops {
-			f.stop()
-		}
-		return nil, errFault
-	}
-	return response, err
-}
-
-// noFaults is a source of numbers with which no write fails.
-type noFaults struct{}
-
-func (noFaults) Uint64() uint64 { return 1<<64 - 1 }
-
-// runJobController runs the controller for a while, with writes that fail.
-func runJobController(e controllerstest.Env, f *faults, d time.Duration) {
-	e.Helper()
-	id, _ := controllers.IdentityOf("job-controller")
-	cfg := e.ConfigFor(id)
-	cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper {
-		f.RoundTripper = inner
-		return f
-	})
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	f.stop = cancel
-	mgr, err := manager.New(cfg, e.ManagerOptions())
-	e.Must(err)
-	e.Must(jobcontroller.AddToManager(mgr))
-	e.Must(mgr.Start(ctx))
-}
 
 // podModel records the outcomes of a Job's pods while they had the finalizer.
 type podModel struct {
@@ -133,7 +61,6 @@ func TestJobCountsEachPodOnce(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
 				random := rand.New(rand.NewPCG(seed, 1))
-				f := &faults{random: rand.New(rand.NewPCG(seed, 2))}
 				m := &podModel{map[types.UID]bool{}, map[types.UID]bool{}, map[string]bool{}}
 				limit, parallelism := int32(1000), int32(4)
 				job := controllerstest.Job(12, nil, func(s *batchv1.JobSpec) { s.BackoffLimit, s.Parallelism = &limit, &parallelism })
@@ -141,28 +68,8 @@ func TestJobCountsEachPodOnce(t *testing.T) {
 					controllerstest.OfIndexes(&job.Spec)
 				}
 				e.CreateAll(job)
-				finished := func() bool { return strings.Contains(e.JobConditions(), "Complete") }
-				restarts := 0
-				for ; !finished(); restarts++ {
-					if restarts > 2000 {
-						t.Fatalf("status %+v", e.Job().Status)
-					}
-					done, d := make(chan struct{}), time.Duration(1+random.IntN(30))*time.Second
-					go func() {
-						defer close(done)
-						runJobController(e, f, d)
-					}()
-					for running := true; running; {
-						select {
-						case <-done:
-							running = false
-						case <-time.After(time.Second): // virtual
-							m.step(e, random)
-						}
-					}
-				}
-				f.random = rand.New(noFaults{})
-				runJobController(e, f, 5*time.Minute)
+				e.RunWithFaults("job-controller", seed, func() { m.step(e, random) },
+					func() bool { return strings.Contains(e.JobConditions(), "Complete") })
 				s := e.Job().Status
 				if indexed := seed%2 == 1; indexed && (s.CompletedIndexes != "0-11" || len(m.indexes) != 12) {
 					t.Errorf("completed %q, but %v have succeeded", s.CompletedIndexes, m.indexes)
@@ -177,7 +84,7 @@ func TestJobCountsEachPodOnce(t *testing.T) {
 						t.Errorf("%s is left: %s, %v", p.Name, p.Status.Phase, p.Finalizers)
 					}
 				}
-				t.Logf("%d restarts, %d failed writes, %d succeeded, %d failed", restarts, f.failed, len(m.succeeded), len(m.failed))
+				t.Logf("%d succeeded, %d failed", len(m.succeeded), len(m.failed))
 			})
 		})
 	}

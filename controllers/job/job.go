@@ -4,7 +4,7 @@
 // An observation is a Job with its pods. The plan for the pods and the next status are pure functions of the
 // observation. A reconcile executes the plan, writes the status, and then removes the finalizer of the pods that the
 // status has. These changes trigger the next reconcile. The method track explains how each pod is counted exactly
-// once, across restarts and failed writes. The only state in memory is the failures of deleted pods, which delay the
+// once, across restarts and failed writes. The only state in memory is the failures of counted pods, which delay the
 // creation of further pods.
 package job
 
@@ -56,8 +56,7 @@ func AddToManager(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named("job").
 		For(&batchv1.Job{}).
-		Owns(&corev1.Pod{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 	if err != nil {
@@ -95,7 +94,7 @@ func managed(job *batchv1.Job) bool {
 //
 //upstream:pkg/controller/job.Controller.syncJob
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	job := &batchv1.Job{}
+	start, job := time.Now(), &batchv1.Job{}
 	err := r.client.Get(ctx, req.NamespacedName, job)
 	if err != nil || !managed(job) || jobstate.Finished(job) != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -111,6 +110,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
+	defer podcontrol.Pause(ctx, start, len(pods))
 	o := observe(job, pods, time.Now())
 	p := o.plan(r.backoffs.update(req.NamespacedName, o))
 	pods, managing := r.managePods(ctx, o, p)

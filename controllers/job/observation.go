@@ -142,21 +142,6 @@ func compareFailures(a, b *corev1.Pod) int {
 	)
 }
 
-// finishedPods returns the pods that have succeeded and failed, counted or not. Pods that the Job itself has deleted
-// have not failed. They are terminating and have no finalizer. Pods without a valid index do not belong to the Job.
-func (o *observation) finishedPods() (succeeded, failed []*corev1.Pod) {
-	for _, p := range o.pods {
-		switch {
-		case !o.validIndex(p):
-		case p.Status.Phase == corev1.PodSucceeded:
-			succeeded = append(succeeded, p)
-		case isPodFailed(o.job, p) && (tracked(p) || p.DeletionTimestamp == nil):
-			failed = append(failed, p)
-		}
-	}
-	return succeeded, failed
-}
-
 // indexesOfPods returns the completion indexes of the pods that have one.
 func indexesOfPods(pods []*corev1.Pod) []int {
 	var list []int

@@ -171,10 +171,10 @@ func TestPlan(t *testing.T) {
 		{"a terminating pod is replaced", aJob(1, 1), "a:running!", "create -1"},
 		{"a terminating pod is replaced when it has terminated", aJob(1, 1, replaces(batchv1.Failed)), "a:running!", ""},
 		{"first failure", aJob(1, 1), "a:failed@4", "after 6s"},
-		{"first failure, counted", aJob(1, 1, counted(0, 1, "")), "a:failed@4-", "after 6s"},
+		{"first failure, counted before a restart", aJob(1, 1, counted(0, 1, "")), "a:failed@4-", "create -1"},
 		{"after the backoff", aJob(1, 1), "a:failed@10", "create -1"},
-		{"third failure", aJob(1, 1, counted(0, 3, "")), "a:failed@100- b:failed@70- c:failed@30-", "after 10s"},
-		{"a success in between", aJob(3, 1), "a:failed@100- b:succeeded@50- c:failed@5-", "after 5s"},
+		{"third failure", aJob(1, 1), "a:failed@100 b:failed@70 c:failed@30", "after 10s"},
+		{"a success in between", aJob(3, 1), "a:failed@100 b:succeeded@50 c:failed@5", "after 5s"},
 		{"backoff limit", aJob(3, 3, limited(1), counted(0, 1, "")), "a:failed@100- b:failed c:running", "BackoffLimitExceeded, end c"},
 		{"backoff limit not exceeded", aJob(3, 3, limited(1)), "b:failed@30 c:running d:running", "create -1"},
 		{"deadline", aJob(1, 1, within(3600)), "a:running", "DeadlineExceeded, end a"},
@@ -200,7 +200,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := observe(tt.job, pods(tt.pods), now)
-			if got := describe(o.plan(backoff{}.with(o.finishedPods()))); got != tt.want {
+			if got := describe(o.plan(backoff{}.with(o.newSucceeded, o.newFailed))); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

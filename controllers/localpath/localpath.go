@@ -2,8 +2,9 @@
 // When a pod that uses a claim has a node, it creates a volume for the claim on the node, if the StorageClass of the
 // claim has this provisioner. The default StorageClass "standard" has.
 //
-// The volumes have paths that do not exist, since no container runs. The controller of volumes deletes released volumes.
-// Like any external provisioner, this one reads the annotations of claims that package persistentvolume sets.
+// The volumes have paths that do not exist, since no container runs. Like any external provisioner, this one reads the
+// annotations of claims that package persistentvolume sets, and deletes its volumes that are released if their reclaim policy
+// is Delete.
 //
 //upstream:none The provisioner belongs to the project rancher/local-path-provisioner.
 package localpath
@@ -35,9 +36,6 @@ const Provisioner = "rancher.io/local-path"
 // DefaultClass is the name of the default StorageClass.
 const DefaultClass = "standard"
 
-// provisionedBy is the annotation of volumes with their provisioner.
-const provisionedBy = "pv.kubernetes.io/provisioned-by"
-
 // root is the folder of the volumes' paths.
 const root = "/var/local-path-provisioner/"
 
@@ -45,12 +43,27 @@ const root = "/var/local-path-provisioner/"
 func AddToManager(mgr manager.Manager, node string) error {
 	r := &reconciler{client: mgr.GetClient(), node: node,
 		recorder: events.RecorderFor(mgr, Provisioner)}
-	return builder.ControllerManagedBy(mgr).
+	err := builder.ControllerManagedBy(mgr).
 		Named("local-path-provisioner").
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return needsVolume(o.(*corev1.PersistentVolumeClaim))
 		}))).
 		Complete(r)
+	if err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(mgr).
+		Named("local-path-deleter").
+		For(&corev1.PersistentVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return isReleased(o.(*corev1.PersistentVolume))
+		}))).
+		Complete(reconcile.Func(r.deleteVolume))
+}
+
+// isReleased reports whether a volume of the provisioner is to be deleted.
+func isReleased(v *corev1.PersistentVolume) bool {
+	return v.Annotations[volume.ProvisionedBy] == Provisioner && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		v.Status.Phase == corev1.VolumeReleased && v.DeletionTimestamp == nil
 }
 
 // needsVolume reports whether a volume is to be provisioned for a claim.
@@ -102,6 +115,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
+// deleteVolume deletes a released volume.
+func (r *reconciler) deleteVolume(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	v := &corev1.PersistentVolume{}
+	if err := r.client.Get(ctx, req.NamespacedName, v); err != nil || !isReleased(v) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	// The claim, the reclaim policy or the whole volume may have been replaced since it was read.
+	err := r.client.Delete(ctx, v, client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion})
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
 // unsupported returns why no volume can be provisioned for a claim, or "".
 func unsupported(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.Selector != nil {
@@ -124,7 +148,7 @@ func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	name := "pvc-" + string(claim.UID)
 	kind := corev1.HostPathDirectoryOrCreate
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{provisionedBy: Provisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{volume.ProvisionedBy: Provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   claim.Spec.AccessModes,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},

@@ -2,13 +2,20 @@
 // volume matches a claim, and the StorageClass of the claim has a provisioner, annotations of the claim request a
 // volume from the provisioner.
 //
-// A claim of a StorageClass with the binding mode WaitForFirstConsumer is bound when a pod that uses the claim has
-// a node, to a volume that the node can use. The scheduler does not consider volumes.
+// For a claim of a StorageClass with the binding mode WaitForFirstConsumer, the scheduler selects the volume, or the node of the
+// volume, with the node of a pod that uses the claim. If a pod has a node that its user has set, the claim is bound to a volume that the
+// node can use.
+//
+// A claim is bound in four writes, the volume first, and each reconcile continues where the objects say. A volume whose claim
+// is bound to another volume is unbound again.
 package persistentvolume
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,16 +31,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
-)
-
-// The annotations of bound objects.
-const (
-	//upstream:k8s.io/component-helpers/storage/volume.AnnBindCompleted
-	bindCompleted = "pv.kubernetes.io/bind-completed"
-	//upstream:k8s.io/component-helpers/storage/volume.AnnBoundByController
-	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
 
 // betaStorageProvisioner is the old name of the annotation [volume.StorageProvisioner]. Provisioners may still read
@@ -42,10 +40,9 @@ const (
 //upstream:k8s.io/component-helpers/storage/volume.AnnBetaStorageProvisioner
 const betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
 
-// noProvisioner is the provisioner of classes that have none.
-//
-//upstream:k8s.io/component-helpers/storage/volume.NotSupportedProvisioner
-const noProvisioner = "kubernetes.io/no-provisioner"
+// inTree is the prefix of the names of provisioners in kube-controller-manager. There are none here. The provisioner
+// kubernetes.io/no-provisioner is none anywhere.
+const inTree = "kubernetes.io/"
 
 // AddToManager adds the controllers of claims and of volumes.
 //
@@ -54,23 +51,22 @@ func AddToManager(mgr manager.Manager) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byClaim, claimOf); err != nil {
+	if err := addIndexes(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	recorder := events.RecorderFor(mgr, "persistentvolume-controller")
 	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
-	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-binder").
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claims.ofVolume)).
-		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.pending)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(hasNode)).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.withoutVolume)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests)).
 		Complete(claims)
 	if err != nil {
 		return err
 	}
-	return addVolumes(mgr)
+	return addVolumes(mgr, recorder)
 }
 
 // claimReconciler binds a claim.
@@ -80,25 +76,30 @@ type claimReconciler struct {
 	recorder record.EventRecorder
 }
 
-// ofVolume returns the claim of a volume. A volume without a claim may be for any pending claim.
+// ofVolume returns the claims that a volume is for, or that name it. A volume without a claim may be for any claim without a
+// volume.
 func (r *claimReconciler) ofVolume(ctx context.Context, obj client.Object) []reconcile.Request {
+	requests := r.naming(ctx, obj.GetName())
 	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
+		return append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}})
 	}
-	return r.pending(ctx, obj)
+	return append(requests, r.withoutVolume(ctx, obj)...)
 }
 
-// pending returns the claims that are not bound.
-func (r *claimReconciler) pending(ctx context.Context, _ client.Object) []reconcile.Request {
-	all := &corev1.PersistentVolumeClaimList{}
-	if err := r.client.List(ctx, all); err != nil {
-		return nil
+// withoutVolume returns the claims without a volume.
+func (r *claimReconciler) withoutVolume(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.naming(ctx, "")
+}
+
+// naming returns the claims that name a volume.
+func (r *claimReconciler) naming(ctx context.Context, volume string) []reconcile.Request {
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.client.List(ctx, claims, client.MatchingFields{byVolume: indexed(volume)}); err != nil {
+		return nil // the cache has stopped
 	}
 	var requests []reconcile.Request
-	for i := range all.Items {
-		if c := &all.Items[i]; c.Status.Phase != corev1.ClaimBound {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c)})
-		}
+	for i := range claims.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claims.Items[i])})
 	}
 	return requests
 }
@@ -108,99 +109,133 @@ func (r *claimReconciler) pending(ctx context.Context, _ client.Object) []reconc
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncClaim
 func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil || claim.DeletionTimestamp != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	v, err := r.volume(ctx, claim)
-	if err == nil && v == nil {
-		return reconcile.Result{}, r.unbound(ctx, claim)
-	}
-	if err == nil {
-		err = r.bind(ctx, claim, v)
+	err := r.client.Get(ctx, req.NamespacedName, claim)
+	switch _, bound := claim.Annotations[volume.BindCompleted]; {
+	case err != nil:
+	case bound:
+		err = r.syncBound(ctx, claim)
+	case claim.Spec.VolumeName != "":
+		err = r.syncNaming(ctx, claim)
+	default:
+		err = r.syncUnbound(ctx, claim)
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// volume returns the volume of a claim, or the volume that the claim is to be bound to, or nil.
+// syncUnbound binds a claim to a volume that fits, or asks for one.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
-//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncBoundClaim
-func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
-	if claim.Spec.VolumeName != "" {
-		v := &corev1.PersistentVolume{}
-		err := r.client.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case bindable(v, claim):
-			return v, nil
-		}
-		r.refused(claim, v)
-		return nil, nil
-	}
-	if assigned, err := r.assignDefaultClass(ctx, claim); assigned || err != nil {
-		return nil, err // its event is the cause of another reconcile
-	}
+func (r *claimReconciler) syncUnbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class, err := r.class(ctx, claim)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	node, wait, err := r.consumer(ctx, claim, class)
-	if err != nil {
-		return nil, err
+	wait, node := class != nil && volume.WaitsForConsumer(class), (*corev1.Node)(nil)
+	if wait {
+		if node, err = r.consumer(ctx, claim); err != nil {
+			return err
+		}
 	}
 	volumes, err := r.candidates(ctx, claim)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	v := match(claim, volumes, node)
-	if wait && (v == nil || !isBoundTo(v, claim)) {
-		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
-		return nil, nil
+	if v := match(claim, volumes, node, wait); v != nil {
+		return r.bind(ctx, claim, v)
 	}
-	if v == nil && class != nil && class.Provisioner != noProvisioner {
-		return nil, r.provision(ctx, claim, class, node)
+	if assigned, err := r.assignDefaultClass(ctx, claim); assigned || err != nil {
+		return err // its event is the cause of another reconcile
 	}
-	if v == nil && volume.ClassOf(claim) == "" {
+	switch _, selected := claim.Annotations[volume.SelectedNode]; {
+	case wait && node == nil && !selected:
+		if err := r.waitForConsumer(ctx, claim); err != nil {
+			return err
+		}
+	case volume.ClassOf(claim) != "":
+		return r.provision(ctx, claim, class, node)
+	default:
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
-	return v, nil
+	return r.setStatus(ctx, claim, corev1.ClaimPending, nil)
 }
 
-// refused records an event that says why a claim that was never bound is not bound to the volume that it names.
+// syncNaming binds a claim to the volume that it names, if possible.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncUnboundClaim
-func (r *claimReconciler) refused(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+func (r *claimReconciler) syncNaming(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	v := &corev1.PersistentVolume{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
 	switch {
-	case claim.Annotations[bindCompleted] != "":
+	case apierrors.IsNotFound(err):
+		return r.setStatus(ctx, claim, corev1.ClaimPending, nil)
+	case err != nil:
+		return err
+	case volume.IsBoundTo(v, claim):
+		return r.bind(ctx, claim, v)
 	case v.Spec.ClaimRef != nil:
 		r.recorder.Eventf(claim, corev1.EventTypeWarning, "FailedBinding", "volume %q already bound to a different claim.", v.Name)
+		if _, ok := claim.Annotations[volume.BoundByController]; ok {
+			return nil // somebody has removed the other annotation
+		}
+		return r.setStatus(ctx, claim, corev1.ClaimPending, nil)
+	}
+	if reason := refusal(v, claim); reason != "" {
+		r.recorder.Eventf(claim, corev1.EventTypeWarning, "VolumeMismatch", "Cannot bind to requested volume %q: %s", v.Name, reason)
+		return r.setStatus(ctx, claim, corev1.ClaimPending, nil)
+	}
+	return r.bind(ctx, claim, v)
+}
+
+// syncBound repairs a claim that was bound, or finds that it is lost. A live read confirms that.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.syncBoundClaim
+func (r *claimReconciler) syncBound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	if claim.Spec.VolumeName == "" {
+		return r.lost(ctx, claim, "ClaimLost", "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+	}
+	v, err := r.boundVolume(ctx, r.client, claim)
+	if err == nil && !isBoundExactly(v, claim) {
+		v, err = r.boundVolume(ctx, r.live, claim)
+	}
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		return r.lost(ctx, claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+	case v.Spec.ClaimRef == nil, isBoundExactly(v, claim):
+		return r.bind(ctx, claim, v)
 	default:
-		r.recorder.Eventf(claim, corev1.EventTypeWarning, "VolumeMismatch", "Cannot bind to requested volume %q: %s", v.Name, refusal(v, claim))
+		return r.lost(ctx, claim, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
 	}
 }
 
-// byClaim is the name of the index of volumes by spec.claimRef. Volumes without a claimRef have the value noClaim.
-const (
-	byClaim = "spec.claimRef"
-	noClaim = "none"
-)
-
-// claimOf returns the values of a volume in the index byClaim.
-func claimOf(o client.Object) []string {
-	if ref := o.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
-		return []string{client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}.String()}
+// boundVolume reads the volume that a claim names. It returns nil if there is none.
+func (r *claimReconciler) boundVolume(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	v := &corev1.PersistentVolume{}
+	err := from.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return []string{noClaim}
+	return v, err
 }
 
-// volumesFor returns the volumes with a value in the index byClaim.
-func volumesFor(ctx context.Context, c client.Reader, value string) ([]corev1.PersistentVolume, error) {
-	volumes := &corev1.PersistentVolumeList{}
-	err := c.List(ctx, volumes, client.MatchingFields{byClaim: value})
-	return volumes.Items, err
+// isBoundExactly reports whether a volume is bound to a claim, and not to an earlier one of the name.
+func isBoundExactly(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	return v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID
+}
+
+// lost sets the phase Lost of a claim, with an event.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatusWithEvent
+func (r *claimReconciler) lost(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason, message string) error {
+	if claim.Status.Phase == corev1.ClaimLost {
+		return nil
+	}
+	err := r.setStatus(ctx, claim, corev1.ClaimLost, nil)
+	if err == nil {
+		r.recorder.Event(claim, corev1.EventTypeWarning, reason, message)
+	}
+	return err
 }
 
 // candidates returns the volumes that are reserved for a claim, and the volumes that are for no claim.
@@ -209,7 +244,7 @@ func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.Persiste
 	if err != nil {
 		return nil, err
 	}
-	free, err := volumesFor(ctx, r.client, noClaim)
+	free, err := volumesFor(ctx, r.client, none)
 	return append(reserved, free...), err
 }
 
@@ -245,11 +280,23 @@ func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVol
 	return class, nil
 }
 
-// provision asks the provisioner of a class for a volume for a claim, on a node if that is not nil.
+// provision asks the provisioner of a class for a volume for a claim, on a node if that is not nil. class is nil if it does
+// not exist.
 //
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.provisionClaim
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.provisionClaimOperationExternal
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.findProvisionablePlugin
 func (r *claimReconciler) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	node *corev1.Node) error {
+	switch {
+	case class == nil:
+		r.recorder.Event(claim, corev1.EventTypeWarning, "ProvisioningFailed",
+			apierrors.NewNotFound(storagev1.Resource("storageclass"), volume.ClassOf(claim)).Error())
+		return nil
+	case strings.HasPrefix(class.Provisioner, inTree):
+		r.recorder.Event(claim, corev1.EventTypeWarning, "ProvisioningFailed", noPlugin(class.Provisioner).Error())
+		return nil
+	}
 	before := maps.Clone(claim.Annotations)
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.StorageProvisioner, class.Provisioner)
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, betaStorageProvisioner, class.Provisioner)
@@ -268,16 +315,18 @@ func (r *claimReconciler) provision(ctx context.Context, claim *corev1.Persisten
 	return nil
 }
 
-// consumer returns the node of a pod that uses a claim, if the class of the claim waits for one. wait is true while
-// there is none.
-func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim,
-	class *storagev1.StorageClass) (node *corev1.Node, wait bool, err error) {
-	if class == nil || !volume.WaitsForConsumer(class) {
-		return nil, false, nil
-	}
+// noPlugin is the error for a provisioner that kube-controller-manager does not have.
+//
+//upstream:pkg/volume.VolumePluginMgr.FindPluginByName
+func noPlugin(provisioner string) error {
+	return fmt.Errorf("no volume plugin matched name: %s", provisioner)
+}
+
+// consumer returns the node of a pod that uses a claim, or nil.
+func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.Node, error) {
 	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for i := range users {
 		p := &users[i]
@@ -286,75 +335,97 @@ func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.Persistent
 		}
 		node := &corev1.Node{}
 		err := r.client.Get(ctx, client.ObjectKey{Name: p.Spec.NodeName}, node)
-		if !apierrors.IsNotFound(err) {
-			return node, false, err
+		switch {
+		case err == nil:
+			return node, nil
+		case !apierrors.IsNotFound(err):
+			return nil, err
 		}
 	}
-	return nil, true, nil
+	return nil, nil
+}
+
+// waitForConsumer records an event that says what a claim waits for.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.emitEventForUnboundDelayBindingClaim
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.findNonScheduledPodsByPVC
+func (r *claimReconciler) waitForConsumer(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
+	if err != nil {
+		return err
+	}
+	var pods []string
+	for i := range users {
+		if p := &users[i]; p.Spec.NodeName == "" && !podstate.Finished(p) {
+			pods = append(pods, p.Name)
+		}
+	}
+	slices.Sort(pods)
+	reason, message := "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+	switch len(pods) {
+	case 0:
+	case 1:
+		reason, message = "WaitForPodScheduled", fmt.Sprintf("waiting for pod %s to be scheduled", pods[0])
+	default:
+		reason, message = "WaitForPodScheduled", fmt.Sprintf("waiting for pods %s to be scheduled", strings.Join(pods, ","))
+	}
+	r.recorder.Event(claim, corev1.EventTypeNormal, reason, message)
+	return nil
 }
 
 // bind binds a claim and a volume to each other, the volume first.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.bind
-//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatus
+//upstream:k8s.io/component-helpers/storage/volume.GetBindVolumeToClaim
 func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
-	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
-		if ref == nil {
-			metav1.SetMetaDataAnnotation(&v.ObjectMeta, boundByController, "yes")
+	if !isBoundExactly(v, claim) {
+		if !volume.IsBoundTo(v, claim) {
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, volume.BoundByController, "yes")
 		}
 		v.Spec.ClaimRef = volume.ClaimRef(claim)
 		if err := r.client.Update(ctx, v); err != nil {
 			return err
 		}
 	}
+	if err := setPhase(ctx, r.client, v, corev1.VolumeBound, ""); err != nil {
+		return err
+	}
+	_, completed := claim.Annotations[volume.BindCompleted]
 	if claim.Spec.VolumeName == "" {
 		claim.Spec.VolumeName = v.Name
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, boundByController, "yes")
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.BoundByController, "yes")
 	}
-	if claim.Annotations[bindCompleted] == "" {
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, bindCompleted, "yes")
+	if !completed {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.BindCompleted, "yes")
 		if err := r.client.Update(ctx, claim); err != nil {
 			return err
 		}
 	}
+	return r.setStatus(ctx, claim, corev1.ClaimBound, v)
+}
+
+// setStatus sets the phase of a claim, and what its status has of its volume, which may be nil. When the claim is bound,
+// the capacity and the class are up to the one who resizes or modifies the volume.
+//
+//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatus
+func (r *claimReconciler) setStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase,
+	v *corev1.PersistentVolume) error {
 	before := claim.Status.DeepCopy()
-	claim.Status.AccessModes = v.Spec.AccessModes
-	if claim.Status.Phase != corev1.ClaimBound {
-		// Later, the capacity and the class are up to the one who resizes or modifies the volume.
-		claim.Status.Capacity, claim.Status.CurrentVolumeAttributesClassName = v.Spec.Capacity, v.Spec.VolumeAttributesClassName
+	s := &claim.Status
+	if v == nil {
+		s.AccessModes, s.Capacity, s.CurrentVolumeAttributesClassName = nil, nil, nil
+	} else {
+		s.AccessModes = v.Spec.AccessModes
+		if s.Phase != phase {
+			s.Capacity = v.Spec.Capacity
+		}
+		if s.Phase == corev1.ClaimPending {
+			s.CurrentVolumeAttributesClassName = v.Spec.VolumeAttributesClassName
+		}
 	}
-	claim.Status.Phase = corev1.ClaimBound
-	if apiequality.Semantic.DeepEqual(*before, claim.Status) {
+	s.Phase = phase
+	if apiequality.Semantic.DeepEqual(before, s) {
 		return nil
 	}
 	return r.client.Status().Update(ctx, claim)
-}
-
-// unbound sets the phase of a claim without a volume. The phase is Lost if the claim was bound, and a live read
-// confirms that its volume does not exist or is bound to another claim.
-//
-//upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.updateClaimStatusWithEvent
-func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	phase := corev1.ClaimPending
-	if claim.Annotations[bindCompleted] != "" {
-		phase = corev1.ClaimLost
-	}
-	if claim.Status.Phase == phase {
-		return nil
-	}
-	if phase == corev1.ClaimLost {
-		v := &corev1.PersistentVolume{}
-		err := r.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
-		if client.IgnoreNotFound(err) != nil || err == nil && bindable(v, claim) {
-			return err // the cache does not have it yet; its event is the cause of another reconcile
-		}
-		if err == nil {
-			r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
-		} else {
-			r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
-		}
-	}
-	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = phase, nil, nil
-	claim.Status.CurrentVolumeAttributesClassName = nil
-	return client.IgnoreNotFound(r.client.Status().Update(ctx, claim))
 }

@@ -2,27 +2,26 @@ package persistentvolume
 
 import (
 	"cmp"
-	"slices"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
-	"flyball.dev/controllers/internal/nodestate"
 	"flyball.dev/controllers/internal/volume"
 )
 
-// match returns the volume for a claim, or nil. A volume that is reserved for the claim comes first, whatever its
-// class. Otherwise match selects among the available volumes that fit, by the fewest access modes and then by size.
-// If node is not nil, the node must be able to use the volume, and only the size counts, as in the scheduler.
+// match returns the volume for a claim, or nil. It selects among the volumes with the fewest access modes that fit. A volume
+// that is reserved for the claim comes first, whatever its class, and then the smallest one that is available. With wait, only
+// reserved volumes match. If node is not nil, match selects as the scheduler does: the node must be able to use the volume,
+// and the number of access modes and wait have no meaning.
 //
 //upstream:k8s.io/component-helpers/storage/volume.FindMatchingVolume
 //upstream:pkg/controller/volume/persistentvolume.persistentVolumeOrderedIndex.findByClaim
-func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, node *corev1.Node) *corev1.PersistentVolume {
+func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, node *corev1.Node, wait bool) *corev1.PersistentVolume {
 	selector := labels.Everything()
 	if claim.Spec.Selector != nil {
 		var err error
@@ -30,78 +29,45 @@ func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolum
 			return nil
 		}
 	}
+	reserved := func(v *corev1.PersistentVolume) bool { return volume.IsBoundTo(v, claim) }
+	available := func(v *corev1.PersistentVolume) bool {
+		return (node != nil || !wait) && v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable &&
+			volume.ClassOf(claim) == volume.ClassOfVolume(v) && selector.Matches(labels.Set(v.Labels))
+	}
 	var best *corev1.PersistentVolume
 	for i := range volumes {
 		v := &volumes[i]
-		if v.DeletionTimestamp != nil || mismatch(claim, v) != "" || !matchesNodeAffinity(v, node) {
+		if v.DeletionTimestamp != nil || volume.Mismatch(claim, v) != "" || !volume.Admits(v, node) || !reserved(v) && !available(v) {
 			continue
 		}
-		if isBoundTo(v, claim) {
-			return v
-		}
-		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || volume.ClassOf(claim) != classOfVolume(v) ||
-			!selector.Matches(labels.Set(v.Labels)) {
-			continue
-		}
-		if best == nil || compareVolumes(v, best, node == nil) < 0 {
+		if best == nil || compareVolumes(v, best, node == nil, reserved) < 0 {
 			best = v
 		}
 	}
 	return best
 }
 
-// compareVolumes orders volumes by size. If byModes is set, the number of access modes comes first.
+// compareVolumes orders volumes: reserved ones come first, and then the smaller ones. If byModes is set, the number of access
+// modes comes before both.
 //
 //upstream:pkg/controller/volume/persistentvolume.byAccessModes
-func compareVolumes(a, b *corev1.PersistentVolume, byModes bool) int {
-	modes := 0
+func compareVolumes(a, b *corev1.PersistentVolume, byModes bool, reserved func(*corev1.PersistentVolume) bool) int {
+	modes, first := 0, 0
 	if byModes {
-		modes = cmp.Compare(len(a.Spec.AccessModes), len(b.Spec.AccessModes))
+		modes = cmp.Compare(countModes(a), countModes(b))
 	}
-	size := storageOf(a)
-	return cmp.Or(modes, size.Cmp(storageOf(b)))
-}
-
-// mismatch returns why a volume does not satisfy a claim, or "". It does not consider the class.
-//
-//upstream:pkg/controller/volume/persistentvolume.checkVolumeSatisfyClaim
-func mismatch(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
-	size := storageOf(v)
 	switch {
-	case size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0:
-		return "requested PV is too small"
-	case ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(v.Spec.VolumeAttributesClassName, ""):
-		return "volumeAttributesClassName does not match"
-	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem):
-		return "incompatible volumeMode"
-	case slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return !slices.Contains(v.Spec.AccessModes, m)
-	}):
-		return "incompatible accessMode"
+	case reserved(a) && !reserved(b):
+		first = -1
+	case reserved(b) && !reserved(a):
+		first = 1
 	}
-	return ""
+	size := volume.StorageOf(a)
+	return cmp.Or(modes, first, size.Cmp(volume.StorageOf(b)))
 }
 
-// matchesNodeAffinity reports whether a node can use a volume.
-//
-//upstream:k8s.io/component-helpers/storage/volume.CheckNodeAffinity
-func matchesNodeAffinity(v *corev1.PersistentVolume, node *corev1.Node) bool {
-	a := v.Spec.NodeAffinity
-	return node == nil || a == nil || a.Required == nil || nodestate.Selected(a.Required, node)
-}
-
-// isBoundTo reports whether a volume is bound to a claim, or reserved for it by a user.
-//
-//upstream:k8s.io/component-helpers/storage/volume.IsVolumeBoundToClaim
-func isBoundTo(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	r := v.Spec.ClaimRef
-	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
-}
-
-// bindable reports whether a claim that names a volume can be bound to it.
-func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	return isBoundTo(v, claim) || v.Spec.ClaimRef == nil && refusal(v, claim) == ""
-}
+// countModes returns the number of access modes of a volume, without repetitions.
+func countModes(v *corev1.PersistentVolume) int { return sets.New(v.Spec.AccessModes...).Len() }
 
 // refusal returns why a claim cannot be bound to a volume that it names, or "". The volume is for no claim.
 //
@@ -109,15 +75,13 @@ func bindable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) b
 func refusal(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) string {
 	switch {
 	case v.DeletionTimestamp != nil:
-		return "the volume is marked for deletion"
-	case volume.ClassOf(claim) != classOfVolume(v):
+		return fmt.Sprintf("the volume is marked for deletion %q", v.Name)
+	case volume.TooSmall(v, claim):
+		return volume.Mismatch(claim, v)
+	case volume.ClassOf(claim) != volume.ClassOfVolume(v):
 		return "storageClassName does not match"
 	}
-	return mismatch(claim, v)
-}
-
-func storageOf(v *corev1.PersistentVolume) resource.Quantity {
-	return v.Spec.Capacity[corev1.ResourceStorage]
+	return volume.Mismatch(claim, v)
 }
 
 // defaultClass returns the name of the default StorageClass, or "". If several are annotated as default, the newest
@@ -140,14 +104,4 @@ func defaultClass(classes []storagev1.StorageClass) string {
 		return ""
 	}
 	return best.Name
-}
-
-// classOfVolume returns the name of a volume's storage class, empty for none.
-//
-//upstream:k8s.io/component-helpers/storage/volume.GetPersistentVolumeClass
-func classOfVolume(v *corev1.PersistentVolume) string {
-	if name, ok := v.Annotations[corev1.BetaStorageClassAnnotation]; ok {
-		return name
-	}
-	return v.Spec.StorageClassName
 }

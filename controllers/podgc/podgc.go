@@ -36,6 +36,12 @@ import (
 //upstream:pkg/controller/podgc.quarantineTime
 const Quarantine = 40 * time.Second
 
+// period is the time from an event until the terminated pods are counted. A pod that the controller fails before it deletes
+// it is then gone. Kubernetes counts in this period.
+//
+//upstream:pkg/controller/podgc.gcCheckPeriod
+const period = 20 * time.Second
+
 // DefaultTerminatedPodThreshold is the threshold of kube-controller-manager.
 //
 //upstream:pkg/controller/podgc/config/v1alpha1.RecommendedDefaultPodGCControllerConfiguration
@@ -52,6 +58,9 @@ type Options struct {
 //
 //upstream:pkg/controller/podgc.NewPodGC
 func AddToManager(mgr manager.Manager, o Options) error {
+	if err := podstate.IndexNodes(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	r := &reconciler{
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
@@ -96,7 +105,7 @@ func (r *reconciler) podHandler() handler.EventHandler {
 		if podstate.Finished(pod) {
 			r.terminated[client.ObjectKeyFromObject(pod)] = true
 			if r.threshold > 0 && len(r.terminated) > r.threshold {
-				queue.Add(allTerminated)
+				queue.AddAfter(allTerminated, period)
 			}
 		}
 		if bound := pod.Spec.NodeName != ""; bound && !r.nodes[pod.Spec.NodeName] || !bound && pod.DeletionTimestamp != nil {
@@ -142,15 +151,13 @@ func (r *reconciler) nodeHandler() handler.EventHandler {
 
 // enqueuePodsOn enqueues all pods of a node.
 func (r *reconciler) enqueuePodsOn(ctx context.Context, node string, queue requests) {
-	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods); err != nil {
+	pods, err := podstate.OnNode(ctx, r.client, node)
+	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a node", "node", node)
 		return
 	}
-	for i := range pods.Items {
-		if pods.Items[i].Spec.NodeName == node {
-			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
-		}
+	for i := range pods {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
 	}
 }
 

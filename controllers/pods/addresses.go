@@ -23,13 +23,12 @@ type addresses struct {
 	first   uint32
 	size    uint32
 
-	mu        sync.Mutex
-	of        map[types.NamespacedName]uint32
-	allocated bitmap
-	next      uint32 // only occupy has allocated addresses from here on
-	released  buffer.TypedRingGrowing[uint32]
-	waiting   waiting
-	returned  map[types.NamespacedName]struct{} // pods that release has returned, without an address yet
+	mu       sync.Mutex
+	owners   owners
+	next     uint32 // only occupy has allocated addresses from here on
+	released buffer.TypedRingGrowing[uint32]
+	waiting  waiting
+	returned map[types.NamespacedName]struct{} // pods that release has returned, without an address yet
 }
 
 // newAddresses returns an allocator for a network. All addresses are free.
@@ -40,7 +39,7 @@ func newAddresses(network netip.Prefix) *addresses {
 		network: network,
 		first:   binary.BigEndian.Uint32(first[:]),
 		size:    1<<(32-max(network.Bits(), 1)) - 1, // without the last one, the broadcast address
-		of:      map[types.NamespacedName]uint32{},
+		owners:  newOwners(),
 		next:    1,
 		waiting: waiting{at: map[types.NamespacedName]*list.Element{}},
 
@@ -51,17 +50,41 @@ func newAddresses(network netip.Prefix) *addresses {
 // occupy allocates an address to a pod that has the address already. If two pods have the same address, the first pod
 // keeps it, and allocate returns another address for the second.
 func (a *addresses) occupy(pod types.NamespacedName, address string) {
-	addr, err := netip.ParseAddr(address)
-	if err != nil || !a.network.Contains(addr) {
+	n, ok := a.offset(address)
+	if !ok {
 		return
 	}
-	bytes := addr.As4()
-	n := binary.BigEndian.Uint32(bytes[:]) - a.first
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.of[pod]; !ok && n > 0 && n < a.size && !a.allocated.has(n) {
-		a.assign(pod, n)
+	if _, ok := a.owners.address(pod); !ok && n > 0 && n < a.size && !a.isAllocated(n) {
+		a.owners.add(pod, n)
 	}
+}
+
+// owner returns the pod that an address is allocated to.
+func (a *addresses) owner(address string) (pod types.NamespacedName, ok bool) {
+	n, ok := a.offset(address)
+	if !ok {
+		return pod, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.owners.owner(n)
+}
+
+// offset returns the offset of an address in the network.
+func (a *addresses) offset(address string) (n uint32, ok bool) {
+	addr, err := netip.ParseAddr(address)
+	if err != nil || !a.network.Contains(addr) {
+		return 0, false
+	}
+	bytes := addr.As4()
+	return binary.BigEndian.Uint32(bytes[:]) - a.first, true
+}
+
+func (a *addresses) isAllocated(n uint32) bool {
+	_, ok := a.owners.owner(n)
+	return ok
 }
 
 // allocate returns the address of a pod, and allocates one if necessary. It returns "" if no address is free. The pod
@@ -70,13 +93,13 @@ func (a *addresses) allocate(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.returned, pod)
-	n, ok := a.of[pod]
+	n, ok := a.owners.address(pod)
 	if !ok {
 		if n, ok = a.nextFree(); !ok {
 			a.waiting.add(pod)
 			return ""
 		}
-		a.assign(pod, n)
+		a.owners.add(pod, n)
 	}
 	a.waiting.remove(pod)
 	var bytes [4]byte
@@ -86,7 +109,7 @@ func (a *addresses) allocate(pod types.NamespacedName) string {
 
 // nextFree returns a free address: an address that was never allocated, or the address that was released first.
 func (a *addresses) nextFree() (uint32, bool) {
-	for a.next < a.size && a.allocated.has(a.next) {
+	for a.next < a.size && a.isAllocated(a.next) {
 		a.next++
 	}
 	switch {
@@ -98,12 +121,6 @@ func (a *addresses) nextFree() (uint32, bool) {
 	}
 }
 
-// assign allocates an address to a pod.
-func (a *addresses) assign(pod types.NamespacedName, n uint32) {
-	a.of[pod] = n
-	a.allocated.set(n)
-}
-
 // release frees the address of a pod. If a pod waits, and an address is free for it, release returns the waiting pod,
 // which must call allocate again, or release if it is deleted. A pod without an address may be released.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
@@ -111,14 +128,13 @@ func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedNam
 	defer a.mu.Unlock()
 	a.waiting.remove(pod)
 	delete(a.returned, pod)
-	if n, ok := a.of[pod]; ok {
-		delete(a.of, pod)
-		a.allocated.unset(n)
+	if n, ok := a.owners.address(pod); ok {
+		a.owners.remove(pod, n)
 		if n < a.next {
 			a.released.WriteOne(n)
 		}
 	}
-	if len(a.of)+len(a.returned) >= int(a.size)-1 {
+	if a.owners.len+len(a.returned) >= int(a.size)-1 {
 		return again, false
 	}
 	if again, ok = a.waiting.pop(); ok {
@@ -155,17 +171,3 @@ func (w *waiting) pop() (pod types.NamespacedName, ok bool) {
 	w.remove(pod)
 	return pod, true
 }
-
-// bitmap is a set of small integers.
-type bitmap []uint64
-
-func (b bitmap) has(n uint32) bool { return int(n/64) < len(b) && b[n/64]&(1<<(n%64)) != 0 }
-
-func (b *bitmap) set(n uint32) {
-	if missing := int(n/64) + 1 - len(*b); missing > 0 {
-		*b = append(*b, make([]uint64, missing)...)
-	}
-	(*b)[n/64] |= 1 << (n % 64)
-}
-
-func (b bitmap) unset(n uint32) { b[n/64] &^= 1 << (n % 64) }

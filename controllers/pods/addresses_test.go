@@ -147,6 +147,14 @@ func TestAddressesAgainstModel(t *testing.T) {
 			has[pod], taken[ip] = ip, pod
 		}
 	}
+	for ip, pod := range taken {
+		if got, ok := a.owner(ip); !ok || got != key(pod) {
+			t.Errorf("%s has the owner %s, want %s", ip, got, pod)
+		}
+	}
+	if a.owners.len != len(taken) {
+		t.Errorf("%d addresses have an owner, want %d", a.owners.len, len(taken))
+	}
 	if len(has) < room*3/4 {
 		t.Errorf("only %d of %d were allocated at the end", len(has), room)
 	}

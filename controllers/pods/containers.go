@@ -3,21 +3,39 @@ package pods
 import (
 	"fmt"
 	"slices"
-	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
-// containers computes the container statuses of a pod.
+// containers computes the container statuses of a pod, and which processes have to be started and stopped.
 type containers struct {
-	pod           *corev1.Pod
+	courses
 	started       bool              // the delay before they start has passed
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
 	now           metav1.Time
+
+	pulledSince time.Time     // when the pull of the next container began
+	start, stop []runKey      // processes to start and to stop
+	after       time.Duration // until the next change by time, or zero
+}
+
+// runKey is the key of a run of a container of a pod.
+type runKey struct {
+	container string
+	number    int32
+}
+
+// until notes a change by time.
+func (c *containers) until(d time.Duration) {
+	if d = max(d, time.Millisecond); c.after == 0 || d < c.after {
+		c.after = d
+	}
 }
 
 // statuses returns the statuses of the init containers and of the other containers. initialized reports whether all
@@ -33,38 +51,104 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
 	})
+	completed := c.completed(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses)
 	initialized = c.started
+	c.pulledSince = c.now.Time
+	if c.pod.Status.StartTime != nil {
+		c.pulledSince = c.pod.Status.StartTime.Time
+	}
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
 		s := c.waitingStatus(spec, reason)
-		if initialized {
-			if podstate.IsSidecar(spec) {
-				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{})
-			} else {
-				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{terminates: true})
-			}
+		switch {
+		case !initialized && !hasRun(find(c.pod.Status.InitContainerStatuses, spec.Name)):
+		case !podstate.IsSidecar(spec):
+			s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, initRole)
+		case completed:
+			s = c.stoppedSidecar(spec, find(c.pod.Status.InitContainerStatuses, spec.Name))
+		default:
+			s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, sidecarRole)
 		}
-		initialized = before || initialized && s.State.Waiting == nil
+		initialized = before || initialized && isInitialized(spec, &s)
+		if end := s.State.Terminated; end != nil && end.FinishedAt.After(c.pulledSince) {
+			c.pulledSince = end.FinishedAt.Time
+		}
 		inits = append(inits, s)
 	}
 	for i := range c.pod.Spec.Containers {
 		spec := &c.pod.Spec.Containers[i]
 		s := c.waitingStatus(spec, reason)
 		if initialized {
-			s = c.startedStatus(spec, c.pod.Status.ContainerStatuses, outcomeOf(c.pod))
+			s = c.startedStatus(spec, c.pod.Status.ContainerStatuses, mainRole)
 		}
 		mains = append(mains, s)
+	}
+	if !completed && c.completed(inits, mains) {
+		for i := range c.pod.Spec.InitContainers {
+			if spec := &c.pod.Spec.InitContainers[i]; podstate.IsSidecar(spec) {
+				inits[i] = c.stoppedSidecar(spec, inits[i])
+			}
+		}
 	}
 	return inits, mains, initialized || len(inits) == 0
 }
 
-// ephemeralStatuses returns the statuses of the ephemeral containers. They run and are never ready.
+// hasRun reports whether a container has been started. A sidecar in front of it that restarts does not stop it.
+func hasRun(s corev1.ContainerStatus) bool {
+	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+}
+
+// isInitialized reports whether an init container has completed, or has started if it is a sidecar.
+func isInitialized(spec *corev1.Container, s *corev1.ContainerStatus) bool {
+	if podstate.IsSidecar(spec) {
+		return s.State.Running != nil && *s.Started
+	}
+	return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+}
+
+// completed reports whether all containers besides sidecars have terminated for good, or an init container has failed for
+// good.
+func (c *containers) completed(inits, mains []corev1.ContainerStatus) bool {
+	for i := range c.pod.Spec.InitContainers {
+		if spec := &c.pod.Spec.InitContainers[i]; hasFailed(spec, inits) {
+			return true
+		}
+	}
+	for i := range c.pod.Spec.Containers {
+		spec := &c.pod.Spec.Containers[i]
+		end := find(mains, spec.Name).State.Terminated
+		if end == nil || restarts(c.pod, spec, end.ExitCode) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasFailed reports whether an init container has failed for good.
+func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
+	end := find(all, spec.Name).State.Terminated
+	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0
+}
+
+// stoppedSidecar returns the status of a sidecar after the other containers have completed. Its process is stopped.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
+func (c *containers) stoppedSidecar(spec *corev1.Container, s corev1.ContainerStatus) corev1.ContainerStatus {
+	if c.live(spec.Name) {
+		c.stop = append(c.stop, runKey{spec.Name, s.RestartCount})
+	}
+	c.start = slices.DeleteFunc(c.start, func(k runKey) bool { return k.container == spec.Name })
+	s, _ = c.stopped(spec, s, c.now.Time, 0)
+	return s
+}
+
+// ephemeralStatuses returns the statuses of the ephemeral containers. They run once and are never ready.
 func (c *containers) ephemeralStatuses(initialized bool) (all []corev1.ContainerStatus) {
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		s := c.waitingStatus(spec, "ContainerCreating")
 		if c.started && initialized {
-			s = c.startedStatus(spec, c.pod.Status.EphemeralContainerStatuses, outcome{})
+			s = c.startedStatus(spec, c.pod.Status.EphemeralContainerStatuses, ephemeralRole)
 		}
 		s.Ready, s.Started = false, nil
 		all = append(all, s)
@@ -82,115 +166,229 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 	}
 }
 
-// startedStatus returns the status of a container that starts, or has started, with an outcome. A container with a
-// changed image restarts at once. A container waits if its image cannot be pulled.
+// startedStatus returns the status of a container that starts, or has started. A container with a changed image restarts.
+// A container waits if its image cannot be pulled.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
-func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus,
-	out outcome) corev1.ContainerStatus {
-	var old corev1.ContainerStatus
-	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
-		old = all[i]
-	}
+func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus, as role) corev1.ContainerStatus {
+	old := find(all, spec.Name)
 	s := corev1.ContainerStatus{
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 	}
 	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
 	if changed && old.State.Running != nil {
-		s.RestartCount++
-		s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
-		}}
-	}
-	if old.State.Terminated == nil && (changed || old.State.Running == nil) && isMissing(spec.Image, c.missingImages) {
-		var was string
-		if old.State.Waiting != nil && !changed {
-			was = old.State.Waiting.Reason
+		var end *corev1.ContainerStateTerminated
+		if end = c.killedByChange(&old); end == nil {
+			return c.stillRunning(spec, old, as)
 		}
-		s.State.Waiting = pullFailure(spec, was)
-		return s
+		s.RestartCount++
+		s.LastTerminationState = corev1.ContainerState{Terminated: end}
 	}
-	if message := c.config[spec.Name]; message != "" && old.State.Terminated == nil && (changed || old.State.Running == nil) &&
-		!(crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0) {
-		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: createContainerConfigError, Message: message}
-		return s
+	waitsForRestart := crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0
+	if old.State.Terminated == nil && (changed || old.State.Running == nil) {
+		if w := c.pull(spec, &old, as, changed); w != nil {
+			s.State.Waiting = w
+			return s
+		}
+		if message := c.config[spec.Name]; message != "" && !waitsForRestart {
+			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: createContainerConfigError, Message: message}
+			return s
+		}
 	}
 	s.ImageID = spec.Image
 	resources(&s, spec)
 	switch {
 	case old.State.Running != nil && !changed:
-		c.run(spec, &s, out, old.State.Running.StartedAt)
+		c.run(spec, &s, &old, as, old.State.Running.StartedAt)
 	case old.State.Terminated != nil:
 		c.setID(&s)
-		c.terminate(spec, &s, out, *old.State.Terminated)
-	case crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0:
+		c.terminate(spec, &s, as, *old.State.Terminated)
+	case waitsForRestart:
+		c.until(untilRestart(&old, c.now.Time))
 		return old
 	case crashed(&old):
 		s.RestartCount++
-		c.run(spec, &s, out, c.now)
+		c.run(spec, &s, &old, as, c.now)
 	default:
-		c.run(spec, &s, out, c.now)
+		c.run(spec, &s, &old, as, c.now)
 	}
 	return s
 }
 
-// run sets the state of a container that has been started. The container still runs, or it has terminated.
-func (c *containers) run(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, startedAt metav1.Time) {
+// killedByChange returns the end of the last run of a container with a changed image, or nil if its process has to be
+// stopped first.
+func (c *containers) killedByChange(old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	r := c.runOf(old.Name, old.RestartCount)
+	switch {
+	case r == nil:
+		return &corev1.ContainerStateTerminated{
+			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
+		}
+	case r.End == nil:
+		c.stop = append(c.stop, runKey{old.Name, old.RestartCount})
+		return nil
+	default:
+		end := c.terminated(old, pointOf(r).end, old.State.Running.StartedAt)
+		return &end
+	}
+}
+
+// stillRunning returns the status of a container with a changed image, while its process is stopped.
+func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
+	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
+	old.Ready, old.Started = p.ready, &p.started
+	return old
+}
+
+// run sets the state of a container that has been started. The container still runs, or it has terminated, or its process
+// has to be started.
+func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus, as role, startedAt metav1.Time) {
 	c.setID(s)
-	if !out.terminates || c.now.Sub(startedAt.Time) < out.after {
-		s.Ready, *s.Started = !out.unready, !out.unready
+	p := c.at(spec, as, s.RestartCount, startedAt.Time, c.now.Time)
+	if !p.startedAt.IsZero() {
+		startedAt = metav1.NewTime(p.startedAt.Truncate(time.Second))
+	}
+	c.untilPoint(p)
+	switch {
+	case p.absent:
+		c.start = append(c.start, runKey{spec.Name, s.RestartCount})
+		if old.State.Running != nil && old.RestartCount == s.RestartCount {
+			*s = *old // the process is gone since the control plane was restarted
+			return
+		}
+		c.wait(s, old)
+	case p.end != nil:
+		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt))
+	case p.starting:
+		c.wait(s, old)
+	default:
+		s.Ready, *s.Started = p.ready && as != initRole, p.started
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
-		return
 	}
-	end := corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
+}
+
+// untilPoint notes the next change of a run by time.
+func (c *containers) untilPoint(p point) {
+	if p.next > 0 {
+		c.until(p.next)
+	}
+}
+
+// wait sets the state of a container with a process that has not started yet.
+func (c *containers) wait(s, old *corev1.ContainerStatus) {
+	s.ContainerID, s.ImageID, s.Resources, s.AllocatedResources = "", "", nil, nil
+	if s.RestartCount > 0 && old.ContainerID != "" {
+		s.ContainerID, s.ImageID = old.ContainerID, old.ImageID // the last container
+	}
+	reason := "ContainerCreating"
+	if len(c.pod.Spec.InitContainers) > 0 {
+		reason = "PodInitializing"
+	}
+	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+}
+
+// terminated returns the state of a container after the end of a run.
+func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedAt metav1.Time) corev1.ContainerStateTerminated {
+	t := corev1.ContainerStateTerminated{ExitCode: end.exitCode, Reason: end.reason, Message: end.message, StartedAt: startedAt,
 		FinishedAt: c.now, ContainerID: s.ContainerID}
-	if end.ExitCode != 0 {
-		end.Reason = "Error"
+	if !end.at.IsZero() {
+		t.FinishedAt = metav1.NewTime(end.at.Truncate(time.Second))
 	}
-	c.terminate(spec, s, out, end)
+	switch {
+	case t.Reason != "":
+	case t.ExitCode == 0:
+		t.Reason = "Completed"
+	default:
+		t.Reason = "Error"
+	}
+	return t
 }
 
 // terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
 // its restart.
-func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, out outcome, end corev1.ContainerStateTerminated) {
-	if !restarts(c.pod, spec, end.ExitCode) {
-		s.Ready = isInit(c.pod, spec)
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
+	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
+		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end
 		return
 	}
 	delay := backOff(s.LastTerminationState.Terminated, &end)
 	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
-	if delay > 0 {
+	if left := end.FinishedAt.Add(delay).Sub(c.now.Time); left > 0 {
+		c.until(left)
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
 		return
 	}
+	ended := *s
 	s.RestartCount++
-	c.run(spec, s, out, c.now)
+	c.run(spec, s, &ended, as, c.now)
 }
 
 // setID sets the ID of a container. Each run has its own.
 func (c *containers) setID(s *corev1.ContainerStatus) {
-	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + s.Name
-	if s.RestartCount > 0 {
-		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
+	s.ContainerID = sandbox.ID(c.pod, s.Name, s.RestartCount)
+}
+
+// pull returns the waiting state of a container while its image is pulled, or nil.
+func (c *containers) pull(spec *corev1.Container, old *corev1.ContainerStatus, as role, changed bool) *corev1.ContainerStateWaiting {
+	was := ""
+	if old.State.Waiting != nil && !changed {
+		was = old.State.Waiting.Reason
 	}
+	if isMissing(spec.Image, c.missingImages) {
+		return pullFailure(spec, was, pullError(spec.Image))
+	}
+	script := c.script.container(c.pod, spec)
+	if script == nil || script.Pull == nil || old.LastTerminationState.Terminated != nil {
+		return nil
+	}
+	p := script.Pull
+	message := p.Message
+	if message == "" {
+		message = pullError(spec.Image)
+	}
+	if p.Failures < 0 {
+		return pullFailure(spec, was, message)
+	}
+	begin := c.pulledSince.Add(pullBackOff(p.Failures))
+	if left := begin.Sub(c.now.Time); left > 0 {
+		c.until(left)
+		return pullFailure(spec, was, message)
+	}
+	if left := begin.Add(jittered(c.pod, p.Duration, p.Jitter, spec.Name, "pull")).Sub(c.now.Time); left > 0 {
+		c.until(left)
+		return &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+	}
+	return nil
+}
+
+// pullBackOff returns the time that a number of failed pulls take.
+//
+//upstream:pkg/kubelet/images.imageManager.pullImage
+func pullBackOff(failures int32) (total time.Duration) {
+	delay := firstRestart
+	for range min(failures, 10_000) {
+		total += delay
+		delay = min(2*delay, maxRestart)
+	}
+	return total
 }
 
 // pullFailure returns the waiting state of a container with an image that cannot be pulled: ErrImagePull first, then
-// ImagePullBackOff. was is the reason for which the container already waits for the image, or "".
+// ImagePullBackOff. was is the reason for which the container already waits for the image, or "". message is the error.
 //
 //upstream:pkg/kubelet/images.imageManager.EnsureImageExists
 //upstream:pkg/kubelet/images.imageManager.pullImage
-func pullFailure(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
+func pullFailure(spec *corev1.Container, was, message string) *corev1.ContainerStateWaiting {
 	switch {
 	case spec.ImagePullPolicy == corev1.PullNever:
 		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,
 			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", spec.Image)}
 	case was == errImagePull || was == imagePullBackOff:
 		return &corev1.ContainerStateWaiting{Reason: imagePullBackOff,
-			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, pullError(spec.Image))}
+			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, message)}
 	default:
-		return &corev1.ContainerStateWaiting{Reason: errImagePull, Message: pullError(spec.Image)}
+		return &corev1.ContainerStateWaiting{Reason: errImagePull, Message: message}
 	}
 }

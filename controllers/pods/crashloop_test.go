@@ -38,6 +38,12 @@ func TestCrashLoops(t *testing.T) {
 		{"StatefulSet", func(meta metav1.ObjectMeta, template corev1.PodTemplateSpec) client.Object {
 			return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}
 		}},
+		{"DaemonSet", func(meta metav1.ObjectMeta, template corev1.PodTemplateSpec) client.Object {
+			return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}
+		}},
+		{"ReplicationController", func(meta metav1.ObjectMeta, template corev1.PodTemplateSpec) client.Object {
+			return &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Template: &template}}
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {

@@ -26,13 +26,11 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (left ti
 	return s.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(now), true
 }
 
-// overdueStatus returns the status of a pod after its active deadline. Its containers are stopped.
+// overdue returns the end of a pod after its active deadline.
 //
 //upstream:pkg/kubelet.activeDeadlineHandler.ShouldEvict
-func overdueStatus(pod *corev1.Pod, at time.Time) corev1.PodStatus {
-	s := killedStatus(pod, at)
-	s.Reason, s.Message = deadlineExceeded, deadlineExceededMessage
-	return s
+func overdue(pod *corev1.Pod, now time.Time, left time.Duration) ending {
+	return ending{since: now.Add(left), grace: gracePeriod(pod), reason: deadlineExceeded, message: deadlineExceededMessage}
 }
 
 // overdueEvents returns the events that kubelet records when the active deadline of a pod has passed.

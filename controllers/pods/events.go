@@ -25,7 +25,22 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 	}
 }
 
-// statusEvents returns the events of a change of a pod's status.
+// endingEvents returns the events of a pod that ends: it is deleted, has passed its deadline, or is evicted.
+//
+//upstream:pkg/kubelet/eviction.managerImpl.evictPod
+func endingEvents(pod *corev1.Pod, why *ending) []containerEvent {
+	switch why.reason {
+	case "":
+		return killingEvents(pod)
+	case deadlineExceeded:
+		return overdueEvents(pod)
+	default:
+		event := containerEvent{typ: corev1.EventTypeWarning, reason: why.reason, note: why.message}
+		return append([]containerEvent{event}, killingEvents(pod)...)
+	}
+}
+
+// statusEvents returns the events of a change of the statuses of a pod's containers.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
@@ -34,6 +49,9 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	is := condition(status, corev1.PodReadyToStartContainers)
 	if is.Reason == failedCreatePodSandBox && was.Reason != failedCreatePodSandBox {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, failedCreatePodSandBox, is.Message})
+	}
+	if invalid := condition(status, ScriptValid); invalid.Status == corev1.ConditionFalse && invalid.Message != condition(&pod.Status, ScriptValid).Message {
+		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalidScript, invalid.Message})
 	}
 	for i := range pod.Spec.InitContainers {
 		spec := &pod.Spec.InitContainers[i]

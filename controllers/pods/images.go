@@ -3,6 +3,8 @@ package pods
 import (
 	"fmt"
 	"strings"
+
+	"flyball.dev/controllers/pods/runtime"
 )
 
 // DefaultMissingImages are the default patterns of images that cannot be pulled: images with the tag 404, and images of
@@ -22,27 +24,11 @@ const (
 // isMissing reports whether an image matches one of the patterns.
 func isMissing(image string, patterns []string) bool {
 	for _, p := range patterns {
-		if match(p, image) {
+		if runtime.Match(p, image) {
 			return true
 		}
 	}
 	return false
-}
-
-// match reports whether a string matches a pattern as a whole, in which * matches any characters,
-// slashes included.
-func match(pattern, s string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
-	s, ok := strings.CutPrefix(s, head)
-	if !ok || !star {
-		return ok && s == ""
-	}
-	for i := 0; i <= len(s); i++ {
-		if match(rest, s[i:]) {
-			return true
-		}
-	}
-	return rest == ""
 }
 
 // pullError returns the error of a container runtime that cannot pull an image.

@@ -15,8 +15,8 @@ import (
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
 
 func TestExhaustedAddresses(t *testing.T) {
@@ -81,7 +81,7 @@ func TestExhaustedAddresses(t *testing.T) {
 // TestAddressesSurviveARestart starts a control plane on the storage of another.
 func TestAddressesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kept := keepOpen{memory.New(memory.Options{})}
+		kept := storagetest.Kept{Store: memory.New(memory.Options{})}
 		defer kept.Store.Close()
 		run := func(do func(e controllerstest.Env)) {
 			controllerstest.WithPlane(t, controlplane.Options{Storage: kept}, do)
@@ -116,11 +116,6 @@ func TestAddressesSurviveARestart(t *testing.T) {
 		})
 	})
 }
-
-// keepOpen is a storage that outlives its control plane.
-type keepOpen struct{ storage.Store }
-
-func (keepOpen) Close() error { return nil }
 
 func TestNodeLease(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {

@@ -1,133 +1,195 @@
 package pods
 
 import (
-	"context"
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 
-	"flyball.dev/controllers/internal/watches"
-	"flyball.dev/ctrl/builder"
-	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/handler"
-	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/reconcile"
-	"flyball.dev/ctrl/source"
+	"flyball.dev/controllers/internal/nodestate"
 )
 
-// The node of the pods.
+// NodeName is the name of the node of a control plane with one node.
+const NodeName = "flyball"
+
+// KubeletAnnotation is the annotation of a node that says whether the control plane simulates the kubelet of the node:
+// [KubeletRunning] or [KubeletStopped].
+const KubeletAnnotation = "flyball.dev/kubelet"
+
+// kwokAnnotation is the annotation by which kwok recognizes its nodes. The value fake is the same as [KubeletRunning].
+const kwokAnnotation = "kwok.x-k8s.io/node"
+
+// The values of [KubeletAnnotation]. A kubelet that is stopped renews the lease of its node no longer, so that the node
+// becomes unreachable. A kubelet that runs again continues with the pods on its node.
 const (
-	NodeName = "flyball"
-	NodeIP   = "10.0.0.1"
+	KubeletRunning = "running"
+	KubeletStopped = "stopped"
 )
 
-// User is the user name of the node.
-const User = "system:node:" + NodeName
-
-// capacity is the capacity of the node.
-var capacity = corev1.ResourceList{
-	corev1.ResourceCPU:              resource.MustParse("10k"),
-	corev1.ResourceMemory:           resource.MustParse("64Ti"),
-	corev1.ResourceEphemeralStorage: resource.MustParse("64Ti"),
-	corev1.ResourcePods:             resource.MustParse("1M"),
-}
-
-// nodeRequest is the request for the node.
-var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: NodeName}}
-
-// addNode adds the controller that creates the node, keeps it ready and renews its lease.
-//
-//upstream:pkg/kubelet.Kubelet.registerWithAPIServer
-func addNode(mgr manager.Manager) error {
-	atStart := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(nodeRequest)
-		return nil
-	})
-	return builder.ControllerManagedBy(mgr).
-		Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(watches.Named(NodeName))).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(watches.Named(corev1.NamespaceNodeLease))).
-		WatchesRawSource(atStart).
-		Complete(&nodeReconciler{mgr.GetClient(), mgr.GetAPIReader()})
-}
-
-// toNode maps every object to the node.
-func toNode(context.Context, client.Object) []reconcile.Request {
-	return []reconcile.Request{nodeRequest}
-}
-
-// nodeReconciler reconciles the node and its lease.
-type nodeReconciler struct {
-	client client.Client
-	live   client.Reader
-}
-
-// Reconcile creates the node, keeps it ready, and renews its lease when that is due.
-//
-//upstream:pkg/kubelet.Kubelet.tryRegisterWithAPIServer
-//upstream:pkg/kubelet.Kubelet.syncNodeStatus
-func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	node := &corev1.Node{}
-	err := r.client.Get(ctx, nodeRequest.NamespacedName, node)
-	if apierrors.IsNotFound(err) {
-		node = newNode()
-		err = r.client.Create(ctx, node)
-	}
-	if err != nil || node.DeletionTimestamp != nil {
-		return reconcile.Result{}, client.IgnoreAlreadyExists(err)
-	}
-	if status := nodeStatus(node.Status, metav1.Now()); !equality.Semantic.DeepEqual(status, node.Status) {
-		node.Status = status
-		if err := r.client.Status().Update(ctx, node); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
+// Nodes returns n nodes for [Options.Nodes]: flyball, flyball-2, flyball-3 and so on. The list is not nil.
+func Nodes(n int) []corev1.Node {
+	list := make([]corev1.Node, n)
+	for i := range list {
+		list[i].Name = NodeName
+		if i > 0 {
+			list[i].Name = fmt.Sprintf("%s-%d", NodeName, i+1)
 		}
 	}
-	after, err := r.renew(ctx, node, time.Now())
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: after}, nil
+	return list
 }
 
-// newNode returns the node, without its status.
+// Simulates reports whether the control plane simulates the kubelet of a node, which may be stopped.
+func (o *Options) Simulates(node *corev1.Node) bool {
+	switch node.Annotations[KubeletAnnotation] {
+	case KubeletRunning, KubeletStopped:
+		return true
+	}
+	return o.AllNodes || node.Annotations[kwokAnnotation] == "fake" || slices.ContainsFunc(o.nodes(), func(n corev1.Node) bool { return n.Name == node.Name })
+}
+
+// SimulatesAddress reports whether an address is in the network of the pods.
+func (o *Options) SimulatesAddress(ip netip.Addr) bool { return o.network().Contains(ip) }
+
+// runs reports whether the control plane simulates the kubelet of a node, and the kubelet is not stopped.
+func (o *Options) runs(node *corev1.Node) bool {
+	return o.Simulates(node) && node.Annotations[KubeletAnnotation] != KubeletStopped
+}
+
+// nodes returns the nodes that exist from the start.
+func (o *Options) nodes() []corev1.Node {
+	if o.Nodes == nil {
+		return Nodes(1)
+	}
+	return o.Nodes
+}
+
+// RegisteredNodes returns the nodes that exist from the start, as their kubelets register them. The nodes are ready since
+// now. RegisteredNodes returns an error if two nodes have the same name.
 //
 //upstream:pkg/kubelet.Kubelet.initialNode
-func newNode() *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: NodeName,
-		Labels: map[string]string{
-			corev1.LabelHostname:   NodeName,
-			corev1.LabelOSStable:   "linux",
-			corev1.LabelArchStable: "amd64",
-		},
-	}}
+func (o *Options) RegisteredNodes(now time.Time) ([]*corev1.Node, error) {
+	var list []*corev1.Node
+	names, free := map[string]bool{}, newAddresses(nodeNetwork)
+	for _, n := range o.nodes() {
+		if names[n.Name] {
+			return nil, fmt.Errorf("two nodes have the name %q", n.Name)
+		}
+		names[n.Name] = true
+		free.occupy(nodeRequest(n.Name).NamespacedName, internalIP(&n))
+		list = append(list, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:          n.Name,
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+				Labels:        maps.Clone(n.Labels), Annotations: maps.Clone(n.Annotations), Finalizers: slices.Clone(n.Finalizers),
+			},
+			Spec: *n.Spec.DeepCopy(), Status: *n.Status.DeepCopy(),
+		})
+	}
+	for _, n := range list {
+		if n.Annotations[KubeletAnnotation] == "" {
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, KubeletAnnotation, KubeletRunning)
+		}
+		register(n)
+		nodestate.SetDeprecatedLabels(n) // as the controller of nodes would
+		n.Status.Conditions = nil
+		n.Status = nodeStatus(n, addressOf(n, free), now)
+	}
+	return list, nil
 }
 
-// nodeStatus returns the status of the ready node. A condition that does not change keeps its
-// times.
-func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
-	s := *old.DeepCopy()
-	s.Capacity, s.Allocatable = capacity.DeepCopy(), capacity.DeepCopy()
-	s.Addresses = []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: NodeIP},
-		{Type: corev1.NodeHostName, Address: NodeName},
-	}
-	s.NodeInfo.OperatingSystem, s.NodeInfo.Architecture = "linux", "amd64"
-	s.NodeInfo.KubeletVersion, s.NodeInfo.ContainerRuntimeVersion = "flyball", "flyball://"
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == corev1.NodeReady && s.Conditions[i].Status == corev1.ConditionTrue {
-			return s
+// register adds the labels with which a kubelet registers its node, unless the node has them.
+//
+//upstream:pkg/kubelet.Kubelet.updateDefaultLabels
+func register(node *corev1.Node) (changed bool) {
+	for key, value := range map[string]string{corev1.LabelHostname: node.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"} {
+		if _, ok := node.Labels[key]; !ok {
+			metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+			changed = true
 		}
 	}
-	s.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "the node exists in name only",
-		LastHeartbeatTime: now, LastTransitionTime: now,
-	}}
+	return changed
+}
+
+// Capacity returns the default capacity of a node.
+func Capacity() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("10k"),
+		corev1.ResourceMemory:           resource.MustParse("64Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("64Ti"),
+		corev1.ResourcePods:             resource.MustParse("1M"),
+	}
+}
+
+// nodeStatus returns the status of a node that runs. The node keeps its resources and its addresses, and gets what it lacks.
+// address is its internal address if it has none, or if another node has the same.
+//
+//upstream:pkg/kubelet.Kubelet.setNodeStatus
+func nodeStatus(node *corev1.Node, address string, now time.Time) corev1.NodeStatus {
+	s := *node.Status.DeepCopy()
+	switch {
+	case len(s.Capacity) == 0 && len(s.Allocatable) == 0:
+		s.Capacity = Capacity()
+	case len(s.Capacity) == 0:
+		s.Capacity = s.Allocatable.DeepCopy()
+	}
+	if len(s.Allocatable) == 0 {
+		s.Allocatable = s.Capacity.DeepCopy()
+	}
+	if address != internalIP(node) {
+		s.Addresses = slices.DeleteFunc(s.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+		s.Addresses = slices.Insert(s.Addresses, 0, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
+	}
+	if !slices.ContainsFunc(s.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeHostName }) {
+		s.Addresses = append(s.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: node.Name})
+	}
+	info := &s.NodeInfo
+	info.OperatingSystem = cmp.Or(info.OperatingSystem, node.Labels[corev1.LabelOSStable], "linux")
+	info.Architecture = cmp.Or(info.Architecture, node.Labels[corev1.LabelArchStable], "amd64")
+	info.KubeletVersion = cmp.Or(info.KubeletVersion, "flyball")
+	info.ContainerRuntimeVersion = cmp.Or(info.ContainerRuntimeVersion, "flyball://")
+	setHealthy(&s, metav1.NewTime(now))
 	return s
+}
+
+// healthy are the conditions of a node that runs.
+//
+//upstream:pkg/kubelet/nodestatus.MemoryPressureCondition
+//upstream:pkg/kubelet/nodestatus.DiskPressureCondition
+//upstream:pkg/kubelet/nodestatus.PIDPressureCondition
+//upstream:pkg/kubelet/nodestatus.ReadyCondition
+var healthy = []corev1.NodeCondition{
+	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+	{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+	{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+}
+
+// setHealthy makes a node ready, and adds the other conditions. A condition that a user has set to True or False stays.
+func setHealthy(s *corev1.NodeStatus, now metav1.Time) {
+	for _, c := range healthy {
+		c.LastHeartbeatTime, c.LastTransitionTime = now, now
+		i := slices.IndexFunc(s.Conditions, func(o corev1.NodeCondition) bool { return o.Type == c.Type })
+		switch {
+		case i < 0:
+			s.Conditions = append(s.Conditions, c)
+		case s.Conditions[i].Status == corev1.ConditionUnknown, c.Type == corev1.NodeReady && s.Conditions[i].Status != corev1.ConditionTrue:
+			s.Conditions[i] = c
+		}
+	}
+}
+
+// internalIP returns the first internal address of a node, or "".
+func internalIP(node *corev1.Node) string {
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
 }

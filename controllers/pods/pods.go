@@ -1,5 +1,6 @@
-// Package pods simulates a node and its kubelet. It registers one node, sets the statuses of the pods on the node so that
-// they start, become ready and terminate, and completes their deletion.
+// Package pods simulates nodes and their kubelets. It keeps the nodes ready, sets the statuses of the pods on them so that
+// they start, become ready and terminate, and completes their deletion. One process serves all nodes, each with the identity
+// of its kubelet.
 //
 // No container is executed. The pods of Jobs succeed at once, and other pods run until they are deleted. Annotations of
 // a pod change that: [OutcomeAnnotation], [DurationAnnotation] and [ExitCodeAnnotation]. Terminated containers restart by
@@ -15,11 +16,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/watches"
+	"flyball.dev/controllers/pods/sandbox"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -28,14 +32,18 @@ import (
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
+	"flyball.dev/internal/responses"
 )
 
-// AddToManager adds the controllers of the pods and of their node.
-func AddToManager(mgr manager.Manager, o Options) error {
+// AddToManager adds the controllers of the pods and of their nodes. stages may be nil.
+func AddToManager(mgr manager.Manager, o Options, stages Stages) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
 	}
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := podstate.IndexNodes(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	recorder := events.RecorderFor(mgr, "kubelet")
@@ -46,32 +54,45 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		addresses:  newAddresses(o.network()),
 		live:       mgr.GetAPIReader(),
 		dependents: newDependents(),
+		mounts:     newDependents(),
+		nodes:      &servedNodes{addresses: map[string]string{}},
+		stages:     stages,
+	}
+	if err := r.addSandboxes(mgr); err != nil {
+		return err
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("pods").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return isResponsible(o.(*corev1.Pod))
-		}))).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, isResponsible)),
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.Or(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return r.nodes.isResponsible(o.(*corev1.Pod))
+		}), watches.OnlyDeletes))). // deletes release addresses
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, r.nodes.isResponsible)),
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 				return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
 			}))).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.dependents.requests(configMapKind))).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.dependents.requests(secretKind))).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.Funcs{DeleteFunc: r.claimDeleted}).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(configMapKind))).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(secretKind))).
 		WatchesRawSource(source.Func(func(_ context.Context,
 			q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			r.queue = q
 			return nil
 		})).
+		Watches(&corev1.Node{}, r.nodeEvents()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
 	if err != nil {
 		return err
 	}
-	return addNode(mgr)
+	if stages != nil {
+		stages.OnChange(r.enqueueAll)
+	}
+	return addNodes(mgr, &o, stages)
 }
 
-// reconciler reconciles the pods on the node.
+// reconciler reconciles the pods on the nodes.
 type reconciler struct {
 	client     client.Client
 	live       client.Reader
@@ -79,10 +100,17 @@ type reconciler struct {
 	options    Options
 	addresses  *addresses
 	dependents *dependents
-	queue      workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
+	mounts     *dependents // the objects in the volumes of pods with processes
+	sandboxes  *sandbox.Sandboxes
+	nodes      *servedNodes
+	written    written
+	stages     Stages // nil if there are none
 
 	mu       sync.Mutex
-	restored bool // restoreAddresses is done
+	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
+	restored bool                                                    // restoreAddresses is done
+	exact    map[types.NamespacedName]exactStarts
+	stale    map[types.NamespacedName]bool // pods with volumes of objects that have changed
 }
 
 // Reconcile executes the next step of one pod.
@@ -95,48 +123,84 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.release(req)
-			r.dependents.remove(req.NamespacedName)
+			r.forget(req.NamespacedName)
+			r.written.remove(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !isResponsible(pod) {
+	r.sandboxes.Remove(req.NamespacedName, pod.UID) // of another pod with the name
+	if !r.nodes.isResponsible(pod) || r.written.awaits(pod) {
 		return reconcile.Result{}, nil
 	}
-	ip, err := r.address(ctx, req, pod)
+	ctx = withNode(ctx, pod.Spec.NodeName)
+	hostIP, _ := r.nodes.address(pod.Spec.NodeName)
+	ip, err := r.address(ctx, req, pod, hostIP)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if err := r.expand(ctx, pod); err != nil {
+		return reconcile.Result{}, err
+	}
+	if played, after, err := r.play(ctx, pod, Addresses{Host: hostIP, Pod: ip}); played || err != nil {
+		return reconcile.Result{RequeueAfter: after}, err
 	}
 	given, err := r.provide(ctx, pod, ip)
+	given.hostIP = hostIP
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s := next(pod, given, &r.options, time.Now())
+	s, err := r.plan(ctx, pod, given)
+	if err == nil {
+		err = r.execute(ctx, pod, &s)
+	}
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if given.polls && (s.after == 0 || s.after > volumeRetry) {
+		s.after = volumeRetry
+	}
+	return reconcile.Result{RequeueAfter: s.after}, nil
+}
+
+// volumeRetry is the time until the objects in the volumes of a pod are read again, if a ClusterTrustBundle is missing or an update
+// of the files has failed.
+const volumeRetry = 5 * time.Second
+
+// execute executes a step.
+func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err error) {
+	stopping := r.sandboxes.Stopping(pod.UID)
+	for _, k := range s.stop {
+		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
+	}
+	if s.stopPod != nil && r.sandboxes.StopPod(pod, *s.stopPod) && s.ending != nil {
+		recordEvents(r.recorder, pod, endingEvents(pod, s.ending))
+	}
 	switch {
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
-		if err == nil {
+		if err == nil && !stopping {
 			recordEvents(r.recorder, pod, killingEvents(pod))
 		}
 		if apierrors.IsConflict(err) {
 			err = nil // it is gone, and another one has its name
 		}
 	case s.status != nil:
-		events := statusEvents(pod, s.status)
+		var events []containerEvent
 		switch {
-		case pod.DeletionTimestamp != nil:
-			events = killingEvents(pod)
-		case s.status.Reason == deadlineExceeded:
-			events = overdueEvents(pod)
+		case s.ending == nil:
+			events = statusEvents(pod, s.status)
+		case s.ended && !stopping:
+			events = endingEvents(pod, s.ending)
 		}
+		r.noteStarts(pod, s.status)
+		before := pod.ResourceVersion
 		pod.Status = *s.status
-		if err = r.client.Status().Update(ctx, pod); err == nil {
+		if err = r.client.Status().Update(responses.VersionOnly(ctx), pod); err == nil {
+			r.written.add(pod, before)
 			recordEvents(r.recorder, pod, events)
 		}
 	}
-	if err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	return reconcile.Result{RequeueAfter: s.after}, nil
+	return err
 }
 
 // provide returns the provision of a pod with an address, and records events about volumes that cannot be mounted.
@@ -157,7 +221,7 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 		return given, err
 	}
 	given.config = u.config
-	given.mounted = given.mounted && len(u.mounts) == 0
+	given.mounted, given.polls = given.mounted && len(u.mounts) == 0, u.polls
 	if len(u.mounts) > 0 && r.dependents.report(client.ObjectKeyFromObject(pod), u.mounts) {
 		for _, message := range u.mounts {
 			r.recorder.Event(pod, corev1.EventTypeWarning, "FailedMount", message)
@@ -182,10 +246,10 @@ func (r *reconciler) claimsBound(ctx context.Context, pod *corev1.Pod) (ok bool,
 
 // address returns the address of a pod, or "" if none is free. The pod is then enqueued when an address is released. A
 // terminated pod has released its address, but keeps it in its status.
-func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
+func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod, hostIP string) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:
-		return NodeIP, nil
+		return hostIP, nil
 	case podstate.Finished(pod):
 		r.release(req)
 		return pod.Status.PodIP, nil
@@ -201,7 +265,7 @@ func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *co
 // release releases the address of a pod, and enqueues a pod that waits for one.
 func (r *reconciler) release(req reconcile.Request) {
 	if waiting, ok := r.addresses.release(req.NamespacedName); ok {
-		r.queue.Add(reconcile.Request{NamespacedName: waiting})
+		r.enqueue(waiting)
 	}
 }
 
@@ -217,7 +281,7 @@ func (r *reconciler) restoreAddresses(ctx context.Context) error {
 		return err
 	}
 	for i := range all.Items {
-		if pod := &all.Items[i]; isResponsible(pod) && !podstate.Finished(pod) {
+		if pod := &all.Items[i]; !pod.Spec.HostNetwork && !podstate.Finished(pod) {
 			r.addresses.occupy(client.ObjectKeyFromObject(pod), pod.Status.PodIP)
 		}
 	}

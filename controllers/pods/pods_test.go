@@ -48,7 +48,7 @@ func TestPodLifecycle(t *testing.T) {
 		}
 		node := &corev1.Node{}
 		e.Must(e.Get(e.Context(), client.ObjectKey{Name: pods.NodeName}, node))
-		if len(node.Status.Conditions) != 1 || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+		if c := node.Status.Conditions; len(c) != 4 || c[3].Type != corev1.NodeReady || c[3].Status != corev1.ConditionTrue {
 			t.Errorf("the node: %+v", node.Status)
 		}
 		e.Must(e.Delete(e.Context(), &list.Items[0])) // with 30 seconds of grace

@@ -3,25 +3,16 @@ package pods
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/inputs"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/handler"
-	"flyball.dev/ctrl/reconcile"
 )
-
-// rootCA is the name of the ConfigMap that the control plane publishes in each namespace. Every pod has a volume of it.
-// No pod waits for it, since no container runs.
-const rootCA = "kube-root-ca.crt"
 
 // createContainerConfigError is the reason of a container with an environment variable from a missing source.
 //
@@ -30,8 +21,9 @@ const createContainerConfigError = "CreateContainerConfigError"
 
 // The kinds of dependencies, as in the messages of kubelet.
 const (
-	configMapKind = "configmap"
-	secretKind    = "secret"
+	configMapKind   = "configmap"
+	secretKind      = "secret"
+	trustBundleKind = "clustertrustbundle"
 )
 
 // dependency is a reference of a pod to a ConfigMap or a Secret.
@@ -69,7 +61,7 @@ func volumeReferences(v *corev1.Volume) []dependency {
 	case v.Projected != nil:
 		for _, s := range v.Projected.Sources {
 			switch {
-			case s.ConfigMap != nil && s.ConfigMap.Name != rootCA:
+			case s.ConfigMap != nil && s.ConfigMap.Name != inputs.RootCA:
 				all = append(all, configMap(s.ConfigMap.Name, s.ConfigMap.Optional, s.ConfigMap.Items))
 			case s.Secret != nil:
 				all = append(all, secret(s.Secret.Name, s.Secret.Optional, s.Secret.Items))
@@ -112,7 +104,7 @@ func environmentReferences(namespace string, c *corev1.Container) []dependency {
 // mountedVolumes returns the volumes of a pod that a container mounts; kubelet ignores the others.
 func mountedVolumes(spec *corev1.PodSpec) (volumes []*corev1.Volume) {
 	mounts := map[string]bool{}
-	for c := range containersOf(spec) {
+	for c := range podstate.Containers(spec) {
 		for _, m := range c.VolumeMounts {
 			mounts[m.Name] = true
 		}
@@ -125,27 +117,10 @@ func mountedVolumes(spec *corev1.PodSpec) (volumes []*corev1.Volume) {
 	return volumes
 }
 
-// containersOf yields all containers of a pod.
-func containersOf(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
-	return func(yield func(*corev1.Container) bool) {
-		for _, list := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
-			for i := range list {
-				if !yield(&list[i]) {
-					return
-				}
-			}
-		}
-		for i := range spec.EphemeralContainers {
-			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
-				return
-			}
-		}
-	}
-}
-
 // unresolved are the errors for references to missing objects.
 type unresolved struct {
 	mounts []string          // the errors in mounting volumes, in the words of kubelet
+	polls  bool              // nothing delivers what is missing
 	config map[string]string // by container, the error in its configuration
 }
 
@@ -161,23 +136,32 @@ func (r *reconciler) resolve(ctx context.Context, pod *corev1.Pod, mounted bool)
 	for _, v := range volumes {
 		var errs []error
 		for _, ref := range volumeReferences(v) {
-			r.dependents.add(key, ref)
+			if !ref.optional {
+				r.dependents.add(key, ref)
+			}
 			if why, err := lookups.check(&ref); err != nil {
 				return u, err
 			} else if why != nil {
 				errs = append(errs, why)
 			}
 		}
+		if why := r.trustBundles(ctx, pod, v); len(why) > 0 {
+			r.dependents.add(key, dependency{kind: trustBundleKind})
+			errs = append(errs, why...)
+			u.polls = true
+		}
 		if len(errs) > 0 {
 			u.mounts = append(u.mounts, fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", v.Name, utilerrors.NewAggregate(errs)))
 		}
 	}
-	for c := range containersOf(&pod.Spec) {
+	for c := range podstate.Containers(&pod.Spec) {
 		if runs(&pod.Status, c.Name) {
 			continue
 		}
 		for _, ref := range environmentReferences(pod.Namespace, c) {
-			r.dependents.add(key, ref)
+			if !ref.optional {
+				r.dependents.add(key, ref)
+			}
 			why, err := lookups.check(&ref)
 			if err != nil {
 				return u, err
@@ -197,11 +181,27 @@ func (r *reconciler) resolve(ctx context.Context, pod *corev1.Pod, mounted bool)
 	return u, nil
 }
 
+// trustBundles returns the errors of the ClusterTrustBundles of a volume.
+func (r *reconciler) trustBundles(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (errs []error) {
+	if !inputs.HasTrustBundles(v) {
+		return nil
+	}
+	reader := r.reader(ctx, pod)
+	for _, s := range v.Projected.Sources {
+		if s.ClusterTrustBundle != nil {
+			if _, err := inputs.TrustAnchors(s.ClusterTrustBundle, reader); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errs
+}
+
 // runs reports whether a container runs or has terminated.
 func runs(s *corev1.PodStatus, container string) bool {
 	for _, list := range [...][]corev1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses} {
-		if i := slices.IndexFunc(list, func(c corev1.ContainerStatus) bool { return c.Name == container }); i >= 0 {
-			return list[i].State.Running != nil || list[i].State.Terminated != nil
+		if state := find(list, container).State; state.Running != nil || state.Terminated != nil {
+			return true
 		}
 	}
 	return false
@@ -272,92 +272,6 @@ func (l *lookups) read(name objectName) (c content, err error) {
 		c.missing, err = apierrors.NewNotFound(corev1.Resource(name.kind), name.name), nil
 	}
 	return c, err
-}
-
-// dependents has the pods that wait for ConfigMaps and Secrets. A pod is added before the object is read, so that no
-// creation is missed.
-type dependents struct {
-	mu   sync.Mutex
-	pods map[objectKey]map[types.NamespacedName]bool
-	keys map[types.NamespacedName]*wait
-}
-
-// objectKey is the key of a ConfigMap or Secret, with its kind.
-type objectKey struct {
-	kind string
-	types.NamespacedName
-}
-
-// wait has the keys of the objects that a pod waits for, and the last report.
-type wait struct {
-	keys     []objectKey
-	reported string
-}
-
-func newDependents() *dependents {
-	return &dependents{pods: map[objectKey]map[types.NamespacedName]bool{}, keys: map[types.NamespacedName]*wait{}}
-}
-
-// add makes a pod wait for the object of a reference, unless the reference is optional.
-func (w *dependents) add(pod types.NamespacedName, ref dependency) {
-	if ref.optional {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	key := objectKey{ref.kind, types.NamespacedName{Namespace: pod.Namespace, Name: ref.name}}
-	if w.pods[key] == nil {
-		w.pods[key] = map[types.NamespacedName]bool{}
-	}
-	if w.pods[key][pod] {
-		return
-	}
-	w.pods[key][pod] = true
-	if w.keys[pod] == nil {
-		w.keys[pod] = &wait{}
-	}
-	w.keys[pod].keys = append(w.keys[pod].keys, key)
-}
-
-// remove makes a pod wait for nothing.
-func (w *dependents) remove(pod types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	waits := w.keys[pod]
-	if waits == nil {
-		return
-	}
-	delete(w.keys, pod)
-	for _, key := range waits.keys {
-		if delete(w.pods[key], pod); len(w.pods[key]) == 0 {
-			delete(w.pods, key)
-		}
-	}
-}
-
-// report records the messages about a waiting pod, and reports whether they differ from the last ones.
-func (w *dependents) report(pod types.NamespacedName, messages []string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := strings.Join(messages, "\n")
-	waits := w.keys[pod]
-	if waits == nil || waits.reported == all {
-		return false
-	}
-	waits.reported = all
-	return true
-}
-
-// requests returns a [handler.MapFunc] that maps a ConfigMap or Secret to the pods that wait for it.
-func (w *dependents) requests(kind string) handler.MapFunc {
-	return func(_ context.Context, o client.Object) (requests []reconcile.Request) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for pod := range w.pods[objectKey{kind, client.ObjectKeyFromObject(o)}] {
-			requests = append(requests, reconcile.Request{NamespacedName: pod})
-		}
-		return requests
-	}
 }
 
 // wasMounted reports whether the volumes of a pod have been mounted before.

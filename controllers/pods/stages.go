@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -9,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // Options configure the behaviour of pods. With the zero value, a pod is ready immediately if its images can be pulled.
@@ -27,6 +29,26 @@ type Options struct {
 	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
 	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
+	// Handlers execute containers and commands. Nil means none.
+	Handlers *runtime.Handlers
+	// Shell executes the commands that it knows. Nil means a shell of package shell.
+	Shell sandbox.Shell
+	// OnRuntime, if not nil, is called with the runtime of the pods when the controller is added to its manager.
+	OnRuntime func(runtime.Runtime)
+	// Nodes are the nodes that exist from the start, with running kubelets. Of each node, the name, the labels, the
+	// annotations, the finalizers, the specification and the status count; a node without capacity or addresses gets them.
+	// Nil means [Nodes](1), and an empty list no nodes. A deleted node is created again at the next start.
+	Nodes []corev1.Node
+	// AllNodes makes the control plane simulate the kubelets of all nodes, unless [KubeletAnnotation] stops them.
+	// Otherwise it simulates the kubelets of Nodes, and of nodes with this annotation.
+	AllNodes bool
+	// Script is the script of all pods. The script of a pod goes before it, field by field. [ParseScript] parses it.
+	Script *Script
+	// WithoutLeases leaves out the leases of the nodes. Only the node-lifecycle-controller reads them.
+	WithoutLeases bool
+	// Usage returns the CPU and the memory that a container that runs uses at a time. By default, it is [Options.UsageOf]. Usage
+	// may be called from several goroutines at once, and must not change the pod.
+	Usage func(pod *corev1.Pod, container string, now time.Time) corev1.ResourceList
 }
 
 // DefaultNetwork has room for 8 million pods, and does not overlap the services' 10.96.0.0/12.
@@ -75,56 +97,101 @@ const (
 	Failed     = "Failed"     // its containers fail
 )
 
-// isResponsible reports whether this controller handles a pod: the pod is bound to the node, or was deleted before it
-// was bound.
-func isResponsible(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
-}
-
-// Simulated reports whether a pod is on the simulated node, so that no container runs.
-func Simulated(pod *corev1.Pod) bool { return pod.Spec.NodeName == NodeName }
-
 // step is the next change of a pod.
 type step struct {
-	remove bool              // delete the pod without a grace period
-	status *corev1.PodStatus // update the status, if not nil
-	after  time.Duration     // reconcile it again after that time, if not zero
+	remove  bool              // delete the pod without a grace period
+	status  *corev1.PodStatus // update the status, if not nil
+	start   []runKey          // start these processes, and then compute the step again
+	stop    []runKey          // stop these processes
+	stopPod *time.Duration    // stop all processes with this grace period
+	ending  *ending           // the end of a pod
+	ended   bool              // no container of an ending pod runs
+	after   time.Duration     // reconcile it again after that time, if not zero
 }
 
-// provision is the set of resources that the node has for a pod.
+// provision is the set of resources that the node has for a pod, and what is known of its processes.
 type provision struct {
-	ip      string            // its address, "" if none is free
-	mounted bool              // its volumes are there
-	config  map[string]string // by container, the error in its configuration
+	hostIP   string            // the address of the node
+	ip       string            // its address, "" if none is free
+	mounted  bool              // its volumes are there
+	polls    bool              // nothing delivers what its volumes lack
+	config   map[string]string // by container, the error in its configuration
+	script   *Script
+	invalid  error // of the script
+	executed map[string]executor
+	runs     map[string][]sandbox.Run
+	started  map[string]exactStart
+}
+
+// newContainers returns the containers of a pod.
+func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
+	return &containers{
+		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
+		missingImages: o.missingImages(), config: given.config, now: metav1.NewTime(now),
+	}
 }
 
 // next returns the next step of a pod.
 func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
+	c := newContainers(pod, given, o, now)
 	switch {
 	case pod.DeletionTimestamp != nil:
-		if len(pod.Finalizers) > 0 && pod.Spec.NodeName != "" && !podstate.Finished(pod) {
-			status := killedStatus(pod, now)
-			return step{status: &status} // whoever has a finalizer may wait for that
-		}
-		// Without a grace period and finalizers its deletion was interrupted, perhaps by the end of the server.
-		return step{remove: grace(pod) > 0 || len(pod.Finalizers) == 0}
+		return c.delete()
 	case podstate.Finished(pod):
-		return step{}
+		return c.clean()
 	}
 	if left, ok := untilDeadline(pod, &pod.Status, now); ok && left <= 0 {
-		status := overdueStatus(pod, now)
-		return step{status: &status}
+		return end(c, overdue(pod, now, left))
+	}
+	if why, left, ok := c.eviction(&pod.Status); ok && left <= 0 {
+		s := end(c, why)
+		if s.status != nil {
+			podstate.SetCondition(s.status, disruption(pod, why.message, c.now))
+		}
+		return s
 	}
 	started, after := hasStarted(pod, o, now)
-	status := statusOf(pod, started && given.mounted, given, o, now)
-	after = cmp.Or(after, untilChange(pod, &status, now))
-	if left, ok := untilDeadline(pod, &status, now); ok && (after == 0 || left < after) {
-		after = left
+	if after > 0 {
+		c.until(after)
 	}
-	if equality.Semantic.DeepEqual(status, pod.Status) {
-		return step{after: after}
+	c.started = started && given.mounted
+	status := c.status(given, o)
+	if left, ok := untilDeadline(pod, &status, now); ok {
+		c.until(left)
 	}
-	return step{status: &status, after: after}
+	if _, left, ok := c.eviction(&status); ok {
+		c.until(left)
+	}
+	s := step{start: c.start, stop: c.stop, after: c.after}
+	if !equality.Semantic.DeepEqual(status, pod.Status) {
+		s.status = &status
+	}
+	return s
+}
+
+// delete returns the next step of a pod that is deleted.
+func (c *containers) delete() step {
+	s := c.clean()
+	if !podstate.Finished(c.pod) && c.pod.Spec.NodeName != "" {
+		s = end(c, deletion(c.pod))
+		if !s.ended || len(c.pod.Finalizers) > 0 {
+			return s // whoever has a finalizer may wait for the status
+		}
+	}
+	if s.stopPod != nil {
+		return s
+	}
+	// Without a grace period and finalizers its deletion was interrupted, perhaps by the end of the server.
+	return step{remove: grace(c.pod) > 0 || len(c.pod.Finalizers) == 0, ending: s.ending}
+}
+
+// clean returns the step of a pod that has terminated, although processes of it may run, if another has ended it.
+func (c *containers) clean() step {
+	if !c.live("") {
+		return step{}
+	}
+	period := gracePeriod(c.pod)
+	return step{stopPod: &period}
 }
 
 // grace returns the grace period of a terminating pod, in seconds.

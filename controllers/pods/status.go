@@ -2,11 +2,10 @@ package pods
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
@@ -22,55 +21,60 @@ const failedCreatePodSandBox = "FailedCreatePodSandBox"
 //upstream:pkg/kubelet/types.PodSandboxNotReadyReason
 const podSandboxNotReady = "PodSandboxNotReady"
 
-// statusOf returns the status of a pod on the node. started reports whether the delay before the start of its containers
-// has passed and its volumes are mounted. Unchanged conditions and containers keep their times.
+// status returns the status of a pod on the node. Unchanged conditions and containers keep their times.
 //
 //upstream:pkg/kubelet.Kubelet.generateAPIPodStatus
-func statusOf(pod *corev1.Pod, started bool, given provision, o *Options, at time.Time) corev1.PodStatus {
-	now, ip := metav1.NewTime(at), given.ip
-	s := *pod.Status.DeepCopy()
-	s.ObservedGeneration = pod.Generation
-	s.HostIP, s.HostIPs = NodeIP, []corev1.HostIP{{IP: NodeIP}}
+func (c *containers) status(given provision, o *Options) corev1.PodStatus {
+	ip := given.ip
+	s := *c.pod.Status.DeepCopy()
+	s.ObservedGeneration = c.pod.Generation
+	s.HostIP, s.HostIPs = given.hostIP, []corev1.HostIP{{IP: given.hostIP}}
 	if s.StartTime == nil {
-		s.StartTime = &now
+		s.StartTime = &c.now
 	}
 	s.PodIP, s.PodIPs = "", nil
 	if ip != "" {
 		s.PodIP, s.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 	}
-	started = started && ip != ""
-	c := containers{pod: pod, started: started, missingImages: o.missingImages(), config: given.config, now: now}
+	c.started = c.started && ip != ""
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
 	s.EphemeralContainerStatuses = c.ephemeralStatuses(initialized)
-	s.Phase = phaseOf(pod, &s, initialized)
+	s.Phase = phaseOf(c.pod, &s, initialized)
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 
-	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
-		podstate.SetCondition(&s, corev1.PodCondition{
-			Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: now,
-			ObservedGeneration: pod.Generation,
-		})
-	}
-	set(corev1.PodScheduled, true, "", "")
+	c.setCondition(&s, corev1.PodScheduled, true, "", "")
+	const sandboxReady = corev1.PodReadyToStartContainers
 	switch {
 	case ip == "":
-		set(corev1.PodReadyToStartContainers, false, failedCreatePodSandBox, o.noAddress())
+		c.setCondition(&s, sandboxReady, false, failedCreatePodSandBox, o.noAddress())
 	case terminated:
-		set(corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
-	case !started:
-		set(corev1.PodReadyToStartContainers, false, podSandboxNotReady, "no pod sandbox exists")
+		c.setCondition(&s, sandboxReady, false, podSandboxNotReady, "pod sandbox is not ready")
+	case !c.started:
+		c.setCondition(&s, sandboxReady, false, podSandboxNotReady, "no pod sandbox exists")
 	default:
-		set(corev1.PodReadyToStartContainers, true, "", "")
+		c.setCondition(&s, sandboxReady, true, "", "")
 	}
-	set(initializedCondition(pod, &s))
-	ready, reason, message := containersReady(pod, &s)
-	set(corev1.ContainersReady, ready, reason, message)
-	if ready {
-		ready, reason, message = readinessGatesPass(pod)
-	}
-	set(corev1.PodReady, ready, reason, message)
+	kind, ok, reason, message := initializedCondition(c.pod, &s)
+	c.setCondition(&s, kind, ok, reason, message)
+	c.setReady(&s)
+	setScriptCondition(&s, given.invalid, c)
 	return s
+}
+
+// ScriptValid is the condition of a pod with a script that is invalid. Its status is False, and its message has the error.
+const ScriptValid corev1.PodConditionType = "flyball.dev/ScriptValid"
+
+// invalidScript is the reason of [ScriptValid].
+const invalidScript = "InvalidScript"
+
+// setScriptCondition sets the condition [ScriptValid] if a script is invalid, and removes it otherwise.
+func setScriptCondition(s *corev1.PodStatus, invalid error, c *containers) {
+	if invalid != nil {
+		c.setCondition(s, ScriptValid, false, invalidScript, invalid.Error())
+		return
+	}
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(p corev1.PodCondition) bool { return p.Type == ScriptValid })
 }
 
 // initializedCondition returns the condition Initialized, which stays True once it is.
@@ -123,25 +127,37 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) (ok bool, reason, mes
 	return true, "", ""
 }
 
-// phaseOf returns the phase, which follows from the containers: a pod is Pending until all have
-// started once, and Running until all have terminated.
+// phaseOf returns the phase, which follows from the containers: a pod is Pending until all have started once, and Running
+// until all have terminated for good. Sidecars that have terminated do not count.
 //
 //upstream:pkg/kubelet.getPhase
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
-	terminated, failed := 0, false
+	running, ended, failed, notInitialized := 0, 0, false, false
+	for i := range pod.Spec.InitContainers {
+		spec := &pod.Spec.InitContainers[i]
+		if podstate.IsSidecar(spec) && find(s.InitContainerStatuses, spec.Name).State.Running != nil {
+			running++
+		}
+		notInitialized = notInitialized || hasFailed(spec, s.InitContainerStatuses)
+	}
+	if notInitialized && running == 0 {
+		return corev1.PodFailed // sidecars have been stopped
+	}
 	for _, c := range s.ContainerStatuses {
 		switch {
 		case c.State.Waiting != nil && c.LastTerminationState.Terminated == nil:
 			return corev1.PodPending
+		case c.State.Running != nil:
+			running++
 		case c.State.Terminated != nil:
-			terminated++
+			ended++
 			failed = failed || c.State.Terminated.ExitCode != 0
 		}
 	}
 	switch {
 	case !initialized:
 		return corev1.PodPending
-	case terminated < len(pod.Spec.Containers):
+	case running > 0 || ended < len(pod.Spec.Containers):
 		return corev1.PodRunning
 	case failed:
 		return corev1.PodFailed

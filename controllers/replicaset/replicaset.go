@@ -1,4 +1,4 @@
-// Package replicaset creates and deletes the pods of ReplicaSets.
+// Package replicaset creates and deletes the pods of ReplicaSets and of ReplicationControllers.
 package replicaset
 
 import (
@@ -27,70 +27,73 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// kind is the kind of the owners.
-var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
-
-// AddToManager adds the controller.
+// addToManager adds the controller of a kind of owners.
 //
-//upstream:pkg/controller/replicaset.NewReplicaSetController
-func AddToManager(mgr manager.Manager) error {
-	for _, owned := range []client.Object{&corev1.Pod{}, &appsv1.ReplicaSet{}} {
+//upstream:pkg/controller/replicaset.NewBaseController
+func addToManager(mgr manager.Manager, kind *ownerKind) error {
+	for _, owned := range []client.Object{&corev1.Pod{}, kind.newObject()} {
 		if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), owned); err != nil {
 			return err
 		}
 	}
-	recorder := events.RecorderFor(mgr, "replicaset-controller")
+	recorder := events.RecorderFor(mgr, kind.component)
 	r := &reconciler{
+		kind:   kind,
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
 		pods:   podcontrol.Control{Client: mgr.GetClient(), Recorder: recorder},
 	}
 	return builder.ControllerManagedBy(mgr).
-		Named("replicaset").
-		For(&appsv1.ReplicaSet{}).
-		Owns(&corev1.Pod{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		Named(kind.controller).
+		For(kind.newObject()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 }
 
-// reconciler reconciles ReplicaSets.
+// reconciler reconciles the owners of a kind.
 type reconciler struct {
+	kind   *ownerKind
 	client client.Client
 	live   client.Reader
 	pods   podcontrol.Control
 }
 
-// adopters returns the ReplicaSets that would adopt a pod.
+// adopters returns the owners that would adopt a pod.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.getPodReplicaSets
 func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcile.Request {
-	return claim.Adopters(ctx, r.client, &appsv1.ReplicaSetList{}, pod, func(rs *appsv1.ReplicaSet) *metav1.LabelSelector {
-		return rs.Spec.Selector
+	return claim.Adopters(ctx, r.client, r.kind.newList(), pod, func(owner client.Object) *metav1.LabelSelector {
+		return r.kind.replicaSet(owner).Spec.Selector
 	})
 }
 
-// Reconcile creates or deletes pods of one ReplicaSet, and updates its status.
+// Reconcile creates or deletes pods of one owner, and updates its status.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.syncReplicaSet
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	rs := &appsv1.ReplicaSet{}
-	if err := r.client.Get(ctx, req.NamespacedName, rs); err != nil {
+	start, owner := time.Now(), r.kind.newObject()
+	if err := r.client.Get(ctx, req.NamespacedName, owner); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	rs := r.kind.replicaSet(owner)
 	selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	owned, err := r.claimPods(ctx, rs, selector)
+	owned, err := r.claimPods(ctx, owner, selector)
 	if err != nil {
 		return reconcile.Result{}, claim.IgnoreOwnerDeleted(err)
 	}
-	owned, failed := r.manageReplicas(ctx, rs, owned)
+	defer func() { podcontrol.Pause(ctx, start, len(owned)) }()
+	owned, failed := r.manageReplicas(ctx, owner, rs, owned)
 	status, after := statusOf(rs, owned, failed, time.Now())
+	if r.kind.legacy {
+		status.TerminatingReplicas = nil
+	}
 	if !equality.Semantic.DeepEqual(status, rs.Status) {
-		rs.Status = status
-		err = client.IgnoreNotFound(r.client.Status().Update(ctx, rs))
+		r.kind.setStatus(owner, status)
+		err = client.IgnoreNotFound(r.client.Status().Update(ctx, owner))
 	}
 	if failed != nil {
 		err = errors.Join(err, failed.err)
@@ -98,25 +101,25 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// claimPods adopts and releases active pods, and returns the pods that the ReplicaSet then owns. Other pods stay with
+// claimPods adopts and releases active pods, and returns the pods that the owner then owns. Other pods stay with
 // their owner.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.claimPods
 //upstream:pkg/controller.FilterClaimedPods
-func (r *reconciler) claimPods(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.Selector) ([]*corev1.Pod, error) {
-	pods, err := claim.Candidates[*corev1.Pod](ctx, r.client, &corev1.PodList{}, rs, selector)
+func (r *reconciler) claimPods(ctx context.Context, owner client.Object, selector labels.Selector) ([]*corev1.Pod, error) {
+	pods, err := claim.Candidates[*corev1.Pod](ctx, r.client, &corev1.PodList{}, owner, selector)
 	if err != nil {
 		return nil, err
 	}
-	owned, err := claim.Among(ctx, r.client, r.live, rs, kind, selector, podstate.FilterActive(pods))
+	owned, err := claim.Among(ctx, r.client, r.live, owner, r.kind.GroupVersionKind, selector, podstate.FilterActive(pods))
 	inactive := slices.DeleteFunc(pods, podstate.Active)
-	return append(owned, claim.Classify(rs, selector, inactive).Owned...), err
+	return append(owned, claim.Classify(owner, selector, inactive).Owned...), err
 }
 
-// manageReplicas creates or deletes pods and returns those that the ReplicaSet then owns.
+// manageReplicas creates or deletes pods and returns those that the owner then owns.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
-func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
+func (r *reconciler) manageReplicas(ctx context.Context, owner client.Object, rs *appsv1.ReplicaSet,
 	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
 	related, err := r.relatedPods(ctx, rs, owned)
 	if err != nil {
@@ -124,8 +127,8 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 	}
 	p := replicaDiff(rs, owned, related, time.Now())
 	if p.create > 0 {
-		created, err := r.pods.Create(ctx, rs, p.create, func(int) *corev1.Pod {
-			return podcontrol.FromTemplate(&rs.Spec.Template, rs, kind)
+		created, err := r.pods.Create(ctx, owner, p.create, func(int) *corev1.Pod {
+			return podcontrol.FromTemplate(&rs.Spec.Template, rs, r.kind.GroupVersionKind)
 		})
 		owned = append(owned, created...)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -136,20 +139,20 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 		}
 	}
 	if err := podcontrol.InParallel(len(p.delete), func(i int) error {
-		return r.pods.Delete(ctx, rs, p.delete[i])
+		return r.pods.Delete(ctx, owner, p.delete[i])
 	}); err != nil {
 		return owned, &failure{"FailedDelete", err}
 	}
 	return owned, nil
 }
 
-// relatedPods returns the pods that the ReplicaSets with the same owner select, if some of the pods that a ReplicaSet owns
-// have to be deleted.
+// relatedPods returns the pods that are selected by the siblings of a ReplicaSet, the ReplicaSets with the same owner, if
+// some of the pods that it owns have to be deleted.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.getIndirectlyRelatedPods
 func (r *reconciler) relatedPods(ctx context.Context, rs *appsv1.ReplicaSet, owned []*corev1.Pod) ([]*corev1.Pod, error) {
 	ref := metav1.GetControllerOfNoCopy(rs)
-	if ref == nil || len(podstate.FilterActive(owned)) <= int(desired(rs)) {
+	if r.kind.legacy || ref == nil || len(podstate.FilterActive(owned)) <= int(desired(rs)) {
 		return nil, nil
 	}
 	siblings := &appsv1.ReplicaSetList{}

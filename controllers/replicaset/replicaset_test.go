@@ -3,15 +3,20 @@ package replicaset_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )
@@ -78,4 +83,107 @@ func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
 		e.WaitIdle()
 		e.WantPods("a ready", "a ready", "a ready")
 	})
+}
+
+// TestReplicationController creates, scales and updates a ReplicationController, orphans its pods and adopts them again.
+func TestReplicationController(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		key := client.ObjectKey{Namespace: "default", Name: "web"}
+		newController := func(image string) *corev1.ReplicationController {
+			template := controllerstest.Template(image)
+			return &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+				Spec: corev1.ReplicationControllerSpec{Replicas: new(int32(2)), Template: &template}}
+		}
+		change := func(change func(*corev1.ReplicationController)) *corev1.ReplicationController {
+			t.Helper()
+			rc := &corev1.ReplicationController{}
+			e.Must(e.Get(e.Context(), key, rc))
+			before := client.MergeFrom(rc.DeepCopy())
+			change(rc)
+			e.Must(e.Patch(e.Context(), rc, before))
+			e.WaitIdle()
+			e.Must(e.Get(e.Context(), key, rc))
+			return rc
+		}
+		e.CreateAll(newController("a"))
+		e.WaitIdle()
+		e.WantPods("a ready", "a ready")
+		rc := change(func(rc *corev1.ReplicationController) {
+			rc.Spec.Replicas, rc.Spec.Template.Spec.Containers[0].Image = new(int32(3)), "b"
+		})
+		e.WantPods("a ready", "a ready", "b ready")
+		if s := rc.Status; s.Replicas != 3 || s.FullyLabeledReplicas != 3 || s.ReadyReplicas != 3 || s.AvailableReplicas != 3 || s.ObservedGeneration != rc.Generation {
+			t.Errorf("status %+v", s)
+		}
+		change(func(rc *corev1.ReplicationController) { rc.Spec.Replicas = new(int32(1)) })
+		pods := &corev1.PodList{}
+		e.Must(e.List(e.Context(), pods, client.InNamespace("default")))
+		if owner := metav1.GetControllerOf(&pods.Items[0]); len(pods.Items) != 1 || owner == nil || owner.Kind != "ReplicationController" || owner.APIVersion != "v1" {
+			t.Errorf("%d pods, owner %+v", len(pods.Items), owner)
+		}
+		e.Must(e.Delete(e.Context(), rc, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		e.WaitIdle()
+		e.CreateAll(newController("c"))
+		e.WaitIdle()
+		now := e.Pod(pods.Items[0].Name)
+		if metav1.GetControllerOf(now) == nil || now.UID != pods.Items[0].UID {
+			t.Errorf("the pod was not adopted: %+v", now.OwnerReferences)
+		}
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "few"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}}}
+		e.CreateAll(quota)
+		e.WaitIdle()
+		rc = change(func(rc *corev1.ReplicationController) { rc.Spec.Replicas = new(int32(3)) })
+		if c := rc.Status.Conditions; len(c) != 1 || c[0].Type != corev1.ReplicationControllerReplicaFailure || c[0].Reason != "FailedCreate" {
+			t.Errorf("conditions %+v", c)
+		}
+		e.Must(e.Delete(e.Context(), quota))
+		time.Sleep(10 * time.Minute) // virtual: the maximal backoff
+		e.WaitIdle()
+		if rc = change(func(*corev1.ReplicationController) {}); len(rc.Status.Conditions) != 0 || rc.Status.ReadyReplicas != 3 {
+			t.Errorf("status %+v", rc.Status)
+		}
+		if events := e.Events("ReplicationController", "web"); len(events) == 0 || !strings.HasPrefix(events[0], "Normal SuccessfulCreate replication-controller: Created pod: web-") {
+			t.Errorf("events %q", events)
+		}
+	})
+}
+
+// TestFaults scales a ReplicationController and a ReplicaSet while writes of their controllers fail and the controllers
+// restart.
+func TestFaults(t *testing.T) {
+	selector := map[string]string{"app": "web"}
+	template := controllerstest.Template("a")
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "web"}
+	for name, owner := range map[string]client.Object{
+		"replicationcontroller-controller": &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Template: &template}},
+		"replicaset-controller": &appsv1.ReplicaSet{ObjectMeta: meta,
+			Spec: appsv1.ReplicaSetSpec{Template: template, Selector: &metav1.LabelSelector{MatchLabels: selector}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
+				e.CreateAll(owner)
+				replicas, step := 0, 0
+				scale := func() *autoscalingv1.Scale {
+					s := &autoscalingv1.Scale{}
+					e.Must(e.SubResource("scale").Get(e.Context(), owner, s))
+					return s
+				}
+				e.RunWithFaults(name, 1, func() {
+					if step++; step%10 == 0 && step <= 100 {
+						s := scale()
+						replicas = (replicas + 7) % 10
+						s.Spec.Replicas = int32(replicas)
+						e.Must(e.SubResource("scale").Update(e.Context(), owner, client.WithSubResourceBody(s)))
+					}
+				}, func() bool {
+					s := scale()
+					return step > 100 && s.Spec.Replicas == s.Status.Replicas
+				})
+				if n := len(e.PodNames("default")); n != replicas || int(scale().Status.Replicas) != replicas {
+					t.Errorf("there are %d pods, want %d; status %d", n, replicas, scale().Status.Replicas)
+				}
+			})
+		})
+	}
 }

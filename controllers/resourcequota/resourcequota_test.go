@@ -143,7 +143,7 @@ func TestResourceQuotaScopes(t *testing.T) {
 // TestResourceQuotaConcurrently creates more objects at once than a quota allows.
 func TestResourceQuotaConcurrently(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
-		quotaOf(e, "maps", nil, "configmaps", "11") // of which one is kube-root-ca.crt
+		quotaOf(e, "maps", nil, "configmaps", "11") // one of them is kube-root-ca.crt
 		errs := make([]error, 50)
 		var writers sync.WaitGroup
 		for i := range errs {

@@ -1,34 +1,30 @@
-// Package scheduler binds pods to nodes.
+// Package scheduler binds pods to nodes, as kube-scheduler does with its default profile. Package framework decides on the node.
 //
-// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector,
-// required node affinity, host ports, and the requests of the pods and the allocatable resources. An
-// unschedulable pod stays Pending, with kube-scheduler's messages in its PodScheduled condition and
-// in an event, and is retried when a node changes or a pod frees resources. Pods with scheduling
-// gates or another scheduler's name are ignored. There is no support for pod affinity, topology
-// spread and preemption.
+// Pods are tried in the order of their priorities. A pod that fits nowhere stays Pending, with kube-scheduler's messages in its
+// PodScheduled condition and in an event. It is tried again when something changes that may help, after a back-off while other pods
+// wait, and after five minutes at the latest. If it fits without pods of a lower priority, these are evicted, and the pod is
+// nominated for their node. Pods with scheduling gates, or with the name of another scheduler, are left alone.
 //
-// A pod with a claim that does not exist or is not bound is unschedulable too, unless the claim waits
-// for the pod, and is retried when the claim changes. Where the volumes are is not considered.
+// If claims of a pod wait for their first consumer, the volumes are selected with the node, and the pod is bound when the claims are.
 package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/scheduler/framework"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
-	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/recorder"
 	"flyball.dev/ctrl/source"
@@ -38,33 +34,37 @@ import (
 // reported as unschedulable.
 const nodeReadyTimeout = 2 * time.Second
 
-// AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because
-// other nodes may have no kubelet.
+// maxUnschedulable is how long a pod waits for a change that may help.
+//
+//upstream:pkg/scheduler/backend/queue.DefaultPodMaxInUnschedulablePodsDuration
+const maxUnschedulable = 5 * time.Minute
+
+// AddToManager adds the scheduler.
 //
 //upstream:pkg/scheduler.New
-func AddToManager(mgr manager.Manager, preferred string) error {
+//upstream:pkg/scheduler.addAllEventHandlers
+func AddToManager(mgr manager.Manager) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	r := &reconciler{
 		client:   mgr.GetClient(),
 		recorder: mgr.GetEventRecorder(corev1.DefaultSchedulerName),
-		state:    newState(preferred),
+		state:    newState(),
 	}
-	return builder.ControllerManagedBy(mgr).
+	b := builder.ControllerManagedBy(mgr).
 		Named("scheduler").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return needsScheduling(o.(*corev1.Pod))
-		}))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, needsScheduling))).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			r.queue = q
 			return nil
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
-		Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8})
+	for _, k := range kinds {
+		b = b.Watches(k.object, r.objectEvents(k.changed, k.removed))
+	}
+	return b.Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(podstate.UserRequests(r.client, needsScheduling))).Complete(r)
 }
 
 // reconciler schedules pods.
@@ -75,50 +75,10 @@ type reconciler struct {
 	queue    queue // set before the first Reconcile
 }
 
-// queue is the queue of the controller.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// podEvents returns the handler that updates the state with pods. It relies on the order of their
-// events.
-//
-//upstream:pkg/scheduler.addAllEventHandlers
-func (r *reconciler) podEvents() handler.EventHandler {
-	update := func(o client.Object, q queue) { requeue(q, r.state.updatePod(o.(*corev1.Pod))) }
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { update(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				requeue(q, r.state.removePod(e.ObjectOld.GetUID()))
-			}
-			update(e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			r.state.removeUnschedulable(client.ObjectKeyFromObject(e.Object))
-			requeue(q, r.state.removePod(e.Object.GetUID()))
-		},
-	}
-}
-
-// nodeEvents returns the handler that updates the state with nodes.
-func (r *reconciler) nodeEvents() handler.EventHandler {
-	update := func(o client.Object, q queue) { requeue(q, r.state.updateNode(o.(*corev1.Node))) }
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { update(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { update(e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.state.removeNode(e.Object.GetName()) },
-	}
-}
-
-// requeue adds pods to the queue.
-func requeue(q queue, pods []types.NamespacedName) {
-	for _, key := range pods {
-		q.Add(reconcile.Request{NamespacedName: key})
-	}
-}
-
 // needsScheduling reports whether a pod is to be scheduled by this scheduler.
 //
 //upstream:pkg/scheduler.responsibleForPod
+//upstream:pkg/scheduler/framework/plugins/schedulinggates.SchedulingGates.PreEnqueue
 func needsScheduling(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
@@ -128,27 +88,48 @@ func needsScheduling(pod *corev1.Pod) bool {
 //
 //upstream:pkg/scheduler.Scheduler.ScheduleOne
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	defer r.popBackoff()
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !needsScheduling(pod) || r.state.isAssumed(pod.UID) { // its binding is still to be observed
+	if !needsScheduling(pod) {
 		return reconcile.Result{}, nil
 	}
-	if message, err := r.missingClaim(ctx, pod); message != "" || err != nil {
-		if err == nil {
-			err = r.recordUnschedulable(ctx, pod, r.state.unresolvable(message))
+	if waiting := r.state.reservationOf(pod.UID); waiting != nil {
+		return r.finish(ctx, pod, waiting)
+	}
+	d, left := r.state.schedule(pod, time.Now())
+	switch {
+	case left > 0:
+		return reconcile.Result{RequeueAfter: left}, nil
+	case d == nil: // the cache has yet to observe its binding
+		return reconcile.Result{}, nil
+	case d.Error != nil:
+		if err := r.recordFailure(ctx, pod, corev1.PodReasonSchedulerError, d.Error.Error(), ptr.To("")); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
+		return reconcile.Result{}, d.Error
+	case d.Node == "":
+		return r.reject(ctx, pod, d)
+	case d.Volumes != nil:
+		return r.reserve(ctx, pod, d)
+	}
+	return reconcile.Result{}, r.bind(ctx, pod, d.Node)
+}
+
+// reject reports why a pod fits nowhere, and evicts its victims.
+//
+//upstream:pkg/scheduler.Scheduler.handleSchedulingFailure
+func (r *reconciler) reject(ctx context.Context, pod *corev1.Pod, d *framework.Decision) (reconcile.Result, error) {
+	err := r.recordFailure(ctx, pod, corev1.PodReasonUnschedulable, d.Message, d.Nomination)
+	if err == nil && len(d.Victims) > 0 {
+		err = r.evict(ctx, pod, *d.Nomination, d.Victims)
+	}
+	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	node, message := r.state.schedule(pod)
-	if node == "" {
-		if left := time.Until(pod.CreationTimestamp.Add(nodeReadyTimeout)); left > 0 && !r.state.ready() {
-			return reconcile.Result{RequeueAfter: left}, nil
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(r.recordUnschedulable(ctx, pod, message))
-	}
-	return reconcile.Result{}, r.bind(ctx, pod, node)
+	return reconcile.Result{RequeueAfter: maxUnschedulable, Priority: ptr.To(priorityOf(pod))}, nil
 }
 
 // bind binds a pod to its node. If that fails, the pod is not assumed there any longer.
@@ -158,6 +139,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 //
 //upstream:pkg/scheduler/framework/plugins/defaultbinder.DefaultBinder.Bind
 //upstream:pkg/scheduler.Scheduler.bindingCycle
+//upstream:pkg/scheduler.Scheduler.handleBindingCycleError
 func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	err := r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -168,29 +150,102 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 			"Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
 		return nil
 	}
-	requeue(r.queue, r.state.forgetPod(pod.UID))
+	r.retry(r.queue, r.state.forgetPod(pod))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil // it was bound, gated or deleted meanwhile, which causes another event
 	}
 	return err
 }
 
-// recordUnschedulable sets the PodScheduled condition of a pod to False and records an event,
-// unless the condition has that message already.
+// recordFailure sets the PodScheduled condition of a pod to False and records an event, unless the condition has that message
+// already. It sets the nominated node too, if there is a new one.
 //
 //upstream:pkg/scheduler.Scheduler.handleSchedulingFailure
-func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, message string) error {
-	if c := podstate.Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
+//upstream:pkg/scheduler.updatePod
+func (r *reconciler) recordFailure(ctx context.Context, pod *corev1.Pod, reason, message string, nominated *string) error {
+	c := podstate.Condition(pod, corev1.PodScheduled)
+	known := c != nil && c.Status == corev1.ConditionFalse && c.Reason == reason && c.Message == message
+	if known && (nominated == nil || *nominated == pod.Status.NominatedNodeName) {
 		return nil
 	}
 	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) {
 		podstate.SetCondition(s, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
 			LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
 		})
+		if nominated != nil {
+			s.NominatedNodeName = *nominated
+		}
 	}); err != nil {
 		return err
 	}
-	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
+	if !known {
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
+	}
+	return nil
+}
+
+// maxNote is the greatest length of the note of an event.
+//
+//upstream:pkg/apis/core/validation.NoteLengthLimit
+const maxNote = 1024
+
+// truncate returns a message that fits into an event.
+//
+//upstream:pkg/scheduler.truncateMessage
+func truncate(message string) string {
+	const suffix = " ..."
+	if len(message) <= maxNote {
+		return message
+	}
+	return message[:maxNote-len(suffix)] + suffix
+}
+
+// evict evicts the victims of a pod on a node, and takes the nominations back of pods of a lower priority that wait there.
+//
+//upstream:pkg/scheduler/framework/preemption.Executor.prepareCandidateAsync
+//upstream:pkg/scheduler/framework/preemption.NewExecutor
+func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, node string, victims []*framework.Pod) error {
+	for _, key := range r.state.nominatedBelow(pod, node) {
+		other := &corev1.Pod{}
+		err := r.client.Get(ctx, key, other)
+		if err == nil && other.Status.NominatedNodeName != "" {
+			err = podstate.PatchStatus(ctx, r.client, other, func(s *corev1.PodStatus) { s.NominatedNodeName = "" })
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	victims = slices.DeleteFunc(slices.Clone(victims), func(v *framework.Pod) bool { return v.Terminating })
+	for _, v := range victims {
+		victim := &corev1.Pod{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, victim)
+		if err == nil && victim.UID == v.UID {
+			err = r.evictOne(ctx, pod, node, victim)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evictOne evicts a victim.
+//
+//upstream:pkg/scheduler/util.DeletePod
+func (r *reconciler) evictOne(ctx context.Context, pod *corev1.Pod, node string, victim *corev1.Pod) error {
+	err := podstate.PatchStatus(ctx, r.client, victim, func(s *corev1.PodStatus) {
+		podstate.SetCondition(s, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.Now(), ObservedGeneration: victim.Generation,
+			Message: pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod"})
+	})
+	if err == nil {
+		err = r.client.Delete(ctx, victim, client.Preconditions{UID: &victim.UID})
+	}
+	if err != nil {
+		return err
+	}
+	r.state.markPreempted(victim.UID)
+	r.recorder.Eventf(victim, pod, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", pod.UID, node)
 	return nil
 }

@@ -31,7 +31,7 @@ func changeNode(e controllerstest.Env, name string, change func(*corev1.Node)) {
 }
 
 func why(reason string) string {
-	return "Pending Unschedulable: 0/1 nodes are available: 1 " + reason + ". no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	return "Pending Unschedulable: 0/1 nodes are available: 1 " + reason + ". preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 }
 
 func TestUnschedulablePodsAreRetried(t *testing.T) {
@@ -122,23 +122,28 @@ func TestHostPorts(t *testing.T) {
 func TestOtherNodes(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
 		e.WaitIdle()
-		e.CreateAll(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}})
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}}
+		e.CreateAll(node)
+		e.WaitIdle()
+		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(node), node))
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+		e.Must(e.Status().Update(e.Context(), node))
+		e.WaitIdle()
 		e.CreateAll(controllerstest.Pod("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
 		e.CreateAll(controllerstest.Pod("web", "a"))
 		e.WaitIdle()
-		node := &corev1.Node{}
-		e.Must(e.Get(e.Context(), client.ObjectKey{Name: "added"}, node))
-		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
+		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(node), node))
+		if len(node.Spec.Taints) != 2 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
 			t.Errorf("the node that is not ready has the taints %v", node.Spec.Taints)
 		}
 		e.WantScheduled("selective", "Pending Unschedulable: 0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s)."+
-			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
+			" preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
 		e.Must(e.Status().Update(e.Context(), node))
 		e.WaitIdle()
-		e.WantScheduled("selective", `Pending on "added"`) // whose kubelet would run it
+		e.WantScheduled("selective", `Pending on "added"`) // the kubelet of the node would run it
 		e.WantScheduled("web", controllerstest.OnFlyball)
 		e.Must(e.Get(e.Context(), client.ObjectKey{Name: "added"}, node))
 		if len(node.Spec.Taints) != 0 {

@@ -1,259 +1,240 @@
 package scheduler
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/controllers/internal/nodestate"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/volume"
+	"flyball.dev/controllers/scheduler/framework"
 )
 
-// state is the scheduler's cache of the cluster: the nodes, the requests and host ports of the pods on them, and the unschedulable
-// pods. Events of nodes and pods update it. A scheduled pod is assumed to be on its node until its binding is observed.
+// state is the scheduler's view of the cluster. Events update it. A scheduled pod is assumed to be on its node until its binding
+// is observed.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl
 type state struct {
-	preferred string
-
-	mu            sync.Mutex
-	nodes         map[string]*nodeInfo
-	pods          map[types.UID]podInfo
-	unschedulable map[types.NamespacedName]struct{}
+	mu       sync.Mutex
+	snapshot *framework.Snapshot
+	ready    map[string]bool // the nodes that are
+	assumed  map[types.UID]*reservation
+	pending  *pending
 }
 
-// podInfo is a pod on a node, with its requests and host ports.
-type podInfo struct {
-	node    *nodeInfo
-	needs   []request
-	ports   []hostPort
-	assumed bool // scheduled, but the binding was not observed yet
+func newState() *state {
+	return &state{snapshot: framework.NewSnapshot(), ready: map[string]bool{}, assumed: map[types.UID]*reservation{}, pending: newPending()}
 }
 
-// newState returns a state without nodes and pods.
-func newState(preferred string) *state {
-	return &state{
-		preferred:     preferred,
-		nodes:         map[string]*nodeInfo{},
-		pods:          map[types.UID]podInfo{},
-		unschedulable: map[types.NamespacedName]struct{}{},
-	}
-}
-
-// schedule selects a node for a pod and assumes the pod there. If none is suitable, it returns
-// kube-scheduler's message, and the pod is unschedulable until takeUnschedulable returns it.
+// schedule decides on a pod, and assumes it on its node. It returns nil if the pod has a node. A new pod in a cluster without a ready
+// node is not decided on yet, but when the time is over that schedule returns.
 //
 //upstream:pkg/scheduler.Scheduler.schedulingCycle
-func (s *state) schedule(pod *corev1.Pod) (node, message string) {
-	needs := podRequests(pod)
-	key := keyOf(pod)
+func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nodes := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), missing)
-	n, message := selectNode(pod, needs, nodes, s.preferred)
-	if n == nil {
-		s.unschedulable[key] = struct{}{}
-		return "", message
+	if p, _ := s.snapshot.Pod(pod.UID); p != nil {
+		return nil, 0
 	}
-	delete(s.unschedulable, key)
-	s.addToNode(pod.UID, podInfo{n, needs, hostPorts(&pod.Spec), true})
-	return n.name, ""
+	decision := s.snapshot.Schedule(pod)
+	d = &decision
+	switch {
+	case d.Node != "":
+		s.pending.remove(keyOf(pod))
+		s.snapshot.Assume(pod, d.Node)
+		s.assumed[pod.UID] = nil
+		return d, 0
+	case len(s.ready) == 0:
+		if left = pod.CreationTimestamp.Add(nodeReadyTimeout).Sub(now); left > 0 {
+			return d, left
+		}
+	}
+	s.pending.add(pod, d.Plugins, now)
+	if d.Nomination != nil {
+		s.snapshot.Nominate(pod, *d.Nomination)
+	}
+	return d, 0
 }
 
-// isAssumed reports whether a pod is bound to a node, as far as this scheduler knows.
+// reservationOf returns the reservation of a pod, or nil.
+func (s *state) reservationOf(pod types.UID) *reservation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.assumed[pod]
+}
+
+// setReservation sets the reservation of a pod that is assumed on its node.
+func (s *state) setReservation(pod types.UID, w *reservation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.assumed[pod]; ok {
+		s.assumed[pod] = w
+	}
+}
+
+// assumeVolume assumes that a volume is bound to its claim, and returns the volume.
 //
-//upstream:pkg/scheduler/backend/cache.cacheImpl.IsAssumedPod
-func (s *state) isAssumed(uid types.UID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.pods[uid]
-	return ok
-}
-
-// unresolvable returns kube-scheduler's message for a pod that no node is suitable for, for a reason
-// that does not depend on the node.
-func (s *state) unresolvable(reason string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	count := 0
-	for _, n := range s.nodes {
-		if !missing(n) {
-			count++
-		}
+//upstream:k8s.io/component-helpers/storage/volume.GetBindVolumeToClaim
+func (s *state) assumeVolume(b framework.Binding) *corev1.PersistentVolume {
+	v := b.Volume.DeepCopy()
+	if !volume.IsBoundTo(v, b.Claim) {
+		metav1.SetMetaDataAnnotation(&v.ObjectMeta, volume.BoundByController, "yes")
 	}
-	return unavailable(count, reason, fmt.Sprintf("%d Preemption is not helpful for scheduling", count))
-}
-
-// ready reports whether any node is ready.
-func (s *state) ready() bool {
+	v.Spec.ClaimRef = volume.ClaimRef(b.Claim)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range s.nodes {
-		if !missing(n) && nodestate.Ready(n.Node) {
-			return true
-		}
-	}
-	return false
+	s.snapshot.Objects.Set(v)
+	return v.DeepCopy()
 }
 
-// missing reports whether a node does not exist, although pods are bound to it.
-func missing(n *nodeInfo) bool { return n.Node == nil }
+// nominatedBelow takes back the nominations of the pods of a lower priority than a pod on a node, and returns the pods.
+func (s *state) nominatedBelow(pod *corev1.Pod, node string) (keys []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.snapshot.NominatedBelow(node, int32(priorityOf(pod))) {
+		s.snapshot.Unnominate(p.UID)
+		keys = append(keys, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	}
+	return keys
+}
 
-// updatePod updates the node and the requests of a pod, and returns the pods to be retried because
-// of that.
+// markPreempted marks a pod that was evicted, until its deletion is observed.
+func (s *state) markPreempted(pod types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, _ := s.snapshot.Pod(pod); p != nil {
+		p.Preempted = true
+	}
+}
+
+// updatePod updates a pod, and returns the pods to try again because of that. was is an earlier state of the pod, or nil.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.AddPod
 //upstream:pkg/scheduler/backend/cache.cacheImpl.UpdatePod
-func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
+func (s *state) updatePod(was, pod *corev1.Pod, now time.Time) []retry {
 	if podstate.Finished(pod) {
-		return s.removePod(pod.UID)
+		return s.removePod(pod, now)
 	}
-	if pod.Spec.NodeName == "" {
-		return nil // if it is assumed, it stays so
-	}
-	needs := boundRequests(pod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, ok := s.pods[pod.UID]
-	if ok && !was.assumed && was.node == s.nodes[pod.Spec.NodeName] && slices.Equal(was.needs, needs) {
+	if pod.Spec.NodeName == "" {
+		s.snapshot.Nominate(pod, pod.Status.NominatedNodeName) // if it is assumed, it stays so
 		return nil
 	}
-	s.addToNode(pod.UID, podInfo{s.node(pod.Spec.NodeName), needs, hostPorts(&pod.Spec), false})
-	if ok && !slices.Equal(was.needs, needs) {
-		return s.takeUnschedulable() // it was resized
+	before, node := s.snapshot.Pod(pod.UID)
+	_, assumed := s.assumed[pod.UID]
+	delete(s.assumed, pod.UID)
+	s.pending.remove(keyOf(pod))
+	if was != nil && node == pod.Spec.NodeName && !assumed && schedulesTheSame(was, pod) {
+		return nil
 	}
-	return nil
+	s.snapshot.SetPod(pod)
+	if node == "" || assumed {
+		return s.pending.helped(framework.PodAdded, now, pod)
+	}
+	event := framework.Event(0)
+	if after, _ := s.snapshot.Pod(pod.UID); before.Exceeds(after) {
+		event |= framework.PodScaledDown
+	}
+	if was != nil && !sameLabels(was.Labels, pod.Labels) {
+		event |= framework.PodLabels
+	}
+	if was == nil {
+		was = pod
+	}
+	return s.pending.helped(event, now, was, pod)
 }
 
-// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to retry because of
-// that. It does not remove a pod with an observed binding.
+// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to try again because of that. It
+// does not remove a pod with an observed binding.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.ForgetPod
-func (s *state) forgetPod(pod types.UID) []types.NamespacedName {
+func (s *state) forgetPod(pod *corev1.Pod) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.pods[pod].assumed {
+	if _, ok := s.assumed[pod.UID]; !ok {
 		return nil
 	}
-	s.removeFromNode(pod)
-	return s.takeUnschedulable()
+	delete(s.assumed, pod.UID)
+	s.snapshot.RemovePod(pod.UID)
+	return s.pending.helped(framework.PodRemoved, time.Now(), pod)
 }
 
-// removePod removes a pod from its node, and returns the pods to be retried because of that.
+// removePod removes a pod, and returns the pods to try again because of that.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.RemovePod
-func (s *state) removePod(pod types.UID) []types.NamespacedName {
+func (s *state) removePod(pod *corev1.Pod, now time.Time) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.removeFromNode(pod) {
+	s.pending.remove(keyOf(pod))
+	delete(s.assumed, pod.UID)
+	if nominated := s.snapshot.Unnominate(pod.UID); !s.snapshot.RemovePod(pod.UID) && !nominated {
 		return nil
 	}
-	return s.takeUnschedulable()
-}
-
-// removeUnschedulable removes a deleted pod from the unschedulable pods.
-func (s *state) removeUnschedulable(pod types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.unschedulable, pod)
+	return s.pending.helped(framework.PodRemoved, now, pod)
 }
 
 // updateNode updates a node, and returns the pods to be retried because of that.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.UpdateNode
-func (s *state) updateNode(object *corev1.Node) []types.NamespacedName {
+//upstream:pkg/scheduler/framework.NodeSchedulingPropertiesChange
+func (s *state) updateNode(node *corev1.Node, now time.Time) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.node(object.Name)
-	was := n.Node
-	n.set(object)
-	if was != nil && schedulesTheSame(was, object) {
+	was := s.snapshot.Node(node.Name)
+	if nodestate.Ready(node) {
+		s.ready[node.Name] = true
+	} else {
+		delete(s.ready, node.Name)
+	}
+	event := nodeChange(was, node)
+	if event == 0 && equality.Semantic.DeepEqual(was.Status.Images, node.Status.Images) {
 		return nil
 	}
-	return s.takeUnschedulable()
+	s.snapshot.SetNode(node)
+	return s.pending.helped(event, now)
 }
 
-// removeNode removes a deleted node. Its pods are kept until they are deleted too.
+// removeNode removes a deleted node, and returns the pods to be retried because of that.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.RemoveNode
-func (s *state) removeNode(name string) {
+func (s *state) removeNode(name string, now time.Time) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.nodes[name]; n != nil {
-		n.Node = nil
-		s.removeIfUnused(n)
-	}
+	delete(s.ready, name)
+	s.snapshot.RemoveNode(name)
+	return s.pending.helped(framework.NodeRemoved, now)
 }
 
-// schedulesTheSame reports whether a node in two states is suitable for the same pods.
-func schedulesTheSame(a, b *corev1.Node) bool {
-	return a.Spec.Unschedulable == b.Spec.Unschedulable && nodestate.Ready(a) == nodestate.Ready(b) &&
-		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(nodestate.Taints(a), nodestate.Taints(b)) &&
-		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+// updateObject updates another object, and returns the pods to be retried because of that.
+func (s *state) updateObject(object runtime.Object, event framework.Event, now time.Time) []retry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Objects.Set(object)
+	return s.pending.helped(event, now)
 }
 
-// node returns the node of that name, and adds it if necessary.
-func (s *state) node(name string) *nodeInfo {
-	n := s.nodes[name]
-	if n == nil {
-		n = newNodeInfo(name)
-		s.nodes[name] = n
-	}
-	return n
+// removeObject removes another object, and returns the pods to be retried because of that.
+func (s *state) removeObject(object runtime.Object, event framework.Event, now time.Time) []retry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Objects.Remove(object)
+	return s.pending.helped(event, now)
 }
 
-// removeIfUnused removes a node that does not exist if no pod is bound to it.
-func (s *state) removeIfUnused(n *nodeInfo) {
-	if missing(n) && n.pods == 0 {
-		delete(s.nodes, n.name)
-	}
-}
-
-// addToNode adds a pod to a node, or moves it there.
-func (s *state) addToNode(pod types.UID, p podInfo) {
-	if s.removeFromNode(pod) {
-		s.nodes[p.node.name] = p.node // in case the pod was the last one of the node
-	}
-	s.pods[pod] = p
-	p.node.pods++
-	for _, need := range p.needs {
-		p.node.used[need.name] += need.amount
-	}
-	for _, port := range p.ports {
-		p.node.ports[port]++
-	}
-}
-
-// removeFromNode removes a pod from its node, and reports whether it had one.
-func (s *state) removeFromNode(pod types.UID) bool {
-	p, ok := s.pods[pod]
-	if !ok {
-		return false
-	}
-	delete(s.pods, pod)
-	p.node.pods--
-	for _, need := range p.needs {
-		p.node.used[need.name] -= need.amount
-	}
-	for _, port := range p.ports {
-		if p.node.ports[port]--; p.node.ports[port] == 0 {
-			delete(p.node.ports, port)
-		}
-	}
-	s.removeIfUnused(p.node)
-	return true
-}
-
-// takeUnschedulable returns the unschedulable pods, to be retried, and clears them.
-func (s *state) takeUnschedulable() []types.NamespacedName {
-	keys := slices.Collect(maps.Keys(s.unschedulable))
-	clear(s.unschedulable)
-	return keys
+// popBackoff returns the pod with the earliest end of its back-off. The pod need not wait while there is nothing else to do.
+//
+//upstream:pkg/scheduler/backend/queue.backoffQueue.popBackoff
+func (s *state) popBackoff() (retry, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending.popBackoff()
 }
 
 func keyOf(pod *corev1.Pod) types.NamespacedName {

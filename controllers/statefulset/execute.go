@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/ctrl/client"
 )
 
@@ -18,6 +19,11 @@ import (
 //upstream:pkg/controller/statefulset.StatefulPodControl.CreateStatefulPod
 //upstream:pkg/controller/statefulset.StatefulPodControl.UpdateStatefulPod
 func (r *reconciler) act(ctx context.Context, set *appsv1.StatefulSet, a *action) error {
+	if len(a.create) > 0 { // the garbage collector deletes the claims of a StatefulSet that is gone
+		if err := claim.CheckOwner(ctx, r.live, set, kind); err != nil {
+			return err
+		}
+	}
 	if err := r.createClaims(ctx, set, a); err != nil {
 		if !a.pending {
 			r.recordPod(set, a.verb, a.pod, err)

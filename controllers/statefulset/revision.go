@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
+
+	"flyball.dev/controllers/internal/podtemplate"
 )
 
 // hashLabel is the label of a ControllerRevision with the hash of its data.
@@ -47,7 +49,7 @@ type history struct {
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.getStatefulSetRevisions
 func historyOf(set *appsv1.StatefulSet, all []*appsv1.ControllerRevision) (history, error) {
 	h := history{all: slices.SortedFunc(slices.Values(all), compareRevisions)}
-	data, err := encodeTemplate(&set.Spec.Template)
+	data, err := podtemplate.Patch(&set.Spec.Template)
 	if err != nil {
 		return history{}, err
 	}
@@ -107,23 +109,6 @@ func (h *history) beyondLimit(set *appsv1.StatefulSet, pods []*corev1.Pod) []*ap
 		}
 	}
 	return old[:max(0, len(old)-int(*set.Spec.RevisionHistoryLimit))]
-}
-
-// encodeTemplate returns the data of the revision of a template: a strategic merge patch that
-// restores the template in a StatefulSet. kubectl compares it byte by byte.
-//
-//upstream:pkg/controller/statefulset.getPatch
-func encodeTemplate(t *corev1.PodTemplateSpec) ([]byte, error) {
-	data, err := json.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	var template map[string]any
-	if err := json.Unmarshal(data, &template); err != nil {
-		return nil, err
-	}
-	template["$patch"] = "replace"
-	return json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 }
 
 // templateOf returns the template that a revision restores in a StatefulSet.

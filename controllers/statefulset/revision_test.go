@@ -15,13 +15,15 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/google/go-cmp/cmp"
+
+	"flyball.dev/controllers/internal/podtemplate"
 )
 
 // revisionWith returns a revision of a template with an image.
 func revisionWith(t *testing.T, image string, number int64) *appsv1.ControllerRevision {
 	t.Helper()
 	template := templateWith(image)
-	data, err := encodeTemplate(&template)
+	data, err := podtemplate.Patch(&template)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,7 @@ func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("statefulset").
 		For(&appsv1.StatefulSet{}).
-		Owns(&corev1.Pod{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.awaitingDeletion),
 			builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
@@ -134,7 +133,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // nothing can be created in the namespace any more
 	}
-	return result, err
+	return result, claim.IgnoreOwnerDeleted(err)
 }
 
 // hasOrphans reports whether a StatefulSet that is being deleted has revisions without an owner: they are left to the next

@@ -343,6 +343,7 @@ func TestStatefulSetRetention(t *testing.T) {
 		changeSet(e, func(set *appsv1.StatefulSet) {
 			set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remove
 		})
+		e.WantClaims("data-web-0 StatefulSet", "data-web-1 StatefulSet", "data-web-2 StatefulSet")
 		e.Must(e.Delete(e.Context(), e.StatefulSet()))
 		e.WaitIdle()
 		wantMembers(e)

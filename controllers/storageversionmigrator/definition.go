@@ -69,7 +69,8 @@ func (r *reconciler) applyDefinition(ctx context.Context, m *storagemigrationv1.
 		applied.SetGroupVersionKind(crd.GroupVersionKind())
 		applied.SetName(name)
 		applied.SetResourceVersion(crd.GetResourceVersion())
-		return r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldOwner), client.ForceOwnership)
+		err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldOwner), client.ForceOwnership)
+		return client.IgnoreNotFound(err) // the definition may be deleted since
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
@@ -62,6 +63,8 @@ type reconciler struct {
 	client    client.Client
 	live      client.Reader
 	discovery discovery.DiscoveryInterface
+	// failing has the time since when the objects of a migration cannot be found or listed, by its name.
+	failing sync.Map
 }
 
 // others returns the requests of all migrations of the same resource: when one ends, the next may run.
@@ -91,6 +94,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		err = r.client.List(ctx, all)
 	}
 	if err != nil || m.DeletionTimestamp != nil {
+		r.failing.Delete(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch m = m.DeepCopy(); next(m, all.Items) {
@@ -101,7 +105,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case fix:
 		return r.fix(ctx, m)
 	case rewrite:
-		err = r.rewrite(ctx, m)
+		return r.rewrite(ctx, m)
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
@@ -145,6 +149,27 @@ func (r *reconciler) transient(ctx context.Context, m *storagemigrationv1.Storag
 	return err
 }
 
+// inaccessible shows an error of discovery or of a list in the condition Running, so that the step is tried again. After a
+// while, it ends the migration, which would otherwise run for ever if an object cannot be read, and keep others of its
+// resource from running. kube-controller-manager lists with its cache, and ends a migration if the cache does not have the
+// resource.
+//
+//upstream:pkg/controller/storageversionmigrator.SVMController.sync
+func (r *reconciler) inaccessible(ctx context.Context, m *storagemigrationv1.StorageVersionMigration, err error) (reconcile.Result, error) {
+	now := time.Now()
+	since, _ := r.failing.LoadOrStore(m.Name, now)
+	if now.Sub(since.(time.Time)) >= discoveryDelay {
+		r.failing.Delete(m.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(r.fail(ctx, m, "migration encountered unhandled error: "+err.Error()))
+	}
+	if setRunning(m, progress{}, err) {
+		if err := r.client.Status().Update(ctx, m); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: retryDiscovery}, nil
+}
+
 // requiredVerbs are the verbs that a resource must have.
 //
 //upstream:pkg/controller/storageversionmigrator.verbsRequiredForMigration
@@ -159,13 +184,8 @@ const retryDiscovery = 5 * time.Second
 //upstream:pkg/controller/storageversionmigrator.ResourceVersionController.getLatestResourceVersion
 func (r *reconciler) fix(ctx context.Context, m *storagemigrationv1.StorageVersionMigration) (reconcile.Result, error) {
 	kind, verbs, err := r.find(m.Spec.Resource)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case kind.Empty() && time.Since(m.CreationTimestamp.Time) < discoveryDelay:
-		return reconcile.Result{RequeueAfter: retryDiscovery}, nil
-	case kind.Empty():
-		return reconcile.Result{}, r.fail(ctx, m, "resource does not exist in discovery")
+	if err != nil || kind.Empty() {
+		return r.notFound(ctx, m, err, "resource does not exist in discovery")
 	}
 	for _, verb := range requiredVerbs {
 		if !slices.Contains(verbs, verb) {
@@ -175,10 +195,24 @@ func (r *reconciler) fix(ctx context.Context, m *storagemigrationv1.StorageVersi
 	}
 	page, err := r.list(ctx, kind, 1, "")
 	if err != nil {
-		return reconcile.Result{}, r.transient(ctx, m, progress{}, err)
+		return r.inaccessible(ctx, m, err)
 	}
+	r.failing.Delete(m.Name)
 	m.Status.ResourceVersion = page.ResourceVersion
 	return reconcile.Result{}, r.client.Status().Update(ctx, m)
+}
+
+// notFound lets a step be tried again if discovery does not have the resource yet. After a while, it ends the migration with
+// the message. The argument err is the error of discovery, or nil.
+func (r *reconciler) notFound(ctx context.Context, m *storagemigrationv1.StorageVersionMigration, err error, message string) (reconcile.Result, error) {
+	switch {
+	case err != nil:
+		return r.inaccessible(ctx, m, err)
+	case time.Since(m.CreationTimestamp.Time) < discoveryDelay:
+		return reconcile.Result{RequeueAfter: retryDiscovery}, nil
+	default:
+		return reconcile.Result{}, client.IgnoreNotFound(r.fail(ctx, m, message))
+	}
 }
 
 // find returns the kind and the verbs of a resource, in the version that its group prefers. The kind is empty if the
@@ -223,18 +257,22 @@ func (r *reconciler) list(ctx context.Context, kind schema.GroupVersionKind, lim
 // the stored form changes.
 //
 //upstream:pkg/controller/storageversionmigrator.SVMController.runMigration
-func (r *reconciler) rewrite(ctx context.Context, m *storagemigrationv1.StorageVersionMigration) error {
+func (r *reconciler) rewrite(ctx context.Context, m *storagemigrationv1.StorageVersionMigration) (reconcile.Result, error) {
 	kind, _, err := r.find(m.Spec.Resource)
-	if err != nil {
-		return err
-	}
-	if kind.Empty() {
-		return r.fail(ctx, m, "migration encountered unhandled error: unable to obtain GVR from discovery")
+	if err != nil || kind.Empty() {
+		return r.notFound(ctx, m, err, "migration encountered unhandled error: unable to obtain GVR from discovery")
 	}
 	objects, total, err := r.old(ctx, m, kind)
 	if err != nil {
-		return r.transient(ctx, m, progress{}, err)
+		return r.inaccessible(ctx, m, err)
 	}
+	r.failing.Delete(m.Name)
+	return reconcile.Result{}, client.IgnoreNotFound(r.touchAll(ctx, m, kind, objects, total))
+}
+
+// touchAll patches objects, and ends the migration if that succeeds or an error remains.
+func (r *reconciler) touchAll(ctx context.Context, m *storagemigrationv1.StorageVersionMigration, kind schema.GroupVersionKind,
+	objects []metav1.PartialObjectMetadata, total int) error {
 	p := progress{left: len(objects), total: total}
 	for i := range objects {
 		switch err := r.touch(ctx, kind, &objects[i]); {

@@ -1,9 +1,10 @@
-// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute: those that do
-// not tolerate all of these at once, and those that tolerate them for a while after that time. Pods that have terminated
-// are deleted too.
+// Package tainteviction deletes the pods of nodes with taints of the effect NoExecute. It deletes a pod that does not tolerate
+// all of these taints at once, and a pod that tolerates them for a while after that time. Pods that have terminated are deleted
+// too.
 //
-// The time starts when the controller sees the pod on the tainted node, so it starts again with the
-// controller, as in kube-controller-manager.
+// As in kube-controller-manager, the time starts when the controller sees the pod on the tainted node, so it starts again with
+// the controller. It ends as it was determined then, whatever taints and tolerations are added, unless the pod tolerates
+// the taints for ever or not at all. The deletion of the node does not cancel it.
 package tainteviction
 
 import (
@@ -36,6 +37,9 @@ import (
 //
 //upstream:pkg/controller/tainteviction.New
 func AddToManager(mgr manager.Manager) error {
+	if err := podstate.IndexNodes(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	r := &reconciler{
 		client: mgr.GetClient(), recorder: events.RecorderFor(mgr, "taint-eviction-controller"),
 		taints: map[string][]corev1.Taint{}, scheduled: map[types.NamespacedName]eviction{},
@@ -59,14 +63,14 @@ type reconciler struct {
 	queue    queue // set before the first Reconcile
 
 	mu        sync.Mutex
-	taints    map[string][]corev1.Taint // by node, if it has any
+	taints    map[string][]corev1.Taint // by the nodes that exist
 	scheduled map[types.NamespacedName]eviction
 }
 
-// eviction is a pod that tolerates the taints of its node for a while.
+// eviction is the future eviction of a pod that tolerates the taints of its node for a while.
 type eviction struct {
-	uid   types.UID
-	since time.Time
+	uid types.UID
+	at  time.Time
 }
 
 // queue is the queue of the controller.
@@ -89,7 +93,9 @@ func (r *reconciler) podHandler() handler.EventHandler {
 				enqueue(pod, q)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.cancel(client.ObjectKeyFromObject(e.Object)) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+			r.cancel(client.ObjectKeyFromObject(e.Object))
+		},
 	}
 }
 
@@ -97,19 +103,19 @@ func (r *reconciler) podHandler() handler.EventHandler {
 //
 //upstream:pkg/controller/tainteviction.Controller.NodeUpdated
 func (r *reconciler) nodeHandler() handler.EventHandler {
-	set := func(o client.Object, taints []corev1.Taint, q queue) {
-		if r.setTaints(o.GetName(), taints) {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: o.GetName()}})
+	set := func(o client.Object, q queue) {
+		if node := o.(*corev1.Node); r.setTaints(node.Name, noExecute(node)) {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: node.Name}})
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
-			set(e.Object, noExecute(e.Object.(*corev1.Node)), q)
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { set(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { set(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.taints, e.Object.GetName())
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			set(e.ObjectNew, noExecute(e.ObjectNew.(*corev1.Node)), q)
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { set(e.Object, nil, q) },
 	}
 }
 
@@ -125,7 +131,7 @@ func noExecute(node *corev1.Node) (taints []corev1.Taint) {
 	return taints
 }
 
-// concerns reports whether a pod may have to be evicted, or is to be.
+// concerns reports whether a pod may have to be evicted, or its eviction is scheduled.
 func (r *reconciler) concerns(pod types.NamespacedName, node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,42 +139,50 @@ func (r *reconciler) concerns(pod types.NamespacedName, node string) bool {
 	return scheduled || len(r.taints[node]) > 0
 }
 
-// setTaints sets the taints of a node, and reports whether they are others than before.
+// setTaints sets the taints of a node, and reports whether the node had others before.
 func (r *reconciler) setTaints(node string, taints []corev1.Taint) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if equality.Semantic.DeepEqual(r.taints[node], taints) {
-		return false
-	}
-	if r.taints[node] = taints; len(taints) == 0 {
-		delete(r.taints, node)
-	}
-	return true
+	before := r.taints[node]
+	r.taints[node] = taints
+	return !equality.Semantic.DeepEqual(before, taints)
 }
 
-// taintsOf returns the taints of a node, which must not be changed.
-func (r *reconciler) taintsOf(node string) []corev1.Taint {
+// taintsOf returns the taints of a node, which must not be changed, and whether the node exists.
+func (r *reconciler) taintsOf(node string) (taints []corev1.Taint, exists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.taints[node]
+	taints, exists = r.taints[node]
+	return taints, exists
 }
 
-// since returns since when a pod is to be evicted after a while, which is now for one that was not.
-func (r *reconciler) since(pod *corev1.Pod, now time.Time) time.Time {
+// schedule schedules the eviction of a pod.
+func (r *reconciler) schedule(pod *corev1.Pod, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(pod)
-	if e, ok := r.scheduled[key]; ok && e.uid == pod.UID {
-		return e.since
-	}
-	r.scheduled[key] = eviction{pod.UID, now}
-	return now
+	r.scheduled[client.ObjectKeyFromObject(pod)] = eviction{pod.UID, at}
 }
 
-// cancel makes a pod no longer one that is to be evicted, and reports whether it was.
+// scheduledAt returns the time of the scheduled eviction of a pod.
+func (r *reconciler) scheduledAt(pod *corev1.Pod) (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.scheduled[client.ObjectKeyFromObject(pod)]
+	return e.at, ok && e.uid == pod.UID
+}
+
+// cancel cancels the eviction of a pod, with an event if it was scheduled.
 //
 //upstream:pkg/controller/tainteviction.Controller.cancelWorkWithEvent
-func (r *reconciler) cancel(pod types.NamespacedName) bool {
+//upstream:pkg/controller/tainteviction.Controller.emitCancelPodDeletionEvent
+func (r *reconciler) cancel(pod types.NamespacedName) {
+	if r.unschedule(pod) {
+		r.recorder.Eventf(reference(pod), corev1.EventTypeNormal, reason, "Cancelling deletion of Pod %s", pod)
+	}
+}
+
+// unschedule forgets the eviction of a pod, and reports whether there was one.
+func (r *reconciler) unschedule(pod types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, scheduled := r.scheduled[pod]
@@ -176,10 +190,15 @@ func (r *reconciler) cancel(pod types.NamespacedName) bool {
 	return scheduled
 }
 
-// Reconcile evicts a pod that does not tolerate the taints of its node, or enqueues the pods of a node.
+// reference returns the pod of an event. It has no UID, as the pod may be gone.
+func reference(pod types.NamespacedName) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// Reconcile evicts a pod or schedules its eviction, or enqueues the pods of a node.
 //
 //upstream:pkg/controller/tainteviction.Controller.processPodOnNode
-//upstream:pkg/controller/tainteviction.Controller.emitCancelPodDeletionEvent
+//upstream:pkg/controller/tainteviction.Controller.handlePodUpdate
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Namespace == "" {
 		return reconcile.Result{}, r.enqueuePods(ctx, req.Name)
@@ -187,30 +206,35 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.cancel(req.NamespacedName) // a reconcile may have put it back after the event of the deletion
+			r.cancel(req.NamespacedName) // a reconcile may have scheduled it after the event of the deletion
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	after, evict := tolerates(pod.Spec.Tolerations, r.taintsOf(pod.Spec.NodeName))
-	if after > 0 {
-		now := time.Now()
-		after = r.since(pod, now).Add(after).Sub(now)
-		evict = after <= 0
-	}
+	now := time.Now()
+	at, scheduled := r.scheduledAt(pod)
+	taints, exists := r.taintsOf(pod.Spec.NodeName)
+	after, tolerated := tolerationTime(pod.Spec.Tolerations, taints)
 	switch {
-	case evict:
-		if err := client.IgnoreNotFound(r.evict(ctx, pod)); err != nil {
-			return reconcile.Result{}, err // the time of toleration does not begin again
-		}
+	case scheduled && !now.Before(at):
+		return reconcile.Result{}, r.evict(ctx, pod)
+	case !exists:
+	case !tolerated:
 		r.cancel(req.NamespacedName)
+		return reconcile.Result{}, r.evict(ctx, pod)
+	case after == forever:
+		r.cancel(req.NamespacedName)
+		scheduled = false
+	case scheduled:
+	case after == 0:
+		return reconcile.Result{}, r.evict(ctx, pod)
+	default:
+		at, scheduled = now.Add(after), true
+		r.schedule(pod, at)
+	}
+	if !scheduled {
 		return reconcile.Result{}, nil
-	case after > 0:
-		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	if r.cancel(req.NamespacedName) {
-		r.recorder.Eventf(pod, corev1.EventTypeNormal, reason, "Cancelling deletion of Pod %s", req)
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: at.Sub(now)}, nil
 }
 
 // reason is the reason of events, as kube-controller-manager records them.
@@ -220,59 +244,57 @@ const reason = "TaintManagerEviction"
 //
 //upstream:pkg/controller/tainteviction.Controller.handleNodeUpdate
 func (r *reconciler) enqueuePods(ctx context.Context, node string) error {
-	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods); err != nil {
-		return err
+	pods, err := podstate.OnNode(ctx, r.client, node)
+	for i := range pods {
+		r.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
 	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName == node {
-			r.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-		}
-	}
-	return nil
+	return err
 }
 
-// tolerates returns whether a pod with these tolerations is evicted from a node with these taints at
-// once, or, if after is not zero, after that time.
+// forever is the time for which a pod tolerates taints without a limit.
+const forever time.Duration = -1
+
+// tolerationTime returns whether a pod with these tolerations tolerates all taints, and for how long.
 //
 //upstream:pkg/controller/tainteviction.getMinTolerationTime
 //upstream:pkg/apis/core/v1/helper.GetMatchingTolerations
-func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (after time.Duration, evict bool) {
+func tolerationTime(tolerations []corev1.Toleration, taints []corev1.Taint) (after time.Duration, tolerated bool) {
+	after = forever
 	for i := range taints {
 		t := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taints[i], false) })
 		if t < 0 {
-			return 0, true
+			return 0, false
 		}
-		seconds := tolerations[t].TolerationSeconds
-		switch {
-		case seconds == nil:
-		case *seconds <= 0:
-			evict = true
-		default:
-			if limit := time.Duration(*seconds) * time.Second; after == 0 || limit < after {
+		if seconds := tolerations[t].TolerationSeconds; seconds != nil {
+			limit := time.Duration(max(0, *seconds)) * time.Second
+			if after == forever || limit < after {
 				after = limit
 			}
 		}
 	}
-	if evict {
-		after = 0
-	}
-	return after, evict
+	return after, true
 }
 
-// evict deletes a pod, with the condition that says why.
+// evict deletes a pod, with the condition that says why. After an error the eviction is due.
 //
 //upstream:pkg/controller/tainteviction.addConditionAndDeletePod
 //upstream:pkg/controller/tainteviction.Controller.emitPodDeletionEvent
 func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod) error {
-	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) {
-		podstate.SetCondition(s, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
-			Message: "Taint manager: deleting due to NoExecute taint", LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
-		})
-	}); err != nil {
+	key := client.ObjectKeyFromObject(pod)
+	status := pod.Status.DeepCopy()
+	if podstate.SetCondition(status, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
+		Message: "Taint manager: deleting due to NoExecute taint", LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+	}) {
+		if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) { *s = *status }); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	r.recorder.Eventf(reference(key), corev1.EventTypeNormal, reason, "Marking for deletion Pod %s", key)
+	r.unschedule(key) // before the event of the deletion, which cancels
+	if err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		r.schedule(pod, time.Now())
 		return err
 	}
-	r.recorder.Eventf(pod, corev1.EventTypeNormal, reason, "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
-	return r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	return nil
 }

@@ -6,13 +6,13 @@ package encryption
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
-	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
 	"k8s.io/apiserver/pkg/storage/value"
 
@@ -22,7 +22,8 @@ import (
 // Encryption is the encryption of a control plane. Its fields are for the options of the control plane.
 type Encryption struct {
 	Transformers value.ResourceTransformers
-	// ReadyChecks fail if a KMS plugin does not work.
+	// ReadyChecks fail if a KMS plugin does not work. As in kube-apiserver, they are checks of /readyz and /healthz, and not of
+	// /livez.
 	ReadyChecks []apiserver.ReadyCheck
 
 	cancel context.CancelFunc
@@ -40,11 +41,11 @@ const serverID = "flyball"
 func Load(file string, reload bool) (*Encryption, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	first, closeFirst := context.WithCancel(ctx) // ends when another configuration replaces the first
-	config, err := encryptionconfig.LoadEncryptionConfig(first, file, reload, serverID)
+	config, err := read(first, file, reload)
 	if err != nil {
 		closeFirst()
 		cancel()
-		return nil, fmt.Errorf("encryption configuration %s: %w", file, err)
+		return nil, err
 	}
 	metrics.RecordEncryptionConfigLastConfigInfo(serverID, config.EncryptionFileContentHash)
 	e := &Encryption{cancel: func() { closeFirst(); cancel() }}
@@ -58,20 +59,38 @@ func Load(file string, reload bool) (*Encryption, error) {
 	dynamic := encryptionconfig.NewDynamicTransformers(config.Transformers, config.HealthChecks[0], closeFirst, config.KMSCloseGracePeriod)
 	e.Transformers = dynamic
 	e.addCheck(dynamic)
-	follow := controller.NewDynamicEncryptionConfiguration("encryption-provider-config-automatic-reload-controller", file, dynamic,
-		config.EncryptionFileContentHash, serverID)
-	e.reload.Go(func() { follow.Run(ctx) })
+	f := &follower{file: file, hash: config.EncryptionFileContentHash, transformers: dynamic}
+	e.reload.Go(func() { f.run(ctx) })
 	return e, nil
 }
 
-func (e *Encryption) addCheck(c healthz.HealthChecker) {
-	e.ReadyChecks = append(e.ReadyChecks, apiserver.ReadyCheck{Name: c.Name(), Check: func() error {
-		request, err := http.NewRequest(http.MethodGet, "/readyz", nil)
-		if err != nil {
-			return err
+// read reads a configuration file. The transformers end with the context. Errors name the file, and have no keys in their
+// messages.
+func read(ctx context.Context, file string, reload bool) (*encryptionconfig.EncryptionConfiguration, error) {
+	config, err := encryptionconfig.LoadEncryptionConfig(ctx, file, reload, serverID)
+	if withoutKind(err) {
+		err = errors.New("apiVersion and kind must be apiserver.config.k8s.io/v1 and EncryptionConfiguration")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encryption configuration %s: %w", file, err)
+	}
+	return config, nil
+}
+
+// withoutKind reports whether an error says that a file has no kind or no version. Such an error has the whole file in its
+// message, with the keys.
+func withoutKind(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
+			return true
 		}
-		return c.Check(request)
-	}})
+	}
+	return false
+}
+
+func (e *Encryption) addCheck(c healthz.HealthChecker) {
+	run := func(ctx context.Context) error { return check(ctx, c) }
+	e.ReadyChecks = append(e.ReadyChecks, apiserver.ReadyCheck{Name: c.Name(), Check: run, Healthz: true})
 }
 
 // Close ends the connections to KMS plugins, and the reloads.

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -17,7 +19,7 @@ import (
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"flyball.dev/controlplane"
@@ -26,10 +28,7 @@ import (
 	"flyball.dev/storage/datadir"
 )
 
-func TestMain(m *testing.M) {
-	controller.EncryptionConfigFileChangePollDuration = 10 * time.Millisecond
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // secretText is in the data of Secrets, and must not be in any file.
 const secretText = "the-eagle-has-landed"
@@ -181,34 +180,54 @@ func TestProviders(t *testing.T) {
 
 // TestRotation replaces a key while the control plane runs: an update rewrites a value of an old key, even if nothing else
 // changes, and then the old key is no longer needed.
-func TestRotation(t *testing.T) {
+func TestRotation(t *testing.T) { synctest.Test(t, testRotation) }
+
+func testRotation(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	with(t, dir, "", false, func(c kubernetes.Interface) {
 		if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret("plain"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	configure(t, file, provider("aesgcm", "a"), "  - identity: {}\n")
+	reload := func() { // the file is read every minute
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+	}
+	reconfigure := func(providers ...string) {
+		t.Helper()
+		configure(t, file, providers...)
+		reload()
+	}
+	reconfigure(provider("aesgcm", "a"), "  - identity: {}\n")
 	with(t, dir, file, true, func(c kubernetes.Interface) {
-		secrets := c.CoreV1().Secrets("default")
-		if _, err := secrets.Create(t.Context(), secret("s"), metav1.CreateOptions{}); err != nil {
+		if _, err := c.CoreV1().Secrets("default").Create(t.Context(), secret("s"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		before := rewrite(t, c, "s")
-		if rewrite(t, c, "s") != before {
-			t.Error("an update without a change is written")
+		changes := func(want bool) {
+			t.Helper()
+			before := version(t, c, "s")
+			if changed := rewrite(t, c, "s") != before; changed != want {
+				t.Errorf("an update without a change is written: %v, want %v", changed, want)
+			}
 		}
-		configure(t, file, provider("secretbox", "b"), provider("aesgcm", "a"), "  - identity: {}\n")
-		for rewrite(t, c, "s") == before { // until the file is read
-			<-time.After(5 * time.Millisecond)
-		}
+		changes(false)
+		reconfigure(provider("secretbox", "b"), provider("aesgcm", "a"), "  - identity: {}\n")
+		changes(true)
+		changes(false)
 		rewrite(t, c, "plain")
-		configure(t, file, "  - nonsense: {}\n") // is refused, and the next one is read
-		before = rewrite(t, c, "s")
-		configure(t, file, provider("secretbox", "c", "b"))
-		for rewrite(t, c, "s") == before {
-			<-time.After(5 * time.Millisecond)
+		reconfigure("  - nonsense: {}\n") // is refused, and the last good one remains
+		changes(false)
+		logged := handledErrors(t)
+		if err := os.WriteFile(file, []byte("providers: # without a kind\n"+provider("secretbox", "d")), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		reload()
+		changes(false)
+		if s := logged(); !strings.Contains(s, file) || strings.Contains(s, "ZGRkZGRk") {
+			t.Errorf("want the file in the log, and no key: %s", s)
+		}
+		reconfigure(provider("secretbox", "c", "b"))
+		changes(true)
 		rewrite(t, c, "plain")
 	})
 	configure(t, file, provider("secretbox", "c"))
@@ -223,6 +242,24 @@ func TestRotation(t *testing.T) {
 		if value := stored(t, dir, name); !bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:c:")) {
 			t.Errorf("%s begins with %q", name, value[:min(len(value), 30)])
 		}
+	}
+}
+
+// handledErrors collects, until the end of a test, the errors that are logged. The function returns them.
+func handledErrors(t *testing.T) func() string {
+	var mu sync.Mutex
+	var all strings.Builder
+	handlers := utilruntime.ErrorHandlers
+	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, message string, keysAndValues ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(&all, err, message, keysAndValues)
+	}}
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all.String()
 	}
 }
 
@@ -269,6 +306,16 @@ func TestMigration(t *testing.T) {
 			}
 		}
 	})
+}
+
+// version returns the resource version of a Secret.
+func version(t testing.TB, c kubernetes.Interface, name string) string {
+	t.Helper()
+	s, err := c.CoreV1().Secrets("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ResourceVersion
 }
 
 // rewrite updates a Secret without a change, and returns its resource version.

@@ -40,16 +40,22 @@ type TypedBuilder[request comparable] struct {
 	owned   []OwnsInput
 	watched []WatchesInput[request]
 	sources []source.TypedSource[request]
+
+	// build is the function build for this type of requests. Build calls it through the field, since the compiler instantiates
+	// all that a method refers to in every package that uses the method: the queue, the workers and the sources.
+	build func(*TypedBuilder[request], reconcile.TypedReconciler[request]) (controller.TypedController[request], error)
 }
 
 // ControllerManagedBy returns a builder of a controller that m starts.
+//
+//go:noinline because the packages that call it would instantiate build
 func ControllerManagedBy(m manager.Manager) *Builder {
 	return TypedControllerManagedBy[reconcile.Request](m)
 }
 
 // TypedControllerManagedBy is ControllerManagedBy for requests of any type.
 func TypedControllerManagedBy[request comparable](m manager.Manager) *TypedBuilder[request] {
-	return &TypedBuilder[request]{mgr: m}
+	return &TypedBuilder[request]{mgr: m, build: build[request]}
 }
 
 // For sets the kind that is reconciled: every event of one of its objects adds a request for that
@@ -78,7 +84,7 @@ func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOptio
 	return blder
 }
 
-// Watches adds a kind whose events are passed to eventHandler.
+// Watches adds a kind and passes its events to eventHandler.
 func (blder *TypedBuilder[request]) Watches(
 	object client.Object,
 	eventHandler handler.TypedEventHandler[client.Object, request],
@@ -159,14 +165,21 @@ func (blder *TypedBuilder[request]) Build(
 		return nil, errors.New("there are no watches configured, controller will never get triggered. " +
 			"Use For(), Owns(), Watches() or WatchesRawSource() to set them up")
 	}
-	if err := blder.checkNil(); err != nil {
+	return blder.build(blder, r)
+}
+
+// build creates the controller of a builder that has what it needs, and adds it to the manager.
+func build[request comparable](
+	blder *TypedBuilder[request], r reconcile.TypedReconciler[request],
+) (controller.TypedController[request], error) {
+	if err := checkNil(blder); err != nil {
 		return nil, err
 	}
-	sources, err := blder.allSources()
+	sources, err := allSources(blder)
 	if err != nil {
 		return nil, err
 	}
-	c, err := blder.controller(r)
+	c, err := newController(blder, r)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +194,7 @@ func (blder *TypedBuilder[request]) Build(
 func isNil(p predicate.Predicate) bool { return reflectutil.IsNil(p) }
 
 // checkNil returns an error if one of the kinds, handlers, predicates and sources is nil.
-func (blder *TypedBuilder[request]) checkNil() error {
+func checkNil[request comparable](blder *TypedBuilder[request]) error {
 	if blder.primary != nil && reflectutil.IsNil(blder.primary.object) {
 		return errors.New("For() must be called with a non-nil object")
 	}
@@ -224,9 +237,9 @@ func (blder *TypedBuilder[request]) checkNil() error {
 	return nil
 }
 
-// controller creates the controller, without sources.
-func (blder *TypedBuilder[request]) controller(
-	r reconcile.TypedReconciler[request],
+// newController creates the controller, without sources.
+func newController[request comparable](
+	blder *TypedBuilder[request], r reconcile.TypedReconciler[request],
 ) (controller.TypedController[request], error) {
 	options, name := blder.options, blder.name
 	options.Reconciler = r
@@ -245,6 +258,7 @@ func (blder *TypedBuilder[request]) controller(
 			options.MaxConcurrentReconciles = blder.mgr.GetControllerOptions().GroupKindConcurrency[gvk.GroupKind().String()]
 		}
 		logger = logger.WithValues("controller", name, "controllerGroup", gvk.Group, "controllerKind", gvk.Kind)
+		options.Kind = gvk
 	} else {
 		logger = logger.WithValues("controller", name)
 	}
@@ -268,7 +282,7 @@ func (blder *TypedBuilder[request]) controller(
 }
 
 // allSources returns the sources of all kinds that are watched, and the raw ones.
-func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request], error) {
+func allSources[request comparable](blder *TypedBuilder[request]) ([]source.TypedSource[request], error) {
 	var sources []source.TypedSource[request]
 	add := func(w watch, h handler.TypedEventHandler[client.Object, request]) error {
 		obj, err := w.project(blder.mgr)

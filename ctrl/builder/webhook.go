@@ -133,9 +133,9 @@ func (blder *WebhookBuilder[T]) WithDefaulterCustomPath(customPath string) *Webh
 	return blder
 }
 
-// Complete registers the webhooks with the server of the manager. An admission webhook whose path
-// is taken is not registered: the handler at the path stays. It returns an error if there is no
-// manager or object, the kind is not in the manager's scheme, a custom path is not valid, a
+// Complete registers the webhooks with the server of the manager. An admission webhook is not
+// registered if its path is taken: the handler at the path stays. Complete returns an error if there
+// is no manager or object, the kind is not in the manager's scheme, a custom path is not valid, a
 // defaulter or validator is set both as a typed and as a custom one, the kind has a converter
 // already, or only some of its versions can be converted. Webhooks that were registered before the
 // error stay.

@@ -168,7 +168,7 @@ func plane(t *testing.T) *rest.Config {
 	return config
 }
 
-// webhookManager returns a manager whose webhook server has a free port.
+// webhookManager returns a manager with a webhook server on a free port.
 func webhookManager(t *testing.T, config *rest.Config, o webhook.Options) manager.Manager {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -129,7 +129,7 @@ type Options struct {
 	// ones: true keeps all, false keeps none. Nil, the recommended setting, keeps those that
 	// are read without a deep copy, until they change or have not been read this way for some minutes,
 	// those that are read and have long lists of structs for the most part, as long as they are read, and
-	// all objects of a kind whose deep copies are disabled. A Go value takes about ten times the
+	// all objects of a kind with deep copies disabled. A Go value takes about ten times the
 	// memory of the packed object, and benefits only reads without a deep copy: the others are faster
 	// from the packed object. Flyball only.
 	DefaultKeepDecoded *bool

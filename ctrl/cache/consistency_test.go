@@ -94,8 +94,8 @@ func (b *gatedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// fixture is a control plane, a cache whose watches can be held back, a client that reads from the
-// cache, and a live client.
+// fixture is a control plane, a cache with watches that can be held back, a client that reads from
+// the cache, and a live client.
 type fixture struct {
 	client.Client
 	live   client.Client

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// testCheck checks a cache whose server loses and regains a kind.
+// testCheck checks a cache while its server loses and regains a kind.
 func testCheck(t *testing.T, s *server, c *informerCache) {
 	s.setMissing(true)
 	expectCheck(t, c, "the cache is not started")

@@ -20,7 +20,7 @@ var errReadOnly = errors.New("the store of a cache's informer is read-only: the 
 
 // indexer is the view of an informer's objects that client-go's listers read. It has what Get and List
 // of the cache read, with the writes of this process, but requests nothing from the server: after a
-// write whose result is not known, it has the object as it was before.
+// write with an unknown result, it has the object as it was before.
 //
 // As in client-go, the objects are shared with all other readers and must not be modified, and typed
 // ones have no kind. The slices are the caller's own. Get and List of the cache return objects that the
@@ -257,8 +257,8 @@ func (i *informer) inheritIndexes(removed *informer) error {
 	return nil
 }
 
-// addIndex adds an index by a function. An object whose values it cannot compute is not in the index. The
-// caller holds indexing.
+// addIndex adds an index by a function. An object is not in the index if the function cannot compute its
+// values. The caller holds indexing.
 func (i *informer) addIndex(name string, function toolscache.IndexFunc) error {
 	err := i.store.AddIndex(name, func(obj client.Object) []string {
 		values, _ := function(obj)

@@ -19,8 +19,8 @@ import (
 	"flyball.dev/ctrl/cache/internal/store"
 )
 
-// informer keeps the objects of one kind in one representation: a store, the partitions whose
-// watches update it, and the listeners of its event handlers. It implements Informer.
+// informer keeps the objects of one kind in one representation: a store, the partitions with the
+// watches that update it, and the listeners of its event handlers. It implements Informer.
 type informer struct {
 	informerKey
 	typeMeta   metav1.TypeMeta // of gvk

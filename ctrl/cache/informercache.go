@@ -130,7 +130,7 @@ func (c *informerCache) informerAfter(
 		return other, c.ctx != nil, other.inheritIndexes(removed)
 	}
 	if c.stopped {
-		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", key.gvk)
+		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped: %w", key.gvk, context.Canceled)
 	}
 	c.informers[key] = i
 	if c.onInformer != nil {

@@ -17,7 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/internal/objectdiff"
 )
 
 // Mutation describes the modification of an object that a cache shares with its readers and

@@ -47,7 +47,7 @@ type partition struct {
 
 // newPartition returns a partition of an informer that is not running yet.
 func (c *informerCache) newPartition(i *informer, namespace string, config Config) (*partition, error) {
-	r, err := c.server.newListerWatcher(i.gvk, i.resource, i.representation, namespace, config)
+	lw, err := c.server.newListerWatcher(i.gvk, i.resource, i.representation, namespace, config)
 	if err != nil {
 		return nil, err
 	}
@@ -56,16 +56,16 @@ func (c *informerCache) newPartition(i *informer, namespace string, config Confi
 		namespace:     namespace,
 		config:        config,
 		scope:         i.store.Scope(namespace),
-		listerWatcher: r,
+		listerWatcher: lw,
 		onError:       c.opts.DefaultWatchErrorHandler,
 		transformLock: c.transformLock(i.gvk),
 	}
 	if c.opts.NewInformer != nil {
-		p.source = c.newCustomInformer(p, r)
+		p.source = c.newCustomInformer(p, lw)
 		return p, nil
 	}
 	p.source = &reflector.Reflector{
-		Source:    instrumentedSource{r, &p.status},
+		Source:    instrumentedSource{lw, &p.status},
 		Sink:      p,
 		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
 		InProcess: inprocess.Serves(c.server.config),

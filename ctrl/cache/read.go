@@ -64,8 +64,8 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 	return i.assign(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
-// assign stores an object, or a copy of it, in a zero struct or in a variable whose type is a
-// pointer or an interface. Unlike the typed objects of events, those of reads have their kind set,
+// assign stores an object, or a copy of it, in a zero struct or in a variable of a pointer type or an
+// interface type. Unlike the typed objects of events, typed objects of reads have their kind set,
 // unless they are shared.
 func (i *informer) assign(obj store.Object, into reflect.Value, shared bool) error {
 	if into.Kind() == reflect.Struct {
@@ -222,8 +222,8 @@ const (
 	chunkSize = 4
 )
 
-// inParallel calls do for chunks of the range [0, n). For a large n it uses several goroutines,
-// each of which takes the next chunk until there are none left.
+// inParallel calls do for chunks of the range [0, n). For a large n it uses several goroutines. Each
+// goroutine takes the next chunk until there are none left.
 func inParallel(n int, do func(from, to int) error) error {
 	workers := min(runtime.GOMAXPROCS(0), n/minPerWorker) - 1
 	if workers < 1 {

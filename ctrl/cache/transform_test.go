@@ -190,8 +190,8 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 	})
 }
 
-// A live read whose context ends while its result is being transformed returns the result, not the
-// stale object.
+// A live read returns its result, not the stale object, if its context ends while the result is being
+// transformed.
 func TestContextEndsDuringTransform(t *testing.T) {
 	cancel := func() {}
 	opts := Options{

@@ -15,7 +15,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// withBrokenWatch runs a test whose watch delivers nothing before catchUp is called: all
+// withBrokenWatch runs a test with a watch that delivers nothing before catchUp is called: all
 // connections are broken, and the reflector is backing off.
 func withBrokenWatch(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
 	t.Helper()

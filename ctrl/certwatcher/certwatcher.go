@@ -241,7 +241,7 @@ func validityOf(leaf *x509.Certificate, now time.Time) validity {
 	}
 }
 
-// validityLog is the certificate whose validity was logged last, and as what.
+// validityLog is the last log entry of a validity: the certificate, and its validity.
 type validityLog struct {
 	cert     *tls.Certificate
 	validity validity

@@ -180,8 +180,8 @@ func TestLinkTarget(t *testing.T) {
 	want(t, names, "second.test")
 }
 
-// TestInterval replaces the whole directory by a rename of its parent, of which no watched
-// directory gets an event.
+// TestInterval replaces the whole directory by a rename of its parent. No watched directory gets an
+// event for that.
 func TestInterval(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "parent")
 	directory := filepath.Join(parent, "certs")

@@ -73,7 +73,7 @@ type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
 // New returns a client for the server of config. It makes no request and does not change config.
 //
-// The client works with typed objects, whose kinds are in the scheme, and with unstructured and
+// The client works with typed objects of the kinds in the scheme, and with unstructured and
 // metadata-only objects, which have their kind set. Typed objects of built-in kinds are encoded as
 // protobuf if their Go types implement it, all others as JSON. The apiVersion and kind of an object
 // that is read into are preserved.

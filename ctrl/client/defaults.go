@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// NewDryRunClient returns a client whose writes are all dry runs: the responses are those of real
+// NewDryRunClient returns a client that makes every write a dry run: the responses are as for real
 // writes, but nothing is stored.
 func NewDryRunClient(c Client) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{dryRun: true}}
 }
 
-// WithFieldOwner returns a client whose writes have fieldOwner as their field manager by default.
+// WithFieldOwner returns a client that writes with fieldOwner as the field manager by default.
 func WithFieldOwner(c Client, fieldOwner string) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{owner: fieldOwner}}
 }
 
-// WithFieldValidation returns a client whose writes have that validation of unknown and duplicate
+// WithFieldValidation returns a client that writes with this validation of unknown and duplicate
 // fields by default. Apply is always strict.
 func WithFieldValidation(c Client, validation FieldValidation) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{validation: string(validation)}}

@@ -35,11 +35,11 @@
 //	Status().Patch of metadata only                    from the server
 //	Delete, and the Update that removes the last       from memory: not found; or terminating, as
 //	finalizer                                          after a Patch
-//	Delete whose response has no UID                   from the server
+//	Delete, if the response has no UID                 from the server
 //	DeleteAllOf                                        from the server, if the response is a list
 //	SubResource("scale") and others of a kind of       from the server
 //	their own: Update, Patch, Apply
-//	SubResource(...).Create whose response is a        from the server
+//	SubResource(...).Create, if the response is a      from the server
 //	Status, as of an eviction or a binding
 //	any of them, if the cache has a field selector     from the server
 //	for more than name and namespace
@@ -58,7 +58,7 @@
 //   - the same object in another API group, as for Events;
 //   - Delete of an object that is not in the cache yet, if neither the object passed
 //     to Delete nor the response has its resource version;
-//   - DeleteAllOf whose response has no list of the objects;
+//   - DeleteAllOf, if the response has no list of the objects;
 //   - resource versions that are not numbers, which no Kubernetes API server has;
 //   - objects for which the cache's transform fails, or removes the resource version;
 //   - writes that the watch has not delivered after five minutes: reads then see

@@ -85,9 +85,9 @@ type StatusClient interface {
 
 // SubResourceClientConstructor gives access to any subresource.
 type SubResourceClientConstructor interface {
-	// SubResource returns a client for the named subresource. Those whose body
-	// has the parent's own type ("status", "approval", "ephemeralcontainers")
-	// need only the object; those with a type of their own take it as well:
+	// SubResource returns a client for the named subresource. A subresource with
+	// the parent's own type as its body ("status", "approval", "ephemeralcontainers")
+	// needs only the object; a subresource with a type of its own takes a body as well:
 	//
 	//	c.SubResource("token").Create(ctx, serviceAccount, &authenticationv1.TokenRequest{})
 	//	c.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})

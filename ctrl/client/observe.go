@@ -55,7 +55,7 @@ func (c *client) wrote(ctx context.Context, t target, res *response, dryRun []st
 	}
 	obj, ok := res.decoded.(Object)
 	if ok && t.holds(res.kind) {
-		c.observe(ctx, obj, disabled)
+		c.observe(ctx, obj, disabled || res.versionOnly)
 		return
 	}
 	var changed *metav1.PartialObjectMetadata

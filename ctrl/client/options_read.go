@@ -222,7 +222,7 @@ func (m MatchingLabelsSelector) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingFields selects objects whose fields have these values. It replaces a field selector that
+// MatchingFields selects objects by the values of their fields. It replaces a field selector that
 // is set already.
 type MatchingFields fields.Set
 

@@ -22,7 +22,7 @@ var (
 	Merge Patch = wholeObject(types.MergePatchType)
 )
 
-// wholeObject is a patch of that type whose body is the whole object.
+// wholeObject is a patch of that type. Its body is the whole object.
 type wholeObject types.PatchType
 
 func (p wholeObject) Type() types.PatchType { return types.PatchType(p) }
@@ -34,7 +34,7 @@ func RawPatch(patchType types.PatchType, data []byte) Patch {
 	return rawPatch{patchType, data}
 }
 
-// rawPatch is a patch whose data is given.
+// rawPatch is a patch with given data.
 type rawPatch struct {
 	patchType types.PatchType
 	data      []byte
@@ -81,8 +81,8 @@ func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
 }
 
 // StrategicMergeFrom returns a strategic merge patch of the difference between
-// obj and the object that is patched. Lists whose Go type declares a merge key
-// are merged element by element. Custom resources do not support it.
+// obj and the object that is patched. Lists are merged element by element if
+// their Go type declares a merge key. Custom resources do not support it.
 func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newDiff(types.StrategicMergePatchType, obj, opts)
 }

@@ -17,6 +17,7 @@ import (
 
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/internal/representation"
+	"flyball.dev/internal/responses"
 )
 
 // resource is a REST resource and the client for one representation of its objects.
@@ -34,7 +35,7 @@ type resource struct {
 type resourceKey struct {
 	gvk            schema.GroupVersionKind
 	representation representation.Representation
-	// jsonOnly is set for the bodies of subresources whose Go type does not implement protobuf,
+	// jsonOnly is set for the body of a subresource if its Go type does not implement protobuf,
 	// while the type of the resource does.
 	jsonOnly bool
 }
@@ -192,7 +193,7 @@ func withParams(req *rest.Request, options any) (*rest.Request, error) {
 	return req, nil
 }
 
-// into sends a request and decodes the response into obj, whose apiVersion and kind are preserved.
+// into sends a request and decodes the response into obj. It preserves the apiVersion and kind of obj.
 func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Object) error {
 	_, err := r.send(ctx, req, obj)
 	return err
@@ -203,6 +204,9 @@ func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Obje
 	kind := obj.GetObjectKind()
 	before := kind.GroupVersionKind()
 	res := &response{Object: obj}
+	if r.protobuf && responses.IsVersionOnly(ctx) {
+		res.versionOf = r.gvk
+	}
 	err := r.check(req.Do(ctx).Into(res))
 	if !before.Empty() {
 		kind.SetGroupVersionKind(before)

@@ -1,8 +1,12 @@
 package client
 
 import (
+	"bytes"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/internal/protobuf"
 )
 
 // response is what the server's response is decoded into. It records the kind in the response, as
@@ -14,6 +18,10 @@ type response struct {
 	// if the kind has another Go type.
 	kind    schema.GroupVersionKind
 	decoded runtime.Object
+	// versionOf, if not empty, is the kind of the objects; only their resource version is decoded. versionOnly is set if
+	// that was done.
+	versionOf   schema.GroupVersionKind
+	versionOnly bool
 }
 
 // responseSerializer is a serializer that can decode into a response.
@@ -33,6 +41,9 @@ func (d responseDecoder) Decode(
 	if !ok {
 		return d.decoder.Decode(data, defaults, into)
 	}
+	if r.decodeVersion(data) {
+		return r, &r.kind, nil
+	}
 	out, gvk, err := d.decoder.Decode(data, defaults, r.Object)
 	if err != nil {
 		return out, gvk, err
@@ -45,4 +56,50 @@ func (d responseDecoder) Decode(
 		out = r
 	}
 	return out, gvk, nil
+}
+
+// decodeVersion sets the resource version of the target to the one in the response, if nothing else of the response is to
+// be decoded. It returns false if the response must be decoded.
+func (r *response) decodeVersion(data []byte) bool {
+	obj, ok := r.Object.(Object)
+	if !ok || r.versionOf.Empty() {
+		return false
+	}
+	version, ok := versionIn(data, r.versionOf)
+	if !ok {
+		return false
+	}
+	obj.SetResourceVersion(version)
+	r.kind, r.decoded, r.versionOnly = r.versionOf, r.Object, true
+	return true
+}
+
+// versionIn returns the resource version of an object that is encoded as protobuf, or false if data is not an object of the
+// kind with a resource version.
+func versionIn(data []byte, kind schema.GroupVersionKind) (string, bool) {
+	unknown, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
+	if !ok {
+		return "", false
+	}
+	typeMeta, raw := fieldIn(unknown, 1), fieldIn(unknown, 2)
+	if string(fieldIn(typeMeta, 1)) != kind.GroupVersion().String() || string(fieldIn(typeMeta, 2)) != kind.Kind {
+		return "", false
+	}
+	version := fieldIn(fieldIn(raw, 1), 6)
+	return string(version), len(version) > 0
+}
+
+// fieldIn returns the content of the first field of a message with a number, or nil if there is none.
+func fieldIn(message []byte, number uint64) []byte {
+	for len(message) > 0 {
+		f, rest, ok := protobuf.Next(message)
+		if !ok {
+			return nil
+		}
+		if f.IsBytes() && f.Number() == number {
+			return f.Content
+		}
+		message = rest
+	}
+	return nil
 }

@@ -142,7 +142,7 @@ func (c *client) apply(
 	return nil
 }
 
-// replaceConfiguration decodes a response into a configuration, whose former content is lost.
+// replaceConfiguration decodes a response into a configuration. The former content is lost.
 func replaceConfiguration(ac runtime.ApplyConfiguration, response []byte) error {
 	if u, ok := ac.(*unstructuredApplyConfiguration); ok {
 		return u.UnmarshalJSON(response)

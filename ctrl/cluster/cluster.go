@@ -4,10 +4,10 @@
 // A manager is a cluster. A program that works with further API servers creates a cluster for each,
 // and adds it to the manager as a runnable.
 //
-// A request whose context has an OpenTelemetry span, as that of a reconcile has if there is a
-// tracer provider, gets a child span of the same provider: with method, resource and status, but
-// without headers, query and bodies. The header traceparent propagates it to the server. Requests
-// without a span have no overhead.
+// A request gets a child span if its context has an OpenTelemetry span. The context of a reconcile has
+// one if there is a tracer provider. The child span is of the same provider: with method, resource and
+// status, but without headers, query and bodies. The header traceparent propagates it to the server.
+// Requests without a span have no overhead.
 package cluster
 
 import (

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer starts a child span for every request whose context has a span, such as that of a
+// tracer starts a child span for every request with a span in its context, such as a request of a
 // reconcile, and propagates it to the server. It passes other requests on unchanged.
 type tracer struct{ next http.RoundTripper }
 

@@ -11,10 +11,10 @@ import (
 // the event of each write adds the request again. The usual reason is a field that every reconcile
 // writes differently, such as a time, or a list in random order.
 //
-// A request is a hot loop after 20 consecutive reconciles within a minute, each of which wrote
-// something, was caused only by writes of those before, and got nowhere: it wrote no object that those
-// had not written before, and no object was created or deleted for the first time. After 200, it is one
-// even if it got somewhere. It is reported once in ten minutes. Only
+// A request is a hot loop after 20 consecutive reconciles within a minute if each of them wrote
+// something, was caused only by writes of the reconciles before, and got nowhere: it wrote no object
+// that they had not written before, and no object was created or deleted for the first time. After 200,
+// it is one even if it got somewhere. It is reported once in ten minutes. Only
 // writes through a client of package client, with the context that was passed to the reconciler,
 // are attributed to it.
 type HotLoop struct {

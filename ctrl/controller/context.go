@@ -11,6 +11,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/internal/development"
+	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/internal/overlay"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -22,6 +23,7 @@ type reconcileContext[request comparable] struct {
 	controller      *controller[request]
 	req             request
 	causes          reconcile.Causes
+	run             *observe.Run // nil if the manager has no console
 
 	mu     sync.Mutex // guards what follows: reconcilers may have goroutines
 	id     types.UID
@@ -60,13 +62,15 @@ func (c *reconcileContext[request]) Value(key any) any {
 	case reconcileIDKey:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.ID()
+		return c.reconcileID()
 	case cause.Key:
 		return c.causes
 	case overlay.ObserverKey:
 		if c.controller.detectsHotLoops() {
 			return c
 		}
+	case observe.RunKey:
+		return c.run
 	case development.RunKey:
 		if c.controller.development != nil {
 			return c
@@ -78,8 +82,8 @@ func (c *reconcileContext[request]) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ID must be called with the lock held.
-func (c *reconcileContext[request]) ID() types.UID {
+// reconcileID returns the ID of the reconcile. The caller holds mu.
+func (c *reconcileContext[request]) reconcileID() types.UID {
 	if c.id == "" {
 		c.id = types.UID(uuid.NewString())
 	}
@@ -91,7 +95,11 @@ func (c *reconcileContext[request]) loggerValue() any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.logger == nil {
-		c.logger = c.controller.options.LogConstructor(&c.req).WithValues("reconcileID", c.ID())
+		logger := c.controller.options.LogConstructor(&c.req).WithValues("reconcileID", c.reconcileID())
+		if c.run != nil {
+			logger = c.controller.record.Logger(c.run, logger)
+		}
+		c.logger = logger
 	}
 	return c.logger
 }

@@ -43,6 +43,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -51,6 +52,7 @@ import (
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/names"
+	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
@@ -152,6 +154,9 @@ type TypedOptions[request comparable] struct {
 	DetectHotLoops *bool
 	OnHotLoop      func(HotLoop)
 	TracerProvider trace.TracerProvider
+
+	// Kind is the kind of the objects that the requests name. The console shows it. The builder sets it to the kind of For.
+	Kind schema.GroupVersionKind
 }
 
 // HotLoop is a request that is reconciled endlessly because of the reconciler's own writes.
@@ -187,6 +192,8 @@ type controller[request comparable] struct {
 	name        string
 	options     TypedOptions[request] // complete
 	development *development.Monitor  // nil if the manager has none
+	record      *observe.Controller   // nil if the manager has no console
+	holds       holds[request]
 
 	mu       sync.Mutex
 	started  bool
@@ -214,6 +221,8 @@ func (c *controller[request]) Warmup(ctx context.Context) error {
 
 // New returns a controller that the manager starts. Its name is used in metrics and logs, and must
 // be unique in the manager.
+//
+//go:noinline because the packages that call it would instantiate the controller
 func New(name string, mgr manager.Manager, options Options) (Controller, error) {
 	return NewTyped(name, mgr, options)
 }
@@ -237,11 +246,14 @@ func NewTyped[request comparable](
 	if owner, ok := mgr.(development.Owner); ok {
 		c.development = owner.DevelopmentMonitor()
 	}
+	c.observe(observe.RecorderOf(mgr))
 	return c, mgr.Add(c)
 }
 
 // NewUnmanaged returns a controller that the caller starts. Its name must be unique among the
 // unmanaged controllers of the process.
+//
+//go:noinline because the packages that call it would instantiate the controller
 func NewUnmanaged(name string, options Options) (Controller, error) {
 	return NewTypedUnmanaged(name, options)
 }
@@ -271,12 +283,12 @@ func newController[request comparable](
 			return nil, err
 		}
 	}
-	options.complete(name)
+	complete(&options, name)
 	return &controller[request]{name: name, options: options, begun: make(chan struct{})}, nil
 }
 
 // complete sets the defaults of options that are not set.
-func (options *TypedOptions[request]) complete(name string) {
+func complete[request comparable](options *TypedOptions[request], name string) {
 	if options.MaxConcurrentReconciles <= 0 {
 		options.MaxConcurrentReconciles = 1
 	}

@@ -347,26 +347,26 @@ func TestConflictsAreLoggedAsInfo(t *testing.T) {
 		logger := funcr.New(func(prefix, args string) { fmt.Fprintln(&out, args) }, funcr.Options{})
 		n := 0
 		r := start(t, TypedOptions[string]{Logger: logger}, func(context.Context, string) (reconcile.Result, error) {
-			if n++; n > 6 {
+			if n++; n > conflictThreshold+1 {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("old"))
 		})
 		r.queue.Add("k")
-		for range 7 {
+		for range conflictThreshold + 2 {
 			<-r.requests
 		}
 		_ = r.end()
 		if lines := strings.Count(out.String(), "Reconciler error"); lines != 1 {
-			t.Errorf("%d errors logged for 6 conflicts, want 1:\n%s", lines, out.String())
+			t.Errorf("%d errors logged for %d conflicts, want 1:\n%s", lines, conflictThreshold+1, out.String())
 		}
-		for result, want := range map[string]float64{"requeue": 5, "error": 1, "success": 1} {
+		for result, want := range map[string]float64{"requeue": conflictThreshold, "error": 1, "success": 1} {
 			if got := testutil.ToFloat64(reconcileTotal.WithLabelValues(r.name, result)); got != want {
 				t.Errorf("%v %s, want %v", got, result, want)
 			}
 		}
-		if got := testutil.ToFloat64(reconcileConflicts.WithLabelValues(r.name)); got != 6 {
-			t.Errorf("%v conflicts, want 6", got)
+		if got := testutil.ToFloat64(reconcileConflicts.WithLabelValues(r.name)); got != conflictThreshold+1 {
+			t.Errorf("%v conflicts, want %d", got, conflictThreshold+1)
 		}
 	})
 }

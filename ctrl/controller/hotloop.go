@@ -27,10 +27,11 @@ const (
 	maxSuspects = 256
 )
 
-// hotLoopDetector detects hot loops. Of every request whose reconciles write it stores, for a
-// minute and as hashes, the writes and how many consecutive reconciles were caused by writes of
-// those before. A reconcile gets somewhere if an object is written, created or deleted that was not
-// within that minute, as by an operator that creates its objects one by one. The requests themselves are stored only if those are many, up to maxSuspects.
+// hotLoopDetector detects hot loops. For every request with reconciles that write, it stores the writes
+// and how many consecutive reconciles were caused by writes of the reconciles before, for a minute and
+// as hashes. A reconcile gets somewhere if an object is written, created or deleted that was not
+// within that minute, as by an operator that creates its objects one by one. The requests themselves
+// are stored only if those are many, up to maxSuspects.
 type hotLoopDetector[request comparable] struct {
 	controller   *controller[request]
 	metrics      *counters
@@ -111,6 +112,9 @@ func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 		Causes:     c.causes,
 	}
 	d.metrics.hotLoops.Inc()
+	if d.controller.record != nil {
+		d.controller.record.HotLoop(loop, c.RequestName())
+	}
 	if report := d.controller.options.OnHotLoop; report != nil {
 		report(loop)
 		return

@@ -24,7 +24,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TestAnOperatorAndItsOwnWrites runs two operators in a control plane, each of which owns a Secret
+// TestAnOperatorAndItsOwnWrites runs two operators in a control plane. Each of them owns a Secret
 // for every ConfigMap: one that converges, and one that writes the time into the Secret.
 func TestAnOperatorAndItsOwnWrites(t *testing.T) {
 	for _, restless := range []bool{false, true} {

@@ -11,8 +11,10 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// conflictThreshold is the number of consecutive conflicts that do not count as errors.
-const conflictThreshold = 5
+// conflictThreshold is the number of consecutive conflicts that do not count as errors. With the default backoff the last
+// retry comes five seconds after the first conflict: a cache that still lacks the newer object by then is no longer late but
+// stuck.
+const conflictThreshold = 10
 
 // outcome is what a controller does after a reconcile.
 type outcome struct {

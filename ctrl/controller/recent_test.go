@@ -74,8 +74,8 @@ func TestRecentWhenFull(t *testing.T) {
 	}
 }
 
-// TestRecentOfSlowReconciles puts entries of reconciles that began before those of which there are
-// entries already.
+// TestRecentOfSlowReconciles puts entries of reconciles that began before the reconciles of the
+// entries that are there already.
 func TestRecentOfSlowReconciles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()

@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 
+	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
@@ -79,25 +80,39 @@ func (p *workerPool[request]) work() {
 	}
 	w := newWatchdog(p.options.HungAfter, report)
 	defer w.stop()
+	var observed *observe.Worker
+	if p.record != nil {
+		observed = p.record.NewWorker()
+	}
 	for {
+		if p.record != nil {
+			p.holds.wait(p.ctx)
+		}
 		item, shutdown := p.queue.Take()
 		if shutdown {
 			return
 		}
-		p.process(w, item)
+		if p.record != nil && p.holds.park(item) {
+			p.queue.DoneAt(item.Key, time.Now())
+			continue
+		}
+		p.process(w, observed, item)
 	}
 }
 
 // process reconciles one request and acts on the outcome. It reads the clock once, at the end of
 // the reconcile, and passes that time to the queue; the start is the time at which the queue handed
 // out the request.
-func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[request]) {
+func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Worker, item queue.Item[request]) {
 	req, ended := item.Key, item.StartedAt
 	defer func() { p.queue.DoneAt(req, ended) }()
 	p.metrics.activeWorkers.Inc()
 	defer p.metrics.activeWorkers.Dec()
 
 	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: item.Causes}
+	if observed != nil {
+		rc.run = p.beginRun(observed, item)
+	}
 	ctx, span := p.startSpan(rc, item.Priority)
 	w.begin(rc, item.StartedAt)
 	if p.development != nil {
@@ -115,6 +130,9 @@ func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[requ
 	if span != nil {
 		o.endSpan(span, err)
 	}
+	if observed != nil {
+		observed.End(rc.run, o.observed(took, err), o.failed)
+	}
 	p.hotLoops.observe(rc, item.StartedAt)
 	if p.development != nil {
 		p.development.Reconciled(rc, item.StartedAt, !o.requeue && !o.failed)
@@ -123,12 +141,12 @@ func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[requ
 		p.queue.Forget(req)
 	}
 	if o.requeue {
-		again := result.Priority
-		if again == nil {
-			again = ptr.To(item.Priority)
+		priority := result.Priority
+		if priority == nil {
+			priority = ptr.To(item.Priority)
 		}
 		p.queue.AddWithCause(reconcile.Cause{Kind: o.cause()},
-			queue.AddOpts{RateLimited: o.rateLimited, After: o.after, Priority: again}, req)
+			queue.AddOpts{RateLimited: o.rateLimited, After: o.after, Priority: priority}, req)
 	}
 }
 

@@ -100,6 +100,7 @@ type APIServer struct {
 	selected      string // Environment.Controllers
 	deletionDelay time.Duration
 	inMemory      bool
+	snapshot      string // Environment.Snapshot
 	dialWebhook   func(ctx context.Context, network, address string) (net.Conn, error)
 	plane         atomic.Pointer[plane.ControlPlane] // nil if it is not started
 	tempDir       string                             // CertDir, if it is to be removed
@@ -185,6 +186,9 @@ func (s *APIServer) options() (plane.Options, error) {
 	if err := s.setBehaviour(&o); err != nil {
 		return o, err
 	}
+	if err := setSnapshot(&o, s.snapshot); err != nil {
+		return o, err
+	}
 	o.DialWebhook = s.dialWebhook
 	output := io.Discard
 	if s.Err != nil {
@@ -197,7 +201,7 @@ func (s *APIServer) options() (plane.Options, error) {
 	return o, nil
 }
 
-// certDir returns CertDir, which it makes a temporary directory if it is not set.
+// certDir returns CertDir, and makes a temporary directory for it if it is not set.
 func (s *APIServer) certDir() (string, error) {
 	if s.CertDir == "" {
 		dir, err := os.MkdirTemp("", "envtest-apiserver-")

@@ -17,10 +17,11 @@ const basic = "garbage-collector-controller,namespace-controller"
 var asPrograms atomic.Bool
 
 // DefaultToPrograms makes environments of this process behave, by default, as kube-apiserver and etcd do
-// when nothing else runs: no controllers, deletions that take 5 ms, and the admission plugins that
-// add finalizers and taints for controllers to remove. Suites that were written for
-// controller-runtime's environments expect that. It is for module compat, which calls it at
-// initialization.
+// when nothing else runs: no controllers, deletions that take 5 ms, the admission plugins that
+// add finalizers and taints for controllers to remove, and requests over the socket. Suites that were
+// written for controller-runtime's environments expect that. A suite in the process would otherwise
+// write several objects before its operator has the event of the first one. It is for module compat,
+// which calls it at initialization.
 func DefaultToPrograms() { asPrograms.Store(true) }
 
 // setBehaviour sets the options that no flag sets: the controllers, and what depends on them.

@@ -167,8 +167,10 @@ func (u *AuthenticatedUser) Config() *rest.Config {
 	default:
 		s.cfg.CAData = server.CA
 		s.cfg.Host = server.SecureServing.URL("https", "/").String()
-		// What base wraps around the transport stays outside.
-		s.cfg.WrapTransport = transport.Wrappers(running.WrapTransport, s.cfg.WrapTransport)
+		if !asPrograms.Load() {
+			// What base wraps around the transport stays outside.
+			s.cfg.WrapTransport = transport.Wrappers(running.WrapTransport, s.cfg.WrapTransport)
+		}
 	}
 	s.complete = true
 	return s.cfg

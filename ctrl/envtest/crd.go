@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -31,8 +30,8 @@ const (
 
 // CRDInstallOptions are the options for installing definitions.
 type CRDInstallOptions struct {
-	// Scheme has the types of which those with conversions get a conversion webhook. By default that
-	// is scheme.Scheme of client-go.
+	// Scheme has Go types. A definition gets a conversion webhook if a type of its kind has
+	// conversions. The default is scheme.Scheme of client-go.
 	Scheme *runtime.Scheme
 
 	// Paths are files and directories of definitions. Other objects in them are ignored.
@@ -318,7 +317,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 	return schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
 }
 
-// convertibleKinds returns the kinds of definitions whose types have conversions.
+// convertibleKinds returns the kinds of the definitions that have a type with conversions.
 func convertibleKinds(scheme *runtime.Scheme, crds []*apiextensionsv1.CustomResourceDefinition) (map[schema.GroupKind]bool, error) {
 	convertible := map[schema.GroupKind]bool{}
 	for _, crd := range crds {
@@ -352,15 +351,6 @@ func mergeCRDs(a, b []*apiextensionsv1.CustomResourceDefinition) []*apiextension
 		}
 	}
 	return merged
-}
-
-// checkWritable returns an error that says what to do if a file could not be made.
-func checkWritable(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("unable to write %s to %s: set the environment variable TMPDIR to a directory that can be written: %w",
-		what, os.TempDir(), err)
 }
 
 // init registers definitions in the scheme that clients have by default, as controller-runtime's

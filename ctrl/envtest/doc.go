@@ -8,8 +8,9 @@
 //	defer env.Stop()
 //
 // Any number of environments can run in a process, one after the other or at the same time. Go
-// clients made of the configuration that Start returns stay in the process; its host is a socket
-// nevertheless, which kubectl and other programs reach with Environment.KubeConfig.
+// clients made of the configuration that Start returns stay in the process, unless module compat is
+// linked; its host is a socket nevertheless, which kubectl and other programs reach with
+// Environment.KubeConfig.
 //
 // What controller-runtime's package does with programs is done here as far as it applies: [APIServer]
 // takes the flags of kube-apiserver; the paths and versions of binaries have no effect. The fields

@@ -41,8 +41,8 @@ type Environment struct {
 	// ControlPlane is the control plane. Its API server can be configured before Start.
 	ControlPlane ControlPlane
 
-	// Scheme has the types of which those with conversions get a conversion webhook. By default that
-	// is scheme.Scheme of client-go.
+	// Scheme has Go types. A definition gets a conversion webhook if a type of its kind has
+	// conversions. The default is scheme.Scheme of client-go.
 	Scheme *runtime.Scheme
 
 	// Config is the configuration of clients, as a member of system:masters. Start sets it, except
@@ -106,6 +106,13 @@ type Environment struct {
 	// 5 ms the default. This field is Flyball's own.
 	DeletionDelay time.Duration
 
+	// Snapshot is the state to start with: a file of flyball snapshot save, or a recording of flyball record.
+	// FILE@TIME is a moment of a recording; see record.ReadMoment. Without a time it is the end. Objects have their
+	// UIDs. Controllers act on the state like on any other: the garbage collector deletes objects with owners that
+	// the snapshot lacks. Webhooks of the snapshot are called at their addresses, unless WebhookInstallOptions has
+	// webhooks with the same names. This field is Flyball's own.
+	Snapshot string
+
 	// InMemory opens no socket and writes no file, also for webhooks, so that everything can run in a
 	// testing/synctest bubble: the environment is started and stopped in it. Config is then for
 	// clients in this process only, and an operator's webhook server must be made with the options that
@@ -117,6 +124,8 @@ type Environment struct {
 // Config. If it returns an error, what it has started is stopped. It may be called again after Stop.
 func (te *Environment) Start() (*rest.Config, error) {
 	switch {
+	case te.useExistingCluster() && te.Snapshot != "":
+		return nil, errors.New("an existing cluster cannot start with a Snapshot: leave one of both out")
 	case te.useExistingCluster():
 		if err := bubble.Check("an existing cluster is used", "set UseExistingCluster to false, and InMemory"); err != nil {
 			return nil, err
@@ -233,7 +242,7 @@ func (te *Environment) configure() (err error) {
 		server.Err = os.Stderr
 	}
 	te.ControlPlane.KubectlPath = cmp.Or(te.ControlPlane.KubectlPath, findKubectl(te.BinaryAssetsDirectory))
-	server.selected, server.deletionDelay, server.inMemory = te.Controllers, te.DeletionDelay, te.InMemory
+	server.selected, server.deletionDelay, server.inMemory, server.snapshot = te.Controllers, te.DeletionDelay, te.InMemory, te.Snapshot
 	return nil
 }
 
@@ -243,7 +252,8 @@ func (te *Environment) configure() (err error) {
 // that is not started does nothing.
 func (te *Environment) Stop() error {
 	var errs []error
-	if te.CRDInstallOptions.CleanUpAfterUse && te.Config != nil {
+	running := te.ControlPlane.plane() != nil || te.useExistingCluster() && te.Config != nil
+	if te.CRDInstallOptions.CleanUpAfterUse && running {
 		errs = append(errs, UninstallCRDs(te.Config, te.CRDInstallOptions))
 	}
 	errs = append(errs, te.WebhookInstallOptions.Cleanup())

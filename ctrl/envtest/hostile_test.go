@@ -185,7 +185,7 @@ func TestResetBringsBackOwners(t *testing.T) {
 		create(t, c, owned("a"))
 		remove(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}})
 		eventually(t, gone(c, configMap("a")))
-		create(t, c, owned("b")) // whose owner is known to be absent
+		create(t, c, owned("b")) // its owner is known to be absent
 		eventually(t, gone(c, configMap("b")))
 		if err := env.Reset(); err != nil {
 			t.Fatal(err)
@@ -429,4 +429,18 @@ func TestUseExistingCluster(t *testing.T) {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "widgets.example.com"}, &crdV1{}))
 	})
 	t.Setenv("USE_EXISTING_CLUSTER", "") // for the stop of the cluster
+}
+
+// An environment with definitions to clean up can be stopped before it is started, and again.
+func TestStopCleansUpOnce(t *testing.T) {
+	env := &envtest.Environment{CRDs: []*crdV1{widgets()}, CRDInstallOptions: envtest.CRDInstallOptions{CleanUpAfterUse: true}}
+	start(t, env)
+	for range 2 {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := (&envtest.Environment{Config: env.Config, CRDInstallOptions: env.CRDInstallOptions}).Stop(); err != nil {
+		t.Errorf("before the start: %v", err)
+	}
 }

@@ -111,7 +111,7 @@ func nodePort(name string) *corev1.Service {
 	}
 }
 
-// mutate makes random writes, many of which fail.
+// mutate makes random writes. Many of them fail.
 func mutate(ctx context.Context, c client.Client, r *rand.Rand, n int) {
 	for range n {
 		name := fmt.Sprintf("o%d", r.IntN(6))

@@ -37,8 +37,8 @@ type WebhookInstallOptions struct {
 	MutatingWebhooks   []*admissionv1.MutatingWebhookConfiguration
 	ValidatingWebhooks []*admissionv1.ValidatingWebhookConfiguration
 
-	// IgnoreSchemeConvertible gives all definitions a conversion webhook, not only those of which a
-	// type in the scheme has conversions.
+	// IgnoreSchemeConvertible gives all definitions a conversion webhook, also definitions without a
+	// type in the scheme that has conversions.
 	IgnoreSchemeConvertible bool
 
 	// IgnoreErrorIfPathMissing ignores paths that do not exist.
@@ -247,6 +247,15 @@ func (o *WebhookInstallOptions) makeCertificate() error {
 		return checkWritable(what, err)
 	}
 	return checkWritable(what, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+}
+
+// checkWritable returns an error that says what to do if a file could not be made.
+func checkWritable(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("unable to write %s to %s: set the environment variable TMPDIR to a directory that can be written: %w",
+		what, os.TempDir(), err)
 }
 
 // Cleanup removes LocalServingCertDir, if PrepWithoutInstalling has made it.

@@ -1,9 +1,9 @@
 // Package finalizer runs finalizers of objects that are being deleted.
 //
 // Each finalizer is registered under its key in metadata.finalizers. Finalize adds the keys to an
-// object that is not being deleted; of one that is, it runs the finalizers whose keys it has, and
-// removes the key of each that succeeded. It changes only the object in memory: the caller writes
-// it as the [Result] requires.
+// object that is not being deleted. If the object is being deleted, Finalize runs the finalizers for
+// the keys that it has, and removes the key of each finalizer that succeeded. It changes only the
+// object in memory: the caller writes it as the [Result] requires.
 package finalizer
 
 import (

@@ -36,7 +36,7 @@ type TypedEventHandler[object any, request comparable] interface {
 // EventHandler is a TypedEventHandler of any object and the usual requests.
 type EventHandler = TypedEventHandler[client.Object, reconcile.Request]
 
-// TypedFuncs is a TypedEventHandler made of functions. Events whose function is nil are ignored.
+// TypedFuncs is a TypedEventHandler made of functions. Events without a function are ignored.
 // The queue that is passed to a function applies LowPriority.
 type TypedFuncs[object any, request comparable] struct {
 	CreateFunc  func(context.Context, event.TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])

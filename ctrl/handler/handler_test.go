@@ -208,7 +208,7 @@ func TestSeveralControllers(t *testing.T) {
 	}
 }
 
-// addWithOpts is a priority queue of which nothing but AddWithOpts is implemented.
+// addWithOpts is a priority queue that implements nothing but AddWithOpts.
 type addWithOpts struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	added []priorityqueue.AddOpts

@@ -20,6 +20,8 @@ type MapFunc = TypedMapFunc[client.Object, reconcile.Request]
 // EnqueueRequestsFromMapFunc adds the requests that fn returns for the event's object. For an
 // update, fn is called with the old object and with the new one, so that what the object no longer
 // refers to is reconciled too.
+//
+//go:noinline because the packages that call it would instantiate the handler
 func EnqueueRequestsFromMapFunc(fn MapFunc) EventHandler {
 	return TypedEnqueueRequestsFromMapFunc(fn)
 }

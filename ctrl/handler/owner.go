@@ -35,6 +35,8 @@ func OnlyControllerOwner() OwnerOption {
 //
 // Owners are matched by group and kind, not by version. Whether the kind is namespaced is looked up
 // in the mapper; while that fails, no requests are added, and an error is logged for each event.
+//
+//go:noinline because the packages that call it would instantiate the handler
 func EnqueueRequestForOwner(
 	scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption,
 ) EventHandler {

@@ -14,7 +14,7 @@ import (
 // LowPriority is the priority of requests from the initial list or from a resync.
 const LowPriority = -100
 
-// WithLowPriorityWhenUnchanged returns a handler that does what u does, but whose requests get
+// WithLowPriorityWhenUnchanged returns a handler that does what u does, but gives its requests
 // LowPriority when the event comes from the initial list or from a resync, unless u sets a
 // priority. It has an effect only on a priorityqueue.PriorityQueue.
 func WithLowPriorityWhenUnchanged[object client.Object, request comparable](

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -82,16 +81,12 @@ func NewResourceLock(
 	if options.RenewDeadline != 0 {
 		config.Timeout = max(options.RenewDeadline/2, time.Second)
 	}
-	core, err := corev1client.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
 	coordination, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	return resourcelock.NewWithLabels(options.LeaderElectionResourceLock, options.LeaderElectionNamespace,
-		options.LeaderElectionID, core, coordination, lock, options.LeaderLabels)
+		options.LeaderElectionID, nil, coordination, lock, options.LeaderLabels)
 }
 
 func ownNamespace() (string, error) {

@@ -9,19 +9,24 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/internal/development"
+	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/internal/inprocess"
 )
 
 // newMonitor returns the monitor of Options.Development, or nil if it is off. It makes the default
 // client one that is observed.
-func (o *Options) newMonitor(config *rest.Config) *development.Monitor {
-	if !ptr.Deref(o.Development, inprocess.Serves(config)) {
+func (o *Options) newMonitor(config *rest.Config, recorder *observe.Recorder) *development.Monitor {
+	if !ptr.Deref(o.Development, inprocess.Serves(config) && !inprocess.Checks(config)) {
 		return nil
 	}
-	monitor := development.New(development.Options{
+	options := development.Options{
 		Logger: o.Logger, OnWarning: o.OnWarning, FieldManager: fieldManager(config, o.Client),
-	})
+	}
+	if recorder != nil {
+		options.Record = recorder.Warn
+	}
+	monitor := development.New(options)
 	if o.NewClient == nil && !ptr.Deref(o.Client.DryRun, false) {
 		o.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.New(config, options)

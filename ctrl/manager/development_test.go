@@ -33,7 +33,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// lab is a control plane in virtual time, whose managers run one small operator each.
+// lab is a control plane in virtual time. Its managers run one small operator each.
 type lab struct {
 	*testing.T
 	config *rest.Config
@@ -430,7 +430,7 @@ func TestWarningFinalizers(t *testing.T) {
 	}
 }
 
-// TestNoWarningOfFinalizerThatWaits: the finalizer is removed when the last dependent is gone, whose
+// TestNoWarningOfFinalizerThatWaits: the finalizer is removed when the last dependent is gone. Its
 // deletion takes long, and until then nothing is planned.
 func TestNoWarningOfFinalizerThatWaits(t *testing.T) {
 	inLab(t, func(l *lab) {
@@ -707,7 +707,7 @@ func TestWarningTwoReplicas(t *testing.T) {
 	})
 }
 
-// TestWarningLostLease: a controller whose requests outlive the lease.
+// TestWarningLostLease: a controller with requests that outlive the lease.
 func TestWarningLostLease(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.must(l.user.Create(l.ctx, web()))

@@ -25,7 +25,7 @@ type replica struct {
 	ended chan error
 }
 
-// start starts a replica whose leader-only work calls lead.
+// start starts a replica. Its leader-only work calls lead.
 func start(t *testing.T, config *rest.Config, lead func()) *replica {
 	t.Helper()
 	mgr, err := manager.New(config, manager.Options{

@@ -42,6 +42,7 @@ import (
 	"flyball.dev/ctrl/healthz"
 	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/names"
+	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/leaderelection"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/webhook"
@@ -133,8 +134,9 @@ type manager struct {
 	pprof     net.Listener         // nil if there is none
 	lifecycle *lifecycle
 	monitor   *development.Monitor // nil if Options.Development is off
-	// healthProbeListener is nil if there is none. It has its name from controller-runtime, whose tests
-	// read it by reflection.
+	recorder  *observe.Recorder    // nil if there is no console
+	// healthProbeListener is nil if there is none. The tests of controller-runtime read the field by
+	// reflection, by this name.
 	healthProbeListener net.Listener
 
 	webhooks   sync.Once // adds the webhook server
@@ -162,7 +164,10 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	if err := options.checkLeaseDurations(); err != nil {
 		return nil, err
 	}
-	monitor := options.newMonitor(config)
+	options.defaultConsole(config)
+	recorder := options.newRecorder()
+	monitor := options.newMonitor(config, recorder)
+	options.record(recorder)
 	cl, err := cluster.New(config, options.cluster)
 	if err != nil {
 		return nil, err
@@ -191,11 +196,12 @@ func New(config *rest.Config, options Options) (Manager, error) {
 		metrics: metrics, healthProbeListener: health, pprof: pprof,
 		lifecycle:  newLifecycle(options, lock, monitor),
 		monitor:    monitor,
+		recorder:   recorder,
 		converters: conversion.NewRegistry(),
 		healthz:    map[string]healthz.Checker{},
 		readyz:     map[string]healthz.Checker{},
 	}
-	return m, m.observe(cl)
+	return m, errors.Join(m.observe(cl), m.attachConsole())
 }
 
 // newLock returns the lock for the leader election, or nil if there is no election.

@@ -137,12 +137,20 @@ type Options struct {
 	// observed is what the operator does anyway: the writes of the manager's client (not that of a
 	// NewClient), the events of its informers, and its reconciles. No reconcile waits for it; before
 	// some warnings the API server is asked, with at most 5 requests a second. If nil, it is on for a
-	// control plane in this process. It is Flyball's own.
+	// control plane in this process, but for the lab's. It is Flyball's own.
 	Development *bool
 
 	// OnWarning is called with each warning of Development, instead of logging it; tests can fail in
 	// it. It may be called concurrently, also by a worker, which it blocks. It is Flyball's own.
 	OnWarning func(config.Warning)
+
+	// Console, if not nil, shows what the controllers do, on a page that the manager serves:
+	//
+	//	ctrl.Options{Console: console.New(console.Options{})}
+	//
+	// Package console makes it. The package is not linked otherwise. A console belongs to one manager. If the program
+	// imports package console/always, as flyball dev lets it do, the default is a console. It is Flyball's own.
+	Console Console
 
 	// MetricsBindAddress is Metrics.BindAddress. It was an option of controller-runtime before v0.16.
 	//

@@ -40,6 +40,8 @@ const (
 	// CauseRetry is a retry after an error, CauseConflict one after a conflict.
 	CauseRetry    = cause.Retry
 	CauseConflict = cause.Conflict
+	// CauseManual is an act of a person in the console.
+	CauseManual = cause.Manual
 )
 
 // CausesFrom returns the causes of the reconcile that ctx belongs to. There are none in a context

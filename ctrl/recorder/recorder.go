@@ -17,8 +17,8 @@ type EventRecorder interface {
 
 // Provider provides event recorders. It is safe for concurrent use, and so are the recorders.
 type Provider interface {
-	// GetEventRecorderFor returns a recorder for events of the core API, whose
-	// source is name.
+	// GetEventRecorderFor returns a recorder for events of the core API. The
+	// source of the events is name.
 	//
 	// Deprecated: Use GetEventRecorder.
 	GetEventRecorderFor(name string) record.EventRecorder

@@ -7,10 +7,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/internal/cause"
-	"flyball.dev/ctrl/internal/objectdiff"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/internal/objectdiff"
 )
 
 // recordingQueue is a priority queue that records causes.
@@ -20,11 +20,13 @@ type recordingQueue[request comparable] interface {
 }
 
 // causeRecorder is the view of a queue that is passed to a handler together with one event. The
-// event becomes the cause of everything that is added, so handlers do not deal with causes.
+// event becomes the cause of everything that is added, so handlers do not deal with causes. The cause is made when
+// something is added: most handlers add nothing for most events.
 type causeRecorder[object any, request comparable] struct {
 	recordingQueue[request]
-	cause         cause.Cause
-	before, after object // of an update
+	kind          cause.Kind
+	gvk           *schema.GroupVersionKind // nil if it is not known
+	before, after object                   // before is the object before an update
 }
 
 var _ recordingQueue[reconcile.Request] = &causeRecorder[any, reconcile.Request]{}
@@ -33,20 +35,25 @@ var _ recordingQueue[reconcile.Request] = &causeRecorder[any, reconcile.Request]
 // Typed objects do not carry their kind; for them gvk is used.
 func withCause[object any, request comparable](
 	q workqueue.TypedRateLimitingInterface[request],
-	kind cause.Kind, gvk schema.GroupVersionKind, before, after object,
+	kind cause.Kind, gvk *schema.GroupVersionKind, before, after object,
 ) workqueue.TypedRateLimitingInterface[request] {
 	recording, ok := q.(recordingQueue[request])
 	if !ok {
 		return q
 	}
-	c := cause.Cause{Kind: kind}
-	if !reflectutil.IsNil(after) {
-		c = cause.Of(kind, after)
+	return &causeRecorder[object, request]{recording, kind, gvk, before, after}
+}
+
+// cause returns the event as a cause.
+func (r *causeRecorder[object, request]) cause() cause.Cause {
+	c := cause.Cause{Kind: r.kind}
+	if !reflectutil.IsNil(r.after) {
+		c = cause.Of(r.kind, r.after)
 	}
-	if c.GVK.Empty() {
-		c.GVK = gvk
+	if c.GVK.Empty() && r.gvk != nil {
+		c.GVK = *r.gvk
 	}
-	return &causeRecorder[object, request]{recording, c, before, after}
+	return c
 }
 
 func (r *causeRecorder[object, request]) Add(item request) {
@@ -70,7 +77,7 @@ func (r *causeRecorder[object, request]) AddWithOpts(o queue.AddOpts, items ...r
 // add adds item with the cause, including what an update changed if the queue's diff filter selects
 // the item.
 func (r *causeRecorder[object, request]) add(o queue.AddOpts, item request) {
-	c := r.cause
+	c := r.cause()
 	if c.Kind == cause.Updated && r.diffs(item) {
 		c.Changed = objectdiff.Fields(r.before, r.after)
 	}

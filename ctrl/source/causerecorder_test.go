@@ -110,7 +110,7 @@ func TestEventsWithoutObjects(t *testing.T) {
 	q := priorityqueue.New[reconcile.Request]("")
 	defer q.ShutDown()
 	for _, obj := range []client.Object{nil, (*corev1.Pod)(nil)} {
-		withCause(q, reconcile.CauseGeneric, schema.GroupVersionKind{}, obj, obj).Add(reconcile.Request{})
+		withCause(q, reconcile.CauseGeneric, nil, obj, obj).Add(reconcile.Request{})
 		req, _, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()
 		q.Done(req)
 		if causes.String() != "generic" {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/event"
@@ -159,7 +158,7 @@ func (c *channel[object, request]) handle(
 			}
 			if filter.Generic(e) {
 				c.handler.Generic(s.ctx, e,
-					withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
+					withCause(queue, cause.Generic, nil, e.Object, e.Object))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -52,6 +53,26 @@ func newDelivery[object any, request comparable](
 	return d
 }
 
+// subscribe adds the handler to an informer and removes it when ctx is done, since the cache may
+// outlive the controller.
+func (d *delivery[object, request]) subscribe(ctx context.Context, informer cache.Informer) error {
+	registration, err := informer.AddEventHandlerWithOptions(d, toolscache.HandlerOptions{})
+	if err != nil {
+		return err
+	}
+	d.informer, d.registration = informer, registration
+	// The controller may outlive the cache too: it keeps no informer that has ended. As long as an
+	// informer exists, it keeps its handlers, and d is one.
+	subscribed := weak.Make(d)
+	context.AfterFunc(ctx, func() {
+		if d := subscribed.Value(); d != nil {
+			// The only error is that the informer has ended, and the handler with it.
+			_ = d.informer.RemoveEventHandler(d.registration)
+		}
+	})
+	return nil
+}
+
 func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 	o, ok := as[object](obj)
 	if !ok {
@@ -65,7 +86,7 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 	if isInInitialList {
 		kind = cause.Listed
 	}
-	d.handler.Create(d.ctx, e, withCause(d.queue, kind, d.gvk, o, o))
+	d.handler.Create(d.ctx, e, withCause(d.queue, kind, &d.gvk, o, o))
 }
 
 func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
@@ -81,7 +102,7 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 	if !d.predicate.Update(e) {
 		return
 	}
-	d.handler.Update(d.ctx, e, withCause(d.queue, cause.OfUpdate(before, after), d.gvk, before, after))
+	d.handler.Update(d.ctx, e, withCause(d.queue, cause.OfUpdate(before, after), &d.gvk, before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -97,7 +118,7 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 	if !d.predicate.Delete(e) {
 		return
 	}
-	d.handler.Delete(d.ctx, e, withCause(d.queue, cause.Deleted, d.gvk, o, o))
+	d.handler.Delete(d.ctx, e, withCause(d.queue, cause.Deleted, &d.gvk, o, o))
 }
 
 // as converts obj to the type of the handler. It logs an error if that is another type, which is a

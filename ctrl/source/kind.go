@@ -24,7 +24,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// retryInterval is the time between attempts to get an informer, for a kind whose CRD may not be
+// retryInterval is the time between attempts to get an informer. The CRD of the kind may not be
 // installed yet.
 const retryInterval = 10 * time.Second
 
@@ -122,7 +122,7 @@ func (k *kind[object, request]) waitForInformer(ctx context.Context, informer ca
 }
 
 // informer gets the informer, and retries until ctx is done. A kind that is not in the scheme is an
-// error at once.
+// error at once. A cache that has stopped is no error to log: the manager stops then.
 func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, error) {
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
@@ -135,7 +135,9 @@ func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, e
 		if runtime.IsNotRegisteredError(err) {
 			return nil, fmt.Errorf("%s: %s: %w", k, informerErrorMessage(err), err)
 		}
-		log.Current().WithName("source").Error(err, informerErrorMessage(err))
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			log.Current().WithName("source").Error(err, informerErrorMessage(err))
+		}
 		k.failure.Store(&err)
 		select {
 		case <-ctx.Done():

@@ -11,9 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"weak"
 
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/cache"
@@ -92,24 +90,4 @@ func (s *TypedInformer[object, request]) Start(
 // String names the source in logs.
 func (s *TypedInformer[object, request]) String() string {
 	return fmt.Sprintf("informer source: %p", s.Informer)
-}
-
-// subscribe adds the handler to an informer and removes it when ctx is done, since the cache may
-// outlive the controller.
-func (d *delivery[object, request]) subscribe(ctx context.Context, informer cache.Informer) error {
-	registration, err := informer.AddEventHandlerWithOptions(d, toolscache.HandlerOptions{})
-	if err != nil {
-		return err
-	}
-	d.informer, d.registration = informer, registration
-	// The controller may outlive the cache too: it keeps no informer that has ended. As long as an
-	// informer exists, it keeps its handlers.
-	handler := weak.Make(d)
-	context.AfterFunc(ctx, func() {
-		if d := handler.Value(); d != nil {
-			// The only error is that the informer has ended, and the handler with it.
-			_ = d.informer.RemoveEventHandler(d.registration)
-		}
-	})
-	return nil
 }

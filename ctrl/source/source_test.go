@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,6 +25,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -193,6 +197,41 @@ func TestKindThatNeverSyncs(t *testing.T) {
 			t.Errorf("got %v from a controller that was stopped", err)
 		}
 	})
+}
+
+// TestErrorsOfInformersAreLogged: errors of the cache are logged, unless the cache or the source ends.
+func TestErrorsOfInformersAreLogged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		ends bool // before the error
+		want int
+	}{
+		"a failure":                           {errors.New("no connection"), false, 1},
+		"a missing kind":                      {&meta.NoKindMatchError{}, false, 1},
+		"the cache has stopped":               {fmt.Errorf("the cache has stopped: %w", context.Canceled), false, 0},
+		"a failure when the source has ended": {errors.New("no connection"), true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var logged []string
+				defer func(original logr.Logger) { log.Log = original }(log.Log)
+				log.Log = funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.ends {
+					cancel()
+				}
+				s := source.Kind[client.Object](&informer{errs: []error{tt.err}}, pod(""), &names{})
+				if err := s.Start(ctx, nil); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if len(logged) != tt.want {
+					t.Errorf("logged %q", logged)
+				}
+			})
+		})
+	}
 }
 
 // unsynced is a custom cache that never syncs: waiting for it returns at once.

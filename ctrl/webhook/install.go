@@ -39,7 +39,7 @@ type Install struct {
 	NamePrefix string
 
 	// NamespaceSelector and ObjectSelector, if not nil, restrict for which objects the admission
-	// webhooks are called, as the fields of the configurations do. An operator whose webhooks are for
+	// webhooks are called, as the fields of the configurations do. An operator with webhooks for
 	// objects of others, such as Pods, needs them: without it running, the API server refuses what the
 	// webhooks are called for.
 	NamespaceSelector, ObjectSelector *metav1.LabelSelector

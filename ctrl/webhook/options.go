@@ -10,7 +10,7 @@ import (
 	"flyball.dev/ctrl/internal/aliasvar"
 )
 
-// DefaultPort is the port of servers whose options have none.
+// DefaultPort is the port of servers without a port in their options.
 var DefaultPort = 9443
 
 var defaultPort = aliasvar.Var[int]{Original: &DefaultPort}

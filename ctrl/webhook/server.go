@@ -177,8 +177,8 @@ func (s *DefaultServer) listen(ctx context.Context) (net.Listener, error) {
 	}
 }
 
-// portWait is how long Start waits for a port that is in use: a server of the same process whose
-// context has just ended, such as that of the test before, closes its listener a moment later.
+// portWait is how long Start waits for a port that is in use: a server of the same process, such as
+// the server of the test before, closes its listener a moment after the end of its context.
 const portWait = time.Second
 
 // dialAddress returns the address under which this host reaches listener.

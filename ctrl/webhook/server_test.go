@@ -455,7 +455,7 @@ func TestRequestsInFlightAreAnswered(t *testing.T) {
 	}
 }
 
-// Nothing is left of a server whose listener fails.
+// Nothing is left of a server when its listener fails.
 func TestListenerFails(t *testing.T) {
 	listener, ended := listen(t), make(chan error, 1)
 	server := webhook.NewServer(webhook.Options{SelfSigned: &webhook.SelfSigned{}, CertDir: t.TempDir(), Listener: listener})
@@ -526,8 +526,8 @@ func TestStartOnPortOfServerThatEnds(t *testing.T) {
 	}
 }
 
-// TestStartAfterItsEnd starts a server whose context has ended. What it would need is of no interest
-// then: a test may have removed the certificates with the rest of its environment.
+// TestStartAfterItsEnd starts a server with a context that has ended. What it would need is of no
+// interest then: a test may have removed the certificates with the rest of its environment.
 func TestStartAfterItsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -105,6 +105,10 @@ func TestErrors(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "kubeconfig")
 	unreachable := filepath.Join(t.TempDir(), "kubeconfig")
 	write(t, unreachable, `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`)
+	ended := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, ended, `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1",
+"extensions":[{"name":"flyball.dev/control-plane","extension":{"program":"appservice","directory":"/shop","pid":7,"started":"2026-01-01T00:00:00Z"}}]}}],
+"contexts":[{"name":"c","context":{"cluster":"c"}}]}`)
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -112,7 +116,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"an argument", []string{"up"}, `unknown argument "up"`},
 		{"no such file", []string{"--kubeconfig", empty}, "cannot use the kubeconfig"},
-		{"unreachable", []string{"--kubeconfig", unreachable}, "the cluster at http://127.0.0.1:1 cannot be reached"},
+		{"unreachable", []string{"--kubeconfig", unreachable}, "the cluster at http://127.0.0.1:1, of the kubeconfig " + unreachable + ", cannot be reached"},
+		{"ended", []string{"--kubeconfig", ended}, "was started by appservice in /shop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := appService.Run(t.Context(), tt.args, &bytes.Buffer{})

@@ -49,8 +49,8 @@ func reconciler(c client.Client, live client.Reader) *controller.MigrationReconc
 	return &controller.MigrationReconciler{Client: c, Live: live, Scheme: c.Scheme(), Recorder: &events.FakeRecorder{}}
 }
 
-// newMigration returns a Migration that runs for half a minute, and whose Job is deleted at once when
-// it has ended.
+// newMigration returns a Migration that runs for half a minute. Its Job is deleted at once when it
+// has ended.
 func newMigration(name, outcome string) *migrationv1.Migration {
 	return &migrationv1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,23 +12,12 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/examples/internal/exampletest"
 	storagev1 "flyball.dev/examples/securestorage/api/v1"
 	"flyball.dev/examples/securestorage/internal/cloud"
 	"flyball.dev/examples/securestorage/internal/cloud/cloudserver"
 	"flyball.dev/examples/securestorage/internal/controller"
 )
-
-// inProcess is a transport to the cloud without a network, for virtual time.
-type inProcess struct{ handler http.Handler }
-
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	w := httptest.NewRecorder()
-	t.handler.ServeHTTP(w, r)
-	return w.Result(), nil
-}
 
 // virtual is a control plane and a cloud in virtual time, with an operator that polls twice a minute
 // and looks for changes in the cloud every ten minutes.
@@ -50,7 +37,7 @@ func inVirtualTime(t *testing.T, test func(v virtual)) {
 		}
 		defer plane.Stop()
 		server := cloudserver.New()
-		e := newExample(server, cloud.NewClient("http://cloud", inProcess{server}), "",
+		e := newExample(server, cloud.NewClient("http://cloud", exampletest.InProcess{Handler: server}), "",
 			&controller.Options{PollInterval: 30 * time.Second, ResyncInterval: 10 * time.Minute})
 		w, err := example.NewWorld(t.Context(), e, plane.Config())
 		if err != nil {
@@ -137,7 +124,7 @@ func TestChangesInTheCloud(t *testing.T) {
 		v.after(6*time.Hour, s, storagev1.PhaseReady)
 		v.requests(before, 2*35, 2*38)
 		v.server.SetIdentityDelay(time.Hour)
-		if err := cloud.NewClient("http://cloud", inProcess{v.server}).DeleteAccount(v.Context(), s.Status.AccountName); err != nil {
+		if err := cloud.NewClient("http://cloud", exampletest.InProcess{Handler: v.server}).DeleteAccount(v.Context(), s.Status.AccountName); err != nil {
 			v.Fatal(err)
 		}
 		v.after(11*time.Minute, s, storagev1.PhaseWaitingForIdentity)

@@ -1,8 +1,8 @@
 // Command sidecar is a mutating webhook that adds a sidecar container to the Pods that ask for one.
 //
 // Without a kubeconfig it starts a control plane of its own in the same process, creates a
-// Deployment, and prints what it does. With a kubeconfig it runs against that cluster, whose API
-// server must reach it at --webhook-host.
+// Deployment, and prints what it does. With a kubeconfig it runs against that cluster. The API
+// server of the cluster must reach it at --webhook-host.
 package main
 
 //go:generate go run flyball.dev/cmd/flyball generate

@@ -69,7 +69,8 @@ func newReconciler(c *crash.Client, live client.Reader) *controller.TrainingJobR
 		Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}
 }
 
-// failAlways runs a training whose worker always fails, and reports whether the crash has happened.
+// failAlways runs a training with a worker that always fails, and reports whether the crash has
+// happened.
 func failAlways(t *testing.T, w *example.World, policy trainingv1.RestartPolicy, p crash.Point) bool {
 	t.Helper()
 	job := &trainingv1.TrainingJob{

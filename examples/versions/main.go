@@ -4,8 +4,8 @@
 // ConfigMap.
 //
 // Without a kubeconfig it starts a control plane of its own in the same process, creates a sample in
-// each version, and prints what it does. With a kubeconfig it runs against that cluster, whose API
-// server must reach it at --webhook-host.
+// each version, and prints what it does. With a kubeconfig it runs against that cluster. The API
+// server of the cluster must reach it at --webhook-host.
 package main
 
 //go:generate go run flyball.dev/cmd/flyball generate
@@ -73,6 +73,11 @@ func setUp(mgr ctrl.Manager, pageSize int64) error {
 	if err := webhookv1.SetupProxyWebhookWithManager(mgr); err != nil {
 		return err
 	}
+	return setUpControllers(mgr, pageSize)
+}
+
+// setUpControllers adds the controllers to a manager.
+func setUpControllers(mgr ctrl.Manager, pageSize int64) error {
 	if err := (&controller.StorageVersionReconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),

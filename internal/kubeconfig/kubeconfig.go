@@ -4,16 +4,19 @@ package kubeconfig
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"flyball.dev/internal/privatefile"
 )
 
 // DefaultPath is the default path of a control plane's kubeconfig, relative to the working
 // directory.
 const DefaultPath = ".flyball/kubeconfig"
 
-// Write atomically writes the file at path with mode 0600. It creates the directory if necessary.
+// Write writes the file at path as [privatefile.Write] does. It creates the directory if necessary.
 func Write(path string, content []byte) error {
 	if err := write(path, content); err != nil {
 		var at *fs.PathError
@@ -27,21 +30,11 @@ func Write(path string, content []byte) error {
 
 // write is Write without the path in errors.
 func write(path string, content []byte) error {
-	directory := filepath.Dir(path)
-	if err := os.MkdirAll(directory, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(directory, ".kubeconfig-*") // mode 0600
-	if err != nil {
+	return privatefile.Write(path, func(w io.Writer) error {
+		_, err := w.Write(content)
 		return err
-	}
-	defer os.Remove(temporary.Name())
-	if _, err := temporary.Write(content); err != nil {
-		temporary.Close()
-		return err
-	}
-	if err := temporary.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
+	})
 }

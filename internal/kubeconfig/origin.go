@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"flyball.dev/internal/privatefile"
 )
 
 // extension is the name of the cluster extension in a kubeconfig that holds an Origin.
@@ -57,8 +59,11 @@ func originOf(cluster *clientcmdapi.Cluster) (o Origin, ok bool) {
 }
 
 // CheckUnused returns an error if a file must not be replaced: it is the kubeconfig of a running control plane, or no
-// control plane has written it.
+// control plane has written it. [Write] does not replace a device or a pipe.
 func CheckUnused(file string) error {
+	if !privatefile.Replaceable(file) {
+		return nil
+	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && len(bytes.TrimSpace(text)) == 0 {
 		return nil // there is none

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -30,19 +32,34 @@ type Report struct {
 // damagedSuffix is what Repair appends to the names of files.
 const damagedSuffix = ".damaged"
 
-// Check reads a data directory without an open store, and changes nothing. With an error, the report
-// says what could be read.
+// Check reads a data directory without an open store, and changes nothing. The directory may be read-only. With an error,
+// the report says what could be read.
 //
 // Possible errors: the errors of [Open].
 func Check(dir string) (Report, error) {
 	var report Report
-	err := withDirectory(dir, func(fs files, names []string) error {
+	err := withDirectory(dir, true, func(fs files, names []string, format error) error {
 		loader := memory.NewLoader(memory.Options{})
 		c, err := load(fs, names, loader)
 		report = c.report(loader)
-		return errors.Join(err, loader.Close())
+		return errors.Join(format, describe(dir, err), loader.Close())
 	})
 	return report, err
+}
+
+// ReadLog reads the log files of a data directory without an open store, and gives r what they have, the writes that a
+// snapshot has too included. It changes nothing.
+//
+// Possible errors: the errors of [Open], the errors of r.
+func ReadLog(dir string, r LogReader) error {
+	return withDirectory(dir, true, func(fs files, names []string, format error) error {
+		logs := logNames(names)
+		err := format
+		for i := 0; i < len(logs) && err == nil; i++ {
+			_, err = readLog(fs, logs[i], i+1 == len(logs), r)
+		}
+		return describe(dir, err)
+	})
 }
 
 // report describes what a loader has.
@@ -52,29 +69,38 @@ func (c *contents) report(loader *memory.Loader) Report {
 	return r
 }
 
-// withDirectory calls f with the files of a data directory while it is locked.
-func withDirectory(dir string, f func(fs files, names []string) error) error {
-	dir, err := filepath.Abs(dir)
+// withDirectory calls f with the files of a data directory while it is locked, and with the damage of the format file, or
+// nil. The errors of f have the directory. A directory that is only read and has no lock file is not locked: no store has
+// been opened in it, or it is a copy.
+func withDirectory(dir string, readOnly bool, f func(fs files, names []string, format error) error) error {
+	dir, err := absolute(dir)
 	if err != nil {
 		return err
 	}
-	fs := osFiles{dir}
+	fs := osFiles{dir, readOnly}
 	names, err := fs.List()
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(names, formatFile) {
+	if !slices.Contains(names, formatFile) && !hasRecords(names) {
 		return fmt.Errorf("%s is not a data directory: it has no file %s", dir, formatFile)
 	}
-	locked, err := openDirectory(dir)
-	if err != nil {
-		return err
+	format := describe(dir, checkFormat(fs))
+	if _, damaged := errors.AsType[*DamageError](format); format != nil && !damaged {
+		return format
 	}
-	defer locked.Close()
-	if err := f(fs, names); err != nil {
+	open := openLock
+	if readOnly {
+		open = openLockReadOnly
+	}
+	locked, err := open(filepath.Join(dir, lockFile))
+	if err != nil && !(readOnly && errors.Is(err, os.ErrNotExist)) {
 		return describe(dir, err)
 	}
-	return nil
+	if locked != nil {
+		defer locked.Close()
+	}
+	return f(fs, names, format)
 }
 
 // Repair makes a damaged data directory one that Open accepts. It keeps every record of the snapshot that
@@ -83,12 +109,26 @@ func withDirectory(dir string, f func(fs files, names []string) error) error {
 // directory without damage is not changed.
 func Repair(dir string) (Report, error) {
 	var report Report
-	err := withDirectory(dir, func(fs files, names []string) error {
+	err := withDirectory(dir, false, func(fs files, names []string, format error) error {
 		var err error
 		report, err = repair(fs, names)
-		return err
+		if err == nil && format != nil {
+			report.Damage = append(report.Damage, format)
+			err = repairFormat(fs, names)
+		}
+		return describe(dir, err)
 	})
 	return report, err
+}
+
+// repairFormat writes the format file again.
+func repairFormat(fs files, names []string) error {
+	if slices.Contains(names, formatFile) {
+		if err := fs.Rename(formatFile, formatFile+damagedSuffix); err != nil {
+			return err
+		}
+	}
+	return writeFormat(fs, nil)
 }
 
 func repair(fs files, names []string) (Report, error) {
@@ -107,7 +147,7 @@ func repair(fs files, names []string) (Report, error) {
 	}
 	report.Snapshot, report.Logs = snapshot.Next(c.revision), 0
 	report.Revision = report.Snapshot
-	if _, err := writeSnapshot(fs, report.Snapshot, page.Records, func() bool { return false }); err != nil {
+	if _, err := writeSnapshot(fs, snapshot.Header{Revision: report.Snapshot, Taken: time.Now()}, page.Records, func() bool { return false }); err != nil {
 		return report, err
 	}
 	for _, name := range slices.Concat(withPrefix(names, snapshotPrefix), logNames(names)) {
@@ -172,7 +212,11 @@ func (r Report) Write(w io.Writer) {
 	if r.Snapshot != 0 {
 		fmt.Fprintf(w, ", snapshot at revision %d", r.Snapshot)
 	}
-	fmt.Fprintf(w, ", %d log files\n", r.Logs)
+	files := "log files"
+	if r.Logs == 1 {
+		files = "log file"
+	}
+	fmt.Fprintf(w, ", %d %s\n", r.Logs, files)
 	if r.Torn {
 		fmt.Fprintln(w, "the log ends in a write that was cut short and never acknowledged; the next start removes it")
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
@@ -25,21 +26,100 @@ type ledger struct {
 	// acknowledged has the value of each revision that a writer was told, "" for a deletion, and keys its key.
 	acknowledged map[uint64]string
 	keys         map[uint64]string
-	// open has, for each key, the values of writes that have begun after the last acknowledged one and whose fate
-	// is unknown. A deletion is "".
+	// open has, for each key, the values of writes that have begun after the last acknowledged one and have an
+	// unknown fate. A deletion is "".
 	open map[string][]string
-	next int
+	// leases has true for a lease that was granted, false for one that was revoked, and nothing for one with an unknown
+	// fate.
+	leases map[int64]bool
+	// compacted is the largest revision of an acknowledged compaction.
+	compacted uint64
+	next      int
 }
 
 func newLedger() *ledger {
-	return &ledger{acknowledged: map[uint64]string{}, keys: map[uint64]string{}, open: map[string][]string{}}
+	return &ledger{acknowledged: map[uint64]string{}, keys: map[uint64]string{}, open: map[string][]string{}, leases: map[int64]bool{}}
+}
+
+// changeLease grants a lease, or revokes one.
+func (l *ledger) changeLease(s storage.Lessor, random *rand.Rand) error {
+	l.mu.Lock()
+	l.next++
+	id, granted := int64(l.next), true
+	if random.IntN(2) == 0 {
+		for other, is := range l.leases {
+			if is {
+				id, granted = other, false
+				delete(l.leases, id) // its fate is open
+				break
+			}
+		}
+	}
+	l.mu.Unlock()
+	var err error
+	if granted {
+		_, err = s.Grant(ctx, id, time.Hour)
+	} else {
+		_, err = s.Revoke(ctx, id)
+	}
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.leases[id] = granted
+	}
+	return err
+}
+
+// compact compacts the history up to a recent revision.
+func (l *ledger) compact(s storage.Store, random *rand.Rand) error {
+	latest, oldest, err := s.Revisions(ctx)
+	if err != nil {
+		return err
+	}
+	revision := oldest + random.Uint64N(latest-oldest+1)
+	if err := s.Compact(ctx, revision); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.compacted = max(l.compacted, revision)
+	return nil
+}
+
+// checkLeases compares the leases of a store with what the writers were told.
+func (l *ledger) checkLeases(s storage.Lessor) error {
+	found, err := leaseIDs(s)
+	if err != nil {
+		return err
+	}
+	for id, granted := range l.leases {
+		if found[id] != granted {
+			return fmt.Errorf("lease %d: acknowledged %v, found %v", id, granted, found[id])
+		}
+	}
+	return nil
+}
+
+func leaseIDs(s storage.Lessor) (map[int64]bool, error) {
+	all, err := s.Leases(ctx)
+	found := map[int64]bool{}
+	for _, l := range all {
+		found[l.ID] = true
+	}
+	return found, err
 }
 
 // twin is the prefix of values that are written to two keys at once: the second one is below /twin.
 const twin = "twin "
 
 // write makes a random write of one of the writer's keys, in some cases together with its twin.
-func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
+func (l *ledger) write(s storage.Lessor, random *rand.Rand, writer int) error {
+	switch random.IntN(12) {
+	case 0, 1:
+		return l.changeLease(s, random)
+	case 2:
+		return l.compact(s, random)
+	}
 	key := fmt.Sprintf("/writer-%d/key-%d", writer, random.IntN(4))
 	l.mu.Lock()
 	l.next++
@@ -83,7 +163,13 @@ func (l *ledger) write(s storage.Store, random *rand.Rand, writer int) error {
 }
 
 // check compares a store that was opened after a crash with what the writers were told.
-func (l *ledger) check(s storage.Store) error {
+func (l *ledger) check(s storage.Lessor) error {
+	if err := l.checkLeases(s); err != nil {
+		return err
+	}
+	if _, oldest, err := s.Revisions(ctx); err != nil || oldest < l.compacted {
+		return fmt.Errorf("the history begins at revision %d, and was compacted at %d: %w", oldest, l.compacted, err)
+	}
 	page, err := s.Range(ctx, storage.Query{})
 	if err != nil {
 		return err
@@ -187,8 +273,11 @@ func life(d *disk, l *ledger, random *rand.Rand) (*disk, error) {
 func lives(seed uint64, skip func(name string) bool) (skipped int, err error) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	d, l := newDisk(random), newLedger()
-	for range 5 {
+	for i := range 6 {
 		d.left, d.skip = 1+random.IntN(150), skip
+		if i == 0 {
+			d.left = 1 + random.IntN(15) // while the directory is made
+		}
 		before := d
 		d, err = life(d, l, random)
 		skipped += before.skipped
@@ -211,7 +300,8 @@ func lives(seed uint64, skip func(name string) bool) (skipped int, err error) {
 }
 
 // settle takes what a store has as acknowledged.
-func (l *ledger) settle(s storage.Store) {
+func (l *ledger) settle(s storage.Lessor) {
+	l.leases, _ = leaseIDs(s)
 	page, err := s.Range(ctx, storage.Query{})
 	if err != nil {
 		return
@@ -242,10 +332,17 @@ func TestMissingSync(t *testing.T) {
 		name string
 		skip func(name string) bool
 	}{
-		{"log", func(name string) bool { return strings.HasPrefix(name, logPrefix) }},
-		{"snapshot", func(name string) bool { return strings.HasPrefix(name, snapshotPrefix) }},
-		{"format", func(name string) bool { return name == formatFile }},
-		{"directory", func(name string) bool { return name == "." }},
+		{"log", func(name string) bool {
+			return strings.HasPrefix(name, logPrefix) && !strings.HasSuffix(name, temporarySuffix)
+		}},
+		{"new-log", func(name string) bool {
+			return strings.HasPrefix(name, logPrefix) && strings.HasSuffix(name, temporarySuffix)
+		}},
+		{"new-snapshot", func(name string) bool { return strings.HasPrefix(name, snapshotPrefix) }},
+		{"new-format", func(name string) bool { return name == formatFile+temporarySuffix }},
+		{"name-of-log", func(name string) bool { return strings.HasPrefix(name, "./"+logPrefix) }},
+		{"name-of-snapshot", func(name string) bool { return strings.HasPrefix(name, "./"+snapshotPrefix) }},
+		{"name-of-format", func(name string) bool { return name == "./"+formatFile }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			total := 0

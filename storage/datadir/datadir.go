@@ -20,11 +20,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
@@ -55,6 +57,8 @@ type Options struct {
 	SnapshotAfter int64
 	// Logf, if not nil, is called with what happens in the background: a snapshot that failed.
 	Logf func(format string, args ...any)
+
+	now func() time.Time // instead of time.Now in tests
 }
 
 // Store is a [storage.Store] in a directory.
@@ -68,6 +72,7 @@ type Store struct {
 	// background are the snapshots; one is written at a time.
 	background   sync.WaitGroup
 	closing      atomic.Bool
+	closed       sync.Once
 	snapshotting atomic.Bool
 	// nextSnapshot is how many bytes are logged when the next snapshot begins.
 	nextSnapshot atomic.Int64
@@ -80,7 +85,7 @@ var _ storage.Checker = (*Store)(nil)
 //
 // Possible errors: ErrInUse, ErrFormat, ErrForeign, a *DamageError, errors of the file system.
 func Open(dir string, o Options) (*Store, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := absolute(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +93,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(osFiles{dir}, dir, o)
+	s, err := open(osFiles{dir: dir}, dir, o)
 	if err != nil {
 		return nil, errors.Join(describe(dir, err), locked.Close())
 	}
@@ -96,8 +101,19 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// absolute returns an absolute path. The empty path, which package filepath takes for the working directory, is an error.
+func absolute(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("the data directory has no name")
+	}
+	return filepath.Abs(dir)
+}
+
 // describe adds the directory to an error.
 func describe(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if damage, ok := errors.AsType[*DamageError](err); ok {
 		damage.File = filepath.Join(dir, damage.File)
 		return err
@@ -117,7 +133,7 @@ func openDirectory(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := checkFormat(osFiles{dir}); err != nil {
+	if err := checkFormat(osFiles{dir: dir}); err != nil {
 		return nil, describe(dir, err)
 	}
 	locked, err := openLock(filepath.Join(dir, lockFile))
@@ -129,12 +145,15 @@ func openDirectory(dir string) (*os.File, error) {
 
 // checkFormat returns an error unless a directory is empty or has the format of this version. What a crash
 // can leave of the first start counts as empty.
-func checkFormat(fs files) error {
-	names, err := fs.List()
+func checkFormat(f files) error {
+	names, err := f.List()
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(names, formatFile) {
+		if hasRecords(names) {
+			return &DamageError{File: formatFile, Err: fs.ErrNotExist}
+		}
 		for _, name := range names {
 			if name != lockFile && name != formatFile+temporarySuffix && name != "lost+found" {
 				return fmt.Errorf("%w: it has %s", ErrForeign, name)
@@ -142,7 +161,7 @@ func checkFormat(fs files) error {
 		}
 		return nil
 	}
-	text, err := readAll(fs, formatFile)
+	text, err := readAll(f, formatFile)
 	var version int
 	switch {
 	case err != nil:
@@ -156,6 +175,11 @@ func checkFormat(fs files) error {
 	return &DamageError{File: formatFile, Err: fmt.Errorf("it must be %q", formatText)}
 }
 
+// hasRecords reports whether a directory has files that a store has written after the format file.
+func hasRecords(names []string) bool {
+	return len(withPrefix(names, snapshotPrefix)) > 0 || len(logNames(names)) > 0
+}
+
 // open opens the store in a directory that is locked.
 func open(fs files, dir string, o Options) (*Store, error) {
 	if o.LogFile <= 0 {
@@ -167,7 +191,10 @@ func open(fs files, dir string, o Options) (*Store, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
-	s := &Store{options: o, files: fs, journal: &journal{files: fs, dir: dir, size: frame.Align(o.LogFile)}}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	s := &Store{options: o, files: fs, journal: &journal{files: fs, dir: dir, size: frame.Align(o.LogFile), leases: map[int64]time.Duration{}, now: o.now, clock: clock{0, o.now()}}}
 	s.journal.appended = s.logged
 	o.Memory.Journal = s.journal
 	loader := memory.NewLoader(o.Memory)
@@ -197,6 +224,9 @@ func (s *Store) recover(loader *memory.Loader) (snapshot int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	for _, l := range loader.AllLeases() {
+		s.journal.leases[l.ID] = l.TTL
+	}
 	if err := s.continueLog(c); err != nil {
 		return 0, err
 	}
@@ -224,6 +254,9 @@ type contents struct {
 	snapshotSize int64
 	logs         []logFile
 	revision     uint64 // of the latest write
+	compacted    uint64 // of the latest compaction after that, zero for none
+	// clockSet is by how much the wall clock was set before the next transaction.
+	clockSet time.Duration
 }
 
 // load reads the latest snapshot and the log, and gives them to a loader.
@@ -264,27 +297,51 @@ func (c *contents) gap(name string, revision uint64) error {
 	return &DamageError{File: name, Err: fmt.Errorf("revision %d follows %d: a file is missing", revision, c.revision)}
 }
 
-// apply returns a function that gives the transactions after the latest one to a loader.
-func (c *contents) apply(loader *memory.Loader) func(uint64, []storage.Write) error {
-	return func(revision uint64, writes []storage.Write) error {
-		switch {
-		case revision <= c.snapshot:
-			return nil
-		case revision != c.revision+1:
-			return fmt.Errorf("revision %d follows %d", revision, c.revision)
-		}
-		if err := loader.Commit(writes); err != nil {
-			return err
-		}
-		c.revision = revision
-		return nil
+// apply returns a reader that gives the transactions after the latest one, the leases and compactions to a loader.
+func (c *contents) apply(loader *memory.Loader) LogReader { return loading{c, loader} }
+
+// loading gives the contents of logs to a loader.
+type loading struct {
+	contents *contents
+	loader   *memory.Loader
+}
+
+// Leases implements [LogReader].
+func (l loading) Leases(all bool, leases []memory.LeaseChange) { l.loader.Leases(all, leases) }
+
+// Compact implements [LogReader].
+func (l loading) Compact(revision uint64) error {
+	l.contents.compacted = revision
+	return l.loader.Compact(revision)
+}
+
+// ClockSet implements [LogReader].
+func (l loading) ClockSet(by time.Duration) { l.contents.clockSet = by }
+
+// Transaction implements [LogReader].
+func (l loading) Transaction(revision uint64, writes []storage.Write) error {
+	c := l.contents
+	if revision > c.snapshot && c.clockSet != 0 {
+		l.loader.ClockSet(c.clockSet)
 	}
+	c.clockSet = 0
+	switch {
+	case revision <= c.snapshot:
+		return nil
+	case revision != c.revision+1:
+		return fmt.Errorf("revision %d follows %d", revision, c.revision)
+	}
+	if err := l.loader.Commit(writes); err != nil {
+		return err
+	}
+	c.revision, c.compacted = revision, 0
+	return nil
 }
 
 // continueLog makes the journal go on with the last log file.
 func (s *Store) continueLog(c *contents) error {
 	j := s.journal
-	j.revision = c.revision
+	j.revision, j.compacted = c.revision, c.compacted
 	if len(c.logs) == 0 {
 		return nil
 	}
@@ -349,10 +406,15 @@ func (s *Store) logged(bytes int64) {
 // snapshot writes a snapshot of the latest revision, removes what it replaces, and returns its size.
 func (s *Store) snapshot() (int64, error) {
 	page, err := s.Range(context.Background(), storage.Query{})
+	taken, ok := s.journal.time(page.Revision)
+	for err == nil && !ok {
+		page, err = s.Range(context.Background(), storage.Query{})
+		taken, ok = s.journal.time(page.Revision)
+	}
 	if err != nil {
 		return 0, err
 	}
-	size, err := writeSnapshot(s.files, page.Revision, page.Records, s.closing.Load)
+	size, err := writeSnapshot(s.files, snapshot.Header{Revision: page.Revision, Taken: taken}, page.Records, s.closing.Load)
 	if err != nil {
 		return 0, err
 	}
@@ -366,16 +428,17 @@ func (s *Store) snapshot() (int64, error) {
 // Healthy implements [storage.Checker].
 func (s *Store) Healthy() error { return s.journal.check() }
 
-// Close implements [storage.Store]. It waits for the writes that have begun.
-func (s *Store) Close() error {
-	if s.closing.Swap(true) {
+// Close implements [storage.Store]. It waits for the writes that have begun. Of concurrent calls, all wait.
+func (s *Store) Close() (err error) {
+	s.closed.Do(func() {
+		s.closing.Store(true)
 		s.background.Wait()
-		return nil
-	}
-	s.background.Wait()
-	err := errors.Join(s.Store.Close(), s.journal.close())
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
+		err = s.Store.Close()
+		s.background.Wait() // a write may have begun another snapshot meanwhile, which ends at once
+		err = errors.Join(err, s.journal.close())
+		if s.lock != nil {
+			err = errors.Join(err, s.lock.Close())
+		}
+	})
 	return err
 }

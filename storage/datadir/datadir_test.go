@@ -106,7 +106,7 @@ func TestSnapshots(t *testing.T) {
 		put(t, s, storage.Write{Key: fmt.Sprintf("/k/%d", i%5), Value: make([]byte, 100), If: storage.Any})
 	}
 	closeStore(t, s)
-	names, err := (osFiles{dir}).List()
+	names, err := (osFiles{dir: dir}).List()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,11 +199,11 @@ func TestRefused(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, test.file), []byte(test.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			before, _ := (osFiles{dir}).List()
+			before, _ := (osFiles{dir: dir}).List()
 			if _, err := Open(dir, Options{}); !errors.Is(err, test.want) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
-			if after, _ := (osFiles{dir}).List(); !slices.Equal(before, after) {
+			if after, _ := (osFiles{dir: dir}).List(); !slices.Equal(before, after) {
 				t.Errorf("the directory has %q, and had %q", after, before)
 			}
 		})
@@ -352,6 +352,61 @@ func TestCheck(t *testing.T) {
 	}
 	if _, err := Check(dir); err != nil {
 		t.Errorf("after the repair: %v", err)
+	}
+}
+
+// TestFormatFile damages and removes the format file. The records are intact, so nothing of them is lost, and the revision
+// goes on.
+func TestFormatFile(t *testing.T) {
+	for name, damage := range map[string]func(file string) error{
+		"damaged": func(file string) error { return os.WriteFile(file, []byte("Flyball data directory, forma"), 0o600) },
+		"empty":   func(file string) error { return os.WriteFile(file, nil, 0o600) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openDir(t, dir, Options{})
+			put(t, s, storage.Write{Key: "/k"})
+			want := state(t, s)
+			closeStore(t, s)
+			if err := damage(filepath.Join(dir, formatFile)); err != nil {
+				t.Fatal(err)
+			}
+			var damaged *DamageError
+			if _, err := Open(dir, Options{}); !errors.As(err, &damaged) {
+				t.Errorf("Open: %v", err)
+			}
+			if report, err := Check(dir); !errors.As(err, &damaged) || damaged.File != filepath.Join(dir, formatFile) || report.Records != 1 {
+				t.Errorf("Check: %+v, %v", report, err)
+			}
+			if report, err := Repair(dir); err != nil || len(report.Damage) != 1 || report.Records != 1 || report.Revision != 2 {
+				t.Errorf("Repair: %+v, %v", report, err)
+			}
+			if report, err := Check(dir); err != nil || report.Records != 1 {
+				t.Errorf("after the repair: %+v, %v", report, err)
+			}
+			s = openDir(t, dir, Options{})
+			defer closeStore(t, s)
+			if got := state(t, s); !slices.Equal(got, want) {
+				t.Errorf("after the repair, the store has %q, and had %q", got, want)
+			}
+		})
+	}
+}
+
+// TestNoDirectory names no directory. It is not the working directory.
+func TestNoDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, opened := Open("", Options{})
+	_, checked := Check("")
+	_, repaired := Repair("")
+	for _, err := range []error{opened, checked, repaired} {
+		if err == nil || err.Error() != "the data directory has no name" {
+			t.Errorf("error %v", err)
+		}
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+		t.Errorf("the working directory has %v, %v", entries, err)
 	}
 }
 

@@ -32,8 +32,10 @@ type disk struct {
 	space int
 	// sparse is set if Allocate reserves no space.
 	sparse bool
-	// skip reports whether the Sync of a file is left out, or that of the directory, which is named ".".
-	skip func(name string) bool
+	// skip reports whether the Sync of a file by its present name is left out, or the Sync of the directory after a file got its
+	// name, as "./" and that name.
+	skip    func(name string) bool
+	renamed string // the last name that a file got by Rename
 	// calls are the calls that write, and skipped those that were left out.
 	calls, skipped int
 }
@@ -111,6 +113,7 @@ func (d *disk) Rename(from, to string) error {
 	if n == nil {
 		return fs.ErrNotExist
 	}
+	d.renamed = to
 	d.change(func(names map[string]*inode) {
 		names[to] = n
 		delete(names, from)
@@ -137,7 +140,7 @@ func (d *disk) Sync() error {
 	if err := d.call(); err != nil {
 		return err
 	}
-	if d.skip != nil && d.skip(".") {
+	if d.skip != nil && d.skip("./"+d.renamed) {
 		d.skipped++
 		return nil
 	}
@@ -287,7 +290,11 @@ func (f *diskFile) Sync() error {
 	if err := f.disk.call(); err != nil {
 		return err
 	}
-	if f.disk.skip != nil && f.disk.skip(strings.TrimSuffix(f.name, temporarySuffix)) {
+	name := f.name
+	if f.disk.names[name] != f.inode { // renamed since it was created
+		name = strings.TrimSuffix(name, temporarySuffix)
+	}
+	if f.disk.skip != nil && f.disk.skip(name) {
 		f.disk.skipped++
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 type files interface {
 	// List returns the names of all files.
 	List() ([]string, error)
-	// Open opens a file to read and write it.
+	// Open opens a file to read it and, unless the files are read-only, to write it.
 	Open(name string) (file, error)
 	// Create creates a file, in place of one that there is.
 	Create(name string) (file, error)
@@ -37,7 +37,10 @@ type file interface {
 }
 
 // osFiles are the files of a directory of the operating system.
-type osFiles struct{ dir string }
+type osFiles struct {
+	dir      string
+	readOnly bool // files are opened to be read alone
+}
 
 func (o osFiles) List() ([]string, error) {
 	entries, err := os.ReadDir(o.dir)
@@ -49,7 +52,11 @@ func (o osFiles) List() ([]string, error) {
 }
 
 func (o osFiles) Open(name string) (file, error) {
-	f, err := os.OpenFile(filepath.Join(o.dir, name), os.O_RDWR, 0)
+	mode := os.O_RDWR
+	if o.readOnly {
+		mode = os.O_RDONLY
+	}
+	f, err := os.OpenFile(filepath.Join(o.dir, name), mode, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,21 @@ const errSharingViolation = syscall.Errno(32)
 
 // openLock opens the lock file so that no other process can open it. It returns ErrInUse if one has.
 func openLock(name string) (*os.File, error) {
+	return openNotShared(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, syscall.OPEN_ALWAYS)
+}
+
+// openLockReadOnly opens the lock file of a directory that is only read.
+func openLockReadOnly(name string) (*os.File, error) {
+	return openNotShared(name, syscall.GENERIC_READ, syscall.OPEN_EXISTING)
+}
+
+func openNotShared(name string, access, creation uint32) (*os.File, error) {
 	path, err := syscall.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, err
 	}
 	const notShared = 0
-	handle, err := syscall.CreateFile(path, syscall.GENERIC_READ|syscall.GENERIC_WRITE, notShared, nil,
-		syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	handle, err := syscall.CreateFile(path, access, notShared, nil, creation, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	switch {
 	case errors.Is(err, errSharingViolation):
 		return nil, ErrInUse

@@ -3,14 +3,17 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
+	"flyball.dev/storage/memory"
 )
 
 const (
@@ -47,6 +50,14 @@ type journal struct {
 	written int64
 	// broken is the error after which nobody knows what is durable, and failure the error of the last write.
 	broken, failure error
+	// leases has the time to live of each lease that is durable. A log file begins with all of them.
+	leases map[int64]time.Duration
+	// clock is the reading of the clock by which the records of the log expire, and before the one before. It changes when the
+	// wall clock was set.
+	clock, before clock
+	now           func() time.Time
+	// compacted is the revision of the latest compaction since the latest write, zero for none.
+	compacted uint64
 	// logged counts the bytes of all batches.
 	logged int64
 	buf    []byte
@@ -55,13 +66,13 @@ type journal struct {
 }
 
 // Write implements [memory.Journal].
-func (j *journal) Write(events []*storage.Event) error {
+func (j *journal) Write(b memory.Batch) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.prepare(events[0].Record.Revision); err != nil {
+	if err := j.prepare(j.revision + 1); err != nil {
 		return j.failed(err)
 	}
-	if err := j.append(events); err != nil {
+	if err := j.append(b); err != nil {
 		return j.failed(err)
 	}
 	j.failure = nil
@@ -87,7 +98,7 @@ func (j *journal) prepare(revision uint64) error {
 	case j.broken != nil:
 		return j.broken
 	case j.file == nil:
-		return j.rotate(revision, j.size)
+		return j.rotate(revision, 0)
 	case j.written > 0:
 		if err := zero(j.file, j.position, j.written); err != nil {
 			return err
@@ -101,11 +112,17 @@ func (j *journal) prepare(revision uint64) error {
 }
 
 // append writes a batch after position.
-func (j *journal) append(events []*storage.Event) error {
-	write := func(buf []byte) []byte { return appendBatch(buf, events) }
+func (j *journal) append(b memory.Batch) error {
+	now, set := j.clock, time.Duration(0)
+	if reading := j.now(); len(b.Events) > 0 {
+		if set = frame.ClockSet(now.reading, reading); set != 0 {
+			now = clock{b.Events[0].Record.Revision, reading}
+		}
+	}
+	write := func(buf []byte) []byte { return appendBatch(buf, b, now.reading, set) }
 	j.buf = frame.Append(j.buf[:0], j.position, write)
 	if j.position+int64(len(j.buf)) > j.end {
-		if err := j.rotate(events[0].Record.Revision, max(j.size, frame.Align(frame.SectorSize)+frame.Align(int64(len(j.buf))))); err != nil {
+		if err := j.rotate(j.revision+1, int64(len(j.buf))); err != nil {
 			return err
 		}
 		j.buf = frame.Append(j.buf[:0], j.position, write) // its position is part of it
@@ -120,11 +137,42 @@ func (j *journal) append(events []*storage.Event) error {
 	j.position = frame.Align(j.position + j.written)
 	j.logged += j.written
 	j.written = 0
-	j.revision = events[len(events)-1].Record.Revision
+	if set != 0 {
+		j.clock, j.before = now, j.clock
+	}
+	if n := len(b.Events); n > 0 {
+		j.revision, j.compacted = b.Events[n-1].Record.Revision, 0
+	} else if b.Compacted > 0 {
+		j.compacted = b.Compacted
+	}
+	for _, l := range b.Leases {
+		if l.TTL > 0 {
+			j.leases[l.ID] = l.TTL
+		} else {
+			delete(j.leases, l.ID)
+		}
+	}
 	if cap(j.buf) > maxBuffer {
 		j.buf = nil
 	}
 	return nil
+}
+
+// clock is a reading of the clock, by which the records from a revision on expire.
+type clock struct {
+	from    uint64
+	reading time.Time
+}
+
+// time returns the present time by the clock of a revision, or false if the clock was set too often since.
+func (j *journal) time(revision uint64) (time.Time, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c := j.clock
+	if revision < c.from { // its batch may be durable, and not visible yet
+		c = j.before
+	}
+	return c.reading.Add(time.Since(c.reading)), revision >= c.from
 }
 
 // maxBuffer is the size up to which the buffer of a write is kept for the next.
@@ -140,14 +188,33 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// rotate begins a log file whose first write has a revision.
-func (j *journal) rotate(revision uint64, size int64) error {
-	var head []byte
-	next, err := replace(j.files, fileName(logPrefix, revision), size, func(f file) error {
-		head = frame.Append(nil, 0, func(buf []byte) []byte {
+// rotate begins a log file with room for a number of bytes. The first write in the file has the revision. If there is a
+// file that begins with the revision, it has leases and compactions alone, and is replaced by one with the same.
+func (j *journal) rotate(revision uint64, room int64) error {
+	var all []memory.LeaseChange
+	for id, ttl := range j.leases {
+		all = append(all, memory.LeaseChange{ID: id, TTL: ttl})
+	}
+	head := func(size int64) []byte {
+		buf := frame.Append(nil, 0, func(buf []byte) []byte {
 			return frame.AppendNumbers(buf, kindLog, frame.Format, revision, uint64(size))
 		})
-		_, err := f.WriteAt(head, 0)
+		if len(all) == 0 && j.compacted == 0 {
+			return buf
+		}
+		buf = append(buf, make([]byte, frame.Align(int64(len(buf)))-int64(len(buf)))...)
+		return frame.Append(buf, int64(len(buf)), func(buf []byte) []byte {
+			buf = appendLeases(buf, kindLeases, all)
+			if j.compacted > 0 {
+				buf = frame.AppendNumbers(buf, kindCompact, j.compacted)
+			}
+			return buf
+		})
+	}
+	size := max(j.size, frame.Align(int64(len(head(math.MaxInt64))))+frame.Align(frame.SectorSize)+frame.Align(room))
+	first := head(size)
+	next, err := replace(j.files, fileName(logPrefix, revision), size, func(f file) error {
+		_, err := f.WriteAt(first, 0)
 		return err
 	})
 	if err != nil {
@@ -159,7 +226,7 @@ func (j *journal) rotate(revision uint64, size int64) error {
 	if j.file != nil {
 		err = j.file.Close() // what it has is durable
 	}
-	j.file, j.end, j.position, j.written = next, size, frame.Align(int64(len(head))), 0
+	j.file, j.end, j.position, j.written = next, size, frame.Align(int64(len(first))), 0
 	return err
 }
 
@@ -174,7 +241,7 @@ func (j *journal) check() error {
 		return j.failed(err)
 	}
 	if j.end-j.position < j.size/2 {
-		if err := j.rotate(j.revision+1, j.size); err != nil {
+		if err := j.rotate(j.revision+1, 0); err != nil {
 			return j.failed(err)
 		}
 	}
@@ -208,8 +275,8 @@ type logFile struct {
 	position, torn int64
 }
 
-// readLog reads a log file and calls f with each transaction. Only the last file may end in a torn frame.
-func readLog(fs files, name string, last bool, f func(revision uint64, writes []storage.Write) error) (l logFile, err error) {
+// readLog reads a log file, and gives what it has to r. Only the last file may end in a torn frame.
+func readLog(fs files, name string, last bool, r LogReader) (l logFile, err error) {
 	l.name = name
 	fail := func(position int64, err error) (logFile, error) {
 		return l, &DamageError{File: name, Position: position, Err: err}
@@ -246,7 +313,7 @@ func readLog(fs files, name string, last bool, f func(revision uint64, writes []
 		default:
 			return fail(position, err)
 		}
-		if err := readBatch(&frame.Decoder{Data: payload}, f); err != nil {
+		if err := readPayload(&frame.Decoder{Data: payload}, r); err != nil {
 			return fail(position, err)
 		}
 		position = next

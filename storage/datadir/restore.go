@@ -3,9 +3,8 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
+	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -21,11 +20,11 @@ var ErrNotEmpty = errors.New("the data directory is not empty")
 //
 // Possible errors: ErrNotEmpty, the errors of [snapshot.Read] and [Open].
 func Restore(dir, file string, replace bool) (Report, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := absolute(dir)
 	if err != nil {
 		return Report{}, err
 	}
-	from, err := os.Open(file)
+	from, err := snapshot.Open(file)
 	if err != nil {
 		return Report{}, err
 	}
@@ -45,7 +44,7 @@ func Restore(dir, file string, replace bool) (Report, error) {
 		return Report{}, err
 	}
 	defer locked.Close()
-	report, err := restore(osFiles{dir}, header.Revision, records, replace)
+	report, err := restore(osFiles{dir: dir}, header.Revision, records, replace)
 	if err != nil {
 		return report, describe(dir, err)
 	}
@@ -75,7 +74,7 @@ func restore(fs files, revision uint64, records []*storage.Record, replace bool)
 		}
 	}
 	revision = snapshot.Next(revision)
-	if _, err := writeSnapshot(fs, revision, records, func() bool { return false }); err != nil {
+	if _, err := writeSnapshot(fs, snapshot.Header{Revision: revision, Taken: time.Now()}, records, func() bool { return false }); err != nil {
 		return Report{}, err
 	}
 	for _, name := range old {

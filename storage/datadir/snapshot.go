@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/snapshot"
@@ -14,13 +13,12 @@ import (
 // many of them.
 const syncEvery = 8 << 20
 
-// writeSnapshot writes records as a snapshot of a revision, and returns its size. It stops when stop
-// returns true.
-func writeSnapshot(fs files, revision uint64, records []*storage.Record, stop func() bool) (int64, error) {
+// writeSnapshot writes records as a snapshot, and returns its size. It stops when stop returns true.
+func writeSnapshot(fs files, h snapshot.Header, records []*storage.Record, stop func() bool) (int64, error) {
 	var size int64
-	f, err := replace(fs, fileName(snapshotPrefix, revision), 0, func(f file) error {
+	f, err := replace(fs, fileName(snapshotPrefix, h.Revision), 0, func(f file) error {
 		w := snapshotWriter{file: f, stop: stop}
-		err := snapshot.Write(&w, snapshot.Header{Revision: revision, Taken: time.Now()}, records)
+		err := snapshot.Write(&w, h, records)
 		size = w.position
 		return err
 	})

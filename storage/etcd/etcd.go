@@ -35,9 +35,9 @@ type Options struct {
 	Endpoints []string
 	// TLS is the configuration of connections to https endpoints. It may be nil.
 	TLS *tls.Config
-	// Prefixes are the prefixes of the keys that the store has. All other keys in the cluster are left alone. The
-	// default is /registry/ and /flyball/. An empty prefix covers all keys.
-	Prefixes []string
+	// Prefixes are the prefixes of the keys that the store has. All other keys in the cluster are left alone, and the store
+	// must not be given other keys. The default is Prefixes(DefaultPrefix). An empty prefix covers all keys.
+	Prefixes []Prefix
 	// Memory are the options of the replica. Journal is not used.
 	Memory memory.Options
 	// CompactionInterval is the time between compactions of the cluster. Zero means that the store compacts only when
@@ -74,10 +74,13 @@ var _ storage.Store = (*Store)(nil)
 // reached, Open returns an error at once, which says why.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Prefixes) == 0 {
-		o.Prefixes = []string{"/registry/", "/flyball/"}
+		o.Prefixes, _ = Prefixes(DefaultPrefix) // is valid
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
+	}
+	if err := checkEndpoints(o.Endpoints); err != nil {
+		return nil, err
 	}
 	if err := reach(ctx, o); err != nil {
 		return nil, err
@@ -89,8 +92,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	s := &Store{options: o, client: client, replica: memory.NewReplica(o.Memory), leases: leases{client: client}}
-	s.position.changed = make(chan struct{})
+	s := &Store{options: o, client: client, replica: memory.NewReplica(o.Memory), leases: leases{client: client, granting: make(chan struct{}, 1)}}
+	s.position.changed, s.position.compacted = make(chan struct{}), storage.First
 	s.questions.ask = s.ask
 	if err := s.load(ctx); err != nil {
 		return nil, errors.Join(translate(err), s.replica.Close(), client.Close())
@@ -119,76 +122,90 @@ func (s *Store) Close() error {
 // firstKey is the first of all keys.
 const firstKey = "\x00"
 
-// ask returns the revision of the cluster.
-func (s *Store) ask(ctx context.Context) (uint64, error) {
-	r, err := s.client.Get(ctx, firstKey, clientv3.WithCountOnly())
-	if err != nil {
-		return 0, translate(err)
-	}
-	return uint64(r.Header.Revision), nil
-}
-
-// catchUp waits until the replica has all writes that have returned before the call.
-func (s *Store) catchUp(ctx context.Context) error {
+// catchUp waits until the replica has all writes that have returned before the call, and returns the compact revision at
+// that time.
+func (s *Store) catchUp(ctx context.Context) (compacted uint64, err error) {
 	if err := s.position.failure(); err != nil {
-		return err
+		return 0, err
 	}
-	revision, err := s.questions.revision(ctx)
+	a, err := s.questions.answer(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return s.position.wait(ctx, revision)
+	return a.compacted, s.position.wait(ctx, a.revision)
 }
 
 // Revisions implements [storage.Store].
 func (s *Store) Revisions(ctx context.Context) (latest, oldest uint64, err error) {
-	if err := s.catchUp(ctx); err != nil {
+	compacted, err := s.catchUp(ctx)
+	if err != nil {
 		return 0, 0, err
 	}
-	return s.replica.Revisions(ctx)
+	latest, oldest, err = s.replica.Revisions(ctx)
+	return latest, max(oldest, compacted), err
 }
 
 // Get implements [storage.Store].
 func (s *Store) Get(ctx context.Context, key string) (*storage.Record, error) {
-	if err := s.catchUp(ctx); err != nil {
+	if _, err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	return s.replica.Get(ctx, key)
 }
 
-// Range implements [storage.Store].
+// Range implements [storage.Store]. Revisions that the replica does not have are read from the cluster.
 func (s *Store) Range(ctx context.Context, q storage.Query) (storage.Page, error) {
 	if q.Revision == 0 || q.Revision > s.position.latest() {
-		if err := s.catchUp(ctx); err != nil {
+		if _, err := s.catchUp(ctx); err != nil {
 			return storage.Page{}, err
 		}
 	}
-	return s.replica.Range(ctx, q)
+	return s.rangeAt(ctx, q)
+}
+
+var _ storage.Replicated = (*Store)(nil)
+
+// Replica implements [storage.Replicated].
+func (s *Store) Replica() storage.Reader { return reader{s} }
+
+// reader reads the replica as it is.
+type reader struct{ store *Store }
+
+// Revisions implements [storage.Reader].
+func (r reader) Revisions(ctx context.Context) (latest, oldest uint64, err error) {
+	if err := r.store.position.failure(); err != nil {
+		return 0, 0, err
+	}
+	latest, oldest, err = r.store.replica.Revisions(ctx)
+	return latest, max(oldest, r.store.position.compactRevision()), err
+}
+
+// Get implements [storage.Reader].
+func (r reader) Get(ctx context.Context, key string) (*storage.Record, error) {
+	if err := r.store.position.failure(); err != nil {
+		return nil, err
+	}
+	return r.store.replica.Get(ctx, key)
+}
+
+// Range implements [storage.Reader].
+func (r reader) Range(ctx context.Context, q storage.Query) (storage.Page, error) {
+	if err := r.store.position.failure(); err != nil {
+		return storage.Page{}, err
+	}
+	return r.store.rangeAt(ctx, q)
 }
 
 // Watch implements [storage.Store].
 func (s *Store) Watch(ctx context.Context, path string, after uint64) (storage.Watcher, error) {
 	if after == 0 {
-		if err := s.catchUp(ctx); err != nil {
+		if _, err := s.catchUp(ctx); err != nil {
 			return nil, err
 		}
+	} else if after+1 < s.position.compactRevision() {
+		return nil, storage.ErrCompacted
 	}
 	return s.replica.Watch(ctx, path, after)
-}
-
-// Compact implements [storage.Store].
-func (s *Store) Compact(ctx context.Context, revision uint64) error {
-	if err := s.catchUp(ctx); err != nil {
-		return err
-	}
-	if err := s.replica.Compact(ctx, revision); err != nil {
-		return err
-	}
-	_, err := s.client.Compact(ctx, int64(revision))
-	if errors.Is(err, rpctypes.ErrCompacted) {
-		return nil
-	}
-	return translate(err)
 }
 
 // translate returns the error of the contract for an error of etcd.
@@ -202,6 +219,13 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrCompacted, err)
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return fmt.Errorf("%w: %w", storage.ErrFuture, err)
+	case leaseError(err) != nil:
+		return leaseError(err)
 	}
 	return fmt.Errorf("etcd: %w", err)
 }
+
+var _ storage.Indexer = (*Store)(nil)
+
+// AddIndex implements [storage.Indexer].
+func (s *Store) AddIndex(i storage.Index) error { return s.replica.AddIndex(i) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -38,8 +37,8 @@ func (s *Store) loadOnce(ctx context.Context) error {
 	var values [][]byte
 	var revision int64
 	for _, prefix := range s.options.Prefixes {
-		key, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
-		if prefix == "" {
+		key, end := prefix.Cluster, clientv3.GetPrefixRangeEnd(prefix.Cluster)
+		if key == "" {
 			key = firstKey
 		}
 		for {
@@ -47,11 +46,14 @@ func (s *Store) loadOnce(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if err := s.position.checkCluster(page.Header.ClusterId); err != nil {
+				return err
+			}
 			if revision == 0 {
 				revision = page.Header.Revision
 			}
 			for _, kv := range page.Kvs {
-				records = append(records, record(kv))
+				records = append(records, s.record(kv))
 				values = append(values, kv.Value)
 			}
 			if !page.More {
@@ -68,8 +70,9 @@ func (s *Store) loadOnce(ctx context.Context) error {
 }
 
 // record returns the record of a key, without the value.
-func record(kv *mvccpb.KeyValue) storage.Record {
-	return storage.Record{Key: string(kv.Key), Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Version: uint64(kv.Version)}
+func (s *Store) record(kv *mvccpb.KeyValue) storage.Record {
+	key, _ := s.fromCluster(string(kv.Key)) // the key was asked for
+	return storage.Record{Key: key, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Version: uint64(kv.Version), Lease: kv.Lease}
 }
 
 // follow keeps the replica up to date until ctx ends.
@@ -85,7 +88,7 @@ func (s *Store) follow(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errBackwards):
+		case errors.Is(err, errBackwards), errors.Is(err, errOther):
 			s.position.fail(err)
 			s.options.Logf("etcd: %v", err)
 			return
@@ -138,7 +141,7 @@ func (s *Store) watch(ctx context.Context) error {
 func (s *Store) checkCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	revision, err := s.ask(ctx)
+	revision, err := s.readAt(ctx, 0)
 	if err == nil && revision < s.position.latest() {
 		err = fmt.Errorf("%w: it is at revision %d, and was at %d", errBackwards, revision, s.position.latest())
 	}
@@ -151,8 +154,9 @@ func (s *Store) apply(events []*clientv3.Event) error {
 		revision := events[0].Kv.ModRevision
 		var writes []storage.Write
 		for ; len(events) > 0 && events[0].Kv.ModRevision == revision; events = events[1:] {
-			if e := events[0]; s.has(string(e.Kv.Key)) {
-				writes = append(writes, storage.Write{Key: string(e.Kv.Key), Value: e.Kv.Value, Delete: e.Type == clientv3.EventTypeDelete})
+			e := events[0]
+			if key, ok := s.fromCluster(string(e.Kv.Key)); ok {
+				writes = append(writes, storage.Write{Key: key, Value: e.Kv.Value, Lease: e.Kv.Lease, Delete: e.Type == clientv3.EventTypeDelete})
 			}
 		}
 		if err := s.replica.Apply(uint64(revision), writes); err != nil {
@@ -161,14 +165,4 @@ func (s *Store) apply(events []*clientv3.Event) error {
 		s.position.reach(uint64(revision))
 	}
 	return nil
-}
-
-// has reports whether a key is one of the store.
-func (s *Store) has(key string) bool {
-	for _, prefix := range s.options.Prefixes {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
 }

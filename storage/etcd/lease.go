@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,17 +19,34 @@ const (
 // leases grants leases.
 type leases struct {
 	client *clientv3.Client
+	// granting has a value while a goroutine uses the fields below. It may wait for the cluster.
+	granting chan struct{}
 
-	mu    sync.Mutex
 	last  clientv3.LeaseID
 	ends  time.Time // when the last lease ends at the earliest
 	given int       // how many records have the last lease
 }
 
+// forget makes the next record get a new lease.
+func (l *leases) forget(ctx context.Context) error {
+	select {
+	case l.granting <- struct{}{}:
+		l.given = maxLeased
+		<-l.granting
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // until returns a lease that ends at a time, or a little later.
 func (l *leases) until(ctx context.Context, end time.Time) (clientv3.LeaseID, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.granting <- struct{}{}:
+		defer func() { <-l.granting }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	left := max(time.Until(end), 0)
 	delay := min(left/leaseShare, maxLeaseDelay)
 	if l.given < maxLeased && !l.ends.Before(end) && !l.ends.After(end.Add(delay)) {

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -10,6 +11,10 @@ import (
 type position struct {
 	mu       sync.Mutex
 	revision uint64
+	// cluster is the ID of the cluster, zero before the first answer.
+	cluster uint64
+	// compacted is the highest compact revision that the cluster is known to have had.
+	compacted uint64
 	// changed is closed, and replaced, when the revision or the error changes.
 	changed chan struct{}
 	// err is why the replica does not go on, nil while it does.
@@ -49,6 +54,39 @@ func (p *position) failure() error {
 	return p.err
 }
 
+// errOther means that the endpoints belong to another cluster than before.
+var errOther = errors.New("the endpoints lead to another etcd cluster than before; restart the server")
+
+// checkCluster records the ID of the cluster. If it was another one before, the replica does not go on: the revisions of two
+// clusters have nothing to do with each other.
+func (p *position) checkCluster(id uint64) error {
+	p.mu.Lock()
+	first := p.cluster == 0
+	if first {
+		p.cluster = id
+	}
+	same := p.cluster == id
+	p.mu.Unlock()
+	if same {
+		return nil
+	}
+	p.fail(errOther)
+	return errOther
+}
+
+// compact records that the cluster has had a compact revision.
+func (p *position) compact(revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.compacted = max(p.compacted, revision)
+}
+
+func (p *position) compactRevision() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.compacted
+}
+
 // wait waits until the replica has reached a revision.
 func (p *position) wait(ctx context.Context, revision uint64) error {
 	for {
@@ -72,10 +110,13 @@ func (p *position) wait(ctx context.Context, revision uint64) error {
 // askTimeout bounds a question.
 const askTimeout = 10 * time.Second
 
-// questions asks the cluster for its revision. Reads that begin while a question is on its way share the next one: an
+// answer is the latest revision of the cluster, and the compact revision at that time: earlier revisions cannot be read.
+type answer struct{ revision, compacted uint64 }
+
+// questions asks the cluster for its revisions. Reads that begin while a question is on its way share the next one: an
 // answer to a question from before the read could miss a write.
 type questions struct {
-	ask func(context.Context) (uint64, error)
+	ask func(context.Context) (answer, error)
 
 	mu   sync.Mutex
 	next *question // nil if nobody waits for the next question
@@ -84,15 +125,15 @@ type questions struct {
 	running bool
 }
 
-// question is one question to the cluster. done is closed after revision and err are set.
+// question is one question to the cluster. done is closed after the answer and err are set.
 type question struct {
-	done     chan struct{}
-	revision uint64
-	err      error
+	answer
+	done chan struct{}
+	err  error
 }
 
-// revision returns a revision that the cluster had after the call began.
-func (q *questions) revision(ctx context.Context) (uint64, error) {
+// answer returns an answer that the cluster has given after the call began.
+func (q *questions) answer(ctx context.Context) (answer, error) {
 	q.mu.Lock()
 	if q.next == nil {
 		q.next = &question{done: make(chan struct{})}
@@ -105,9 +146,9 @@ func (q *questions) revision(ctx context.Context) (uint64, error) {
 	q.mu.Unlock()
 	select {
 	case <-mine.done:
-		return mine.revision, mine.err
+		return mine.answer, mine.err
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return answer{}, ctx.Err()
 	}
 }
 
@@ -124,7 +165,7 @@ func (q *questions) run() {
 		}
 		q.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-		current.revision, current.err = q.ask(ctx)
+		current.answer, current.err = q.ask(ctx)
 		cancel()
 		close(current.done)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"flyball.dev/storage"
@@ -38,13 +40,9 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
-	t, err := s.transaction(ctx, writes)
+	r, err := s.commit(ctx, writes, func() (clientv3.Txn, error) { return s.transaction(ctx, writes) })
 	if err != nil {
 		return nil, err
-	}
-	r, err := t.Commit()
-	if err != nil {
-		return nil, translate(err)
 	}
 	revision := uint64(r.Header.Revision)
 	if err := s.position.wait(ctx, revision); err != nil {
@@ -55,6 +53,30 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 	}
 	return s.written(ctx, writes, revision)
 }
+
+// commit commits a transaction with writes, which build makes. A lease that the store has chosen may have ended early: somebody
+// has revoked it, or this machine was suspended. The transaction then gets another one.
+func (s *Store) commit(ctx context.Context, writes []storage.Write, build func() (clientv3.Txn, error)) (*clientv3.TxnResponse, error) {
+	for again := slices.ContainsFunc(writes, expires); ; again = false {
+		t, err := build()
+		if err != nil {
+			return nil, err
+		}
+		r, err := t.Commit()
+		switch {
+		case err == nil:
+			return r, nil
+		case !again || !errors.Is(err, rpctypes.ErrLeaseNotFound):
+			return nil, translate(err)
+		}
+		if err := s.leases.forget(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// expires reports whether a write gets a lease that the store chooses.
+func expires(w storage.Write) bool { return !w.Delete && w.Lease == 0 && !w.Expires.IsZero() }
 
 // writable returns the error for a write with the given context.
 func (s *Store) writable(ctx context.Context) error {
@@ -74,11 +96,11 @@ func (s *Store) transaction(ctx context.Context, writes []storage.Write) (client
 	var puts, gets []clientv3.Op
 	for _, w := range writes {
 		if w.Delete && (w.If == storage.Any || w.If == storage.Absent) {
-			conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(w.Key), ">", 0))
+			conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(s.toCluster(w.Key)), ">", 0))
 		}
 		for _, c := range append([]storage.Condition{{Key: w.Key, If: w.If}}, w.Require...) {
 			if c.If != storage.Any {
-				conditions = append(conditions, isAt(c.Key, c.If))
+				conditions = append(conditions, isAt(s.toCluster(c.Key), c.If))
 			}
 		}
 		put, err := s.operation(ctx, w)
@@ -86,7 +108,7 @@ func (s *Store) transaction(ctx context.Context, writes []storage.Write) (client
 			return nil, err
 		}
 		puts = append(puts, put)
-		gets = append(gets, clientv3.OpGet(w.Key, clientv3.WithKeysOnly()))
+		gets = append(gets, clientv3.OpGet(s.toCluster(w.Key), clientv3.WithKeysOnly()))
 	}
 	return s.client.Txn(ctx).If(conditions...).Then(puts...).Else(gets...), nil
 }
@@ -100,15 +122,17 @@ func isAt(key string, revision uint64) clientv3.Cmp {
 func (s *Store) operation(ctx context.Context, w storage.Write) (clientv3.Op, error) {
 	switch {
 	case w.Delete:
-		return clientv3.OpDelete(w.Key), nil
-	case w.Expires.IsZero():
-		return clientv3.OpPut(w.Key, string(w.Value)), nil
+		return clientv3.OpDelete(s.toCluster(w.Key)), nil
+	case w.Lease != 0:
+		return clientv3.OpPut(s.toCluster(w.Key), string(w.Value), clientv3.WithLease(clientv3.LeaseID(w.Lease))), nil
+	case !expires(w):
+		return clientv3.OpPut(s.toCluster(w.Key), string(w.Value)), nil
 	}
 	lease, err := s.leases.until(ctx, w.Expires)
 	if err != nil {
 		return clientv3.Op{}, translate(err)
 	}
-	return clientv3.OpPut(w.Key, string(w.Value), clientv3.WithLease(lease)), nil
+	return clientv3.OpPut(s.toCluster(w.Key), string(w.Value), clientv3.WithLease(lease)), nil
 }
 
 // written returns the records of writes that have taken place at a revision. The history may have lost them, if the

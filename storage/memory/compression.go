@@ -12,10 +12,14 @@ import (
 )
 
 const (
-	// A collection gets its first dictionary when trainSize bytes of it are idle, and a new one after every retrainSize
-	// compressed bytes, because the values may have changed. maxSamples values train a dictionary.
-	trainSize, retrainSize = 256 << 10, 64 << 20
-	maxSamples             = 256
+	// A collection gets its first dictionary when trainSize bytes of it are idle, and a new one when minRetrain more bytes are
+	// compressed, because the values may have changed: the first ones may be pods that do not run yet. The next ones follow after
+	// twice as many bytes each, and at last after every maxRetrain bytes. maxSamples values train a dictionary.
+	trainSize, minRetrain, maxRetrain = 256 << 10, 1 << 20, 64 << 20
+	maxSamples                        = 256
+	// sweepSize is the size of the values that may become active between two sweeps. Entries that nobody uses between
+	// two sweeps become idle, so the active values of a burst of writes take twice that size.
+	sweepSize = 1 << 20
 	// minRetired is the smallest number of retired entries in active that prune removes.
 	minRetired = 1024
 )
@@ -28,6 +32,8 @@ type compression struct {
 	// store's lock guards both.
 	active []*entry
 	timer  *time.Timer
+	// fresh is the size of the values that became active since the last sweep. The store's lock guards it.
+	fresh int
 
 	// stopped is set when the store is closed. A sweep holds sweeping, which guards the fields below.
 	stopped     atomic.Bool
@@ -39,11 +45,15 @@ type compression struct {
 // other.
 type collection struct {
 	encoder *dictionary.Encoder // nil before there is a dictionary
-	// pending lists the idle entries that are not compressed yet.
+	// pending lists the idle entries that wait for the first dictionary.
 	pending []*entry
 	// bytes is the size of the pending values before there is an encoder, and afterwards the size of the values that
 	// the encoder has compressed.
 	bytes int
+	// retrain is the value of bytes at which there is a new encoder, made from the values of the latest entries: the ones of
+	// the last trainSize bytes before.
+	retrain int
+	latest  []*entry
 }
 
 // add adds active entries. The caller holds the store's lock.
@@ -54,10 +64,23 @@ func (c *compression) add(s *Store, entries ...*entry) {
 	c.active = append(c.active, entries...)
 	for _, e := range entries {
 		e.wake()
+		c.fresh += e.Size()
 	}
-	if c.timer == nil && len(c.active) > 0 {
-		c.timer = time.AfterFunc(c.interval, s.sweep)
+	switch {
+	case len(c.active) == 0:
+	case c.timer == nil:
+		c.timer = time.AfterFunc(c.wait(), s.sweep)
+	case c.wait() == soon && c.timer.Stop(): // otherwise a sweep is running
+		c.timer.Reset(soon)
 	}
+}
+
+// wait returns the time until the next sweep. The caller holds the store's lock.
+func (c *compression) wait() time.Duration {
+	if c.fresh > sweepSize {
+		return soon
+	}
+	return c.interval
 }
 
 // prune removes the retired entries from active if most entries are retired; current is the number of current records.
@@ -105,8 +128,8 @@ func (c *compression) stop() {
 	c.active = nil
 }
 
-// wait waits for a sweep to end.
-func (c *compression) wait() {
+// finish waits for a sweep to end.
+func (c *compression) finish() {
 	c.sweeping.Lock()
 	defer c.sweeping.Unlock()
 	c.collections = nil
@@ -119,7 +142,7 @@ func (s *Store) sweep() {
 	defer c.sweeping.Unlock()
 	s.mu.Lock()
 	entries := c.active
-	c.active = nil
+	c.active, c.fresh = nil, 0
 	s.mu.Unlock()
 
 	active := entries[:0]
@@ -143,7 +166,7 @@ func (s *Store) sweep() {
 	c.active = append(active, c.active...)
 	c.timer = nil
 	if len(c.active) > 0 && !s.closed {
-		c.timer = time.AfterFunc(c.interval, s.sweep)
+		c.timer = time.AfterFunc(c.wait(), s.sweep)
 	}
 }
 
@@ -166,19 +189,22 @@ func (c *compression) compress(e *entry) {
 
 // add compresses an entry, or queues it until there is a dictionary.
 func (c *collection) add(e *entry) {
+	if c.encoder != nil {
+		c.compress(e)
+		return
+	}
 	c.pending = append(c.pending, e)
-	c.bytes += e.Size()
-	switch {
-	case c.encoder != nil:
-		c.compress()
-		if c.bytes >= retrainSize {
-			c.encoder, c.bytes = nil, 0
-		}
-	case c.bytes >= trainSize:
-		if c.prune(); c.bytes >= trainSize {
-			c.train()
-			c.compress()
-		}
+	if c.bytes += e.Size(); c.bytes < trainSize {
+		return
+	}
+	if c.prune(); c.bytes < trainSize {
+		return
+	}
+	pending := c.pending
+	c.pending = nil
+	c.train(pending)
+	for _, e := range pending {
+		c.compress(e)
 	}
 }
 
@@ -199,24 +225,26 @@ func (c *collection) prune() {
 	c.pending = pending
 }
 
-// train makes a dictionary from the pending values.
-func (c *collection) train() {
-	step := max(1, len(c.pending)/maxSamples)
+// train makes an encoder with a dictionary from the values of entries.
+func (c *collection) train(entries []*entry) {
+	step := max(1, len(entries)/maxSamples)
 	var samples [][]byte
-	for i := 0; i < len(c.pending); i += step {
-		samples = append(samples, c.pending[i].Value())
+	for i := 0; i < len(entries); i += step {
+		samples = append(samples, entries[i].Value())
 	}
-	c.encoder, c.bytes = dictionary.Train(samples), 0
+	c.encoder, c.bytes, c.latest = dictionary.Train(samples), 0, nil
+	c.retrain = min(max(minRetrain, 2*c.retrain), maxRetrain)
 }
 
-// compress compresses the pending values.
-func (c *collection) compress() {
-	for _, e := range c.pending {
-		e.compress(c.encoder)
-		c.bytes += e.Size()
+// compress compresses an entry.
+func (c *collection) compress(e *entry) {
+	e.compress(c.encoder)
+	if c.bytes += e.Size(); c.bytes > c.retrain-trainSize {
+		c.latest = append(c.latest, e)
 	}
-	clear(c.pending)
-	c.pending = c.pending[:0]
+	if c.bytes >= c.retrain {
+		c.train(c.latest)
+	}
 }
 
 // collectionOf returns what the keys of one resource have in common, such as /registry/pods and

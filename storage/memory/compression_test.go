@@ -101,7 +101,7 @@ func TestCompressAfter(t *testing.T) {
 		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer s.Close()
 		var records []*storage.Record
-		for i := range 1000 {
+		for i := range 500 { // fewer bytes than make an early sweep
 			r := put(t, s, storage.Write{Key: fmt.Sprintf("/core/pods/ns/%03d", i), Value: text(i, 0)})
 			r.SetCached(s, i)
 			records = append(records, r)

@@ -16,13 +16,19 @@ type expiry struct {
 	paused bool
 }
 
+// epoch is where the queue begins to count. Times that have a monotonic reading, as all of a store do, are compared by it, so
+// it does not matter whether the wall clock was set between two writes.
+var epoch = time.Now()
+
 // deadline returns the queue key of a record: its expiration time followed by its own key.
 func deadline(r *storage.Record) string {
-	key := make([]byte, 0, 12+len(r.Key))
-	key = binary.BigEndian.AppendUint64(key, uint64(r.Expires.Unix())^1<<63)
-	key = binary.BigEndian.AppendUint32(key, uint32(r.Expires.Nanosecond()))
+	key := make([]byte, 0, 8+len(r.Key))
+	key = binary.BigEndian.AppendUint64(key, uint64(r.Expires.Sub(epoch))^1<<63)
 	return string(append(key, r.Key...))
 }
+
+// enqueue adds a record that expires.
+func (x *expiry) enqueue(r *storage.Record) { x.queue.set(item{key: deadline(r), record: r}) }
 
 // replace updates the queue for a write.
 func (x *expiry) replace(s *Store, event *storage.Event) {
@@ -30,7 +36,7 @@ func (x *expiry) replace(s *Store, event *storage.Event) {
 		x.queue.remove(deadline(old))
 	}
 	if r := event.Record; event.Type != storage.Deleted && !r.Expires.IsZero() {
-		x.queue.put(deadline(r), r)
+		x.enqueue(r)
 	}
 	x.arm(s)
 }
@@ -62,8 +68,16 @@ func (x *expiry) arm(s *Store) {
 func (x *expiry) armAt(s *Store, at time.Time) {
 	x.stop()
 	x.at = at
-	x.timer = time.AfterFunc(time.Until(at), s.expire)
+	x.timer = time.AfterFunc(until(at), s.expire)
 }
+
+// until returns the time until at, and soon if that has passed.
+func until(at time.Time) time.Duration { return max(time.Until(at), soon) }
+
+// soon is the duration of a timer that fires at once. It is not zero: a timer of a testing/synctest bubble without a duration runs on
+// the goroutine that starts it, and under the race detector the process crashes in runtime.(*timer).modify if two goroutines of a
+// bubble start such timers at the same time, because all timers of a bubble share one context of the detector (go.dev/issue/78156).
+const soon = time.Nanosecond
 
 func (x *expiry) stop() {
 	if x.timer != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +268,119 @@ func TestForkWhileWriting(t *testing.T) {
 	}
 	close(stop)
 	writers.Wait()
+}
+
+// TestForkPending forks a store while its journal writes. The fork has the durable writes, whatever the journal returns in the end.
+func TestForkPending(t *testing.T) {
+	for name, failure := range map[string]error{"success": nil, "failure": errFull} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var block chan struct{}
+				s := memory.New(memory.Options{Journal: &journal{before: func([]*storage.Event) error {
+					if block == nil {
+						return nil
+					}
+					<-block
+					return failure
+				}}})
+				defer s.Close()
+				if err := s.AddIndex(storage.Index{Name: "value", Of: func(r *storage.Record) string { return string(r.Value()) }}); err != nil {
+					t.Fatal(err)
+				}
+				ctx := t.Context()
+				expires := time.Now().Add(time.Hour)
+				must := func(_ any, err error) {
+					t.Helper()
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				for id := range int64(3) {
+					must(s.Grant(ctx, id+1, time.Minute))
+				}
+				for _, key := range []string{"/a", "/b", "/c"} {
+					must(s.Put(ctx, storage.Write{Key: key, Value: []byte("before"), Expires: expires}))
+				}
+				must(s.Put(ctx, storage.Write{Key: "/leased", Value: []byte("before"), Lease: 1}))
+				must(s.Put(ctx, storage.Write{Key: "/moved", Value: []byte("before"), Lease: 2}))
+				want := append(state(t, s), leaseLines(t, s)...)
+
+				block = make(chan struct{})
+				var writing sync.WaitGroup
+				for i, write := range []func() error{
+					func() error {
+						_, err := s.Put(ctx, storage.Write{Key: "/a", Value: []byte("after"), If: storage.Any})
+						return err
+					},
+					func() error { _, err := s.Delete(ctx, "/b", storage.Any); return err },
+					func() error { _, err := s.Revoke(ctx, 1); return err },
+					func() error { _, err := s.Grant(ctx, 4, time.Minute); return err },
+					func() error {
+						_, err := s.Put(ctx, storage.Write{Key: "/moved", Lease: 4, If: storage.Any})
+						return err
+					},
+					func() error { _, err := s.Revoke(ctx, 3); return err },
+					func() error { _, err := s.Put(ctx, storage.Write{Key: "/new", Value: []byte("before")}); return err },
+				} {
+					writing.Go(func() {
+						if err := write(); !errors.Is(err, failure) {
+							t.Errorf("write %d: %v", i, err)
+						}
+					})
+					synctest.Wait() // the first one is in the journal, and the others wait
+				}
+				f := fork(t, s)
+				defer f.Close()
+				check := func(when string) {
+					t.Helper()
+					if got := append(state(t, f), leaseLines(t, f)...); !slices.Equal(got, want) {
+						t.Errorf("%s, the fork has\n%s\nwant\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+					page, err := f.Range(ctx, storage.Query{Index: "value", Value: "before"})
+					if err != nil || len(page.Records) != 5 {
+						t.Errorf("%s, the index finds %d records, %v", when, len(page.Records), err)
+					}
+				}
+				check("at first")
+				close(block)
+				writing.Wait()
+				check("when the journal has returned")
+				second := fork(t, s)
+				defer second.Close()
+				if got, want := append(state(t, second), leaseLines(t, second)...), append(state(t, s), leaseLines(t, s)...); !slices.Equal(got, want) {
+					t.Errorf("another fork has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+				time.Sleep(2 * time.Minute) // the leases end
+				for _, key := range []string{"/leased", "/moved"} {
+					if _, err := f.Get(ctx, key); !errors.Is(err, storage.ErrNotFound) {
+						t.Errorf("after the end of its lease, %s: %v", key, err)
+					}
+				}
+				time.Sleep(time.Hour)
+				if page, err := f.Range(ctx, storage.Query{}); err != nil || len(page.Records) != 0 {
+					t.Errorf("after an hour, the fork has %d records, %v", len(page.Records), err)
+				}
+			})
+		})
+	}
+}
+
+// leaseLines describes the leases of a store.
+func leaseLines(t *testing.T, s *memory.Store) (lines []string) {
+	t.Helper()
+	leases, err := s.Leases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range leases {
+		_, keys, err := s.Lease(t.Context(), l.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("lease %d of %s until %v has %q", l.ID, l.TTL, l.Expires, keys))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 func BenchmarkFork(b *testing.B) {

@@ -32,6 +32,27 @@ func (s *Store) checkEvent(e *storage.Event) {
 	}
 	checkCurrent(s.tree.root, e)
 	checkPath(s.tree.root, r.Key)
+	for i := range s.tree.indexes {
+		s.tree.indexes[i].check(e)
+	}
+}
+
+// check checks that the index has the record of an event, the latest one of its key, once or not at all.
+func (i *index) check(e *storage.Event) {
+	key, value := e.Record.Key, i.value(e.Record)
+	if e.Prev != nil {
+		if old := i.value(e.Prev); old != "" && (old != value || e.Type == storage.Deleted) {
+			records := recordsOf(i.tree.root, old)
+			invariants.Check(records.get(key) == nil, "%s is in index %s as it was before revision %d", key, i.Name, e.Record.Revision)
+			invariants.Check((records == nil) == (i.tree.root.find(old) == nil), "index %s has the value %s without records", i.Name, old)
+		}
+	}
+	if value != "" && e.Type != storage.Deleted {
+		records := recordsOf(i.tree.root, value)
+		invariants.Check(records.get(key) == e.Record, "%s is not in index %s", key, i.Name)
+		checkPath(i.tree.root, value)
+		checkPath(records, key)
+	}
 }
 
 // checkHistory checks that the log has events for each revision after the compacted one. The revisions of a replica may
@@ -64,9 +85,9 @@ func checkCurrent(root *node, e *storage.Event) {
 // checkPath checks the nodes on the path to a key: the number of items of each, the order of the keys, and the sizes.
 func checkPath(n *node, key string) {
 	for n != nil {
-		invariants.Check(len(n.items) > 0 && len(n.items) < fanout, "a node has %d items", len(n.items))
-		for i := 1; i < len(n.items); i++ {
-			invariants.Check(n.items[i-1].key < n.items[i].key, "%q is before %q", n.items[i-1].key, n.items[i].key)
+		invariants.Check(n.width() > 0 && n.width() < fanout, "a node has %d items", n.width())
+		for i := 1; i < n.width(); i++ {
+			invariants.Check(n.key(i-1) < n.key(i), "%q is before %q", n.key(i-1), n.key(i))
 		}
 		invariants.Check(n.size == n.count(), "a node of %d records has size %d", n.count(), n.size)
 		if n.leaf {

@@ -31,8 +31,8 @@ func TestInvariants(t *testing.T) {
 		{"sizes add up", func(s *Store) { s.tree.mutable(s.tree.root).size++ },
 			func(s *Store, _ storage.Watcher) { put(s, "new") }, "has size"},
 		{"keys rise", func(s *Store) {
-			items := s.tree.root.items
-			items[2].key, items[3].key = items[3].key, items[2].key
+			records := s.tree.root.records
+			records[2], records[3] = records[3], records[2]
 		}, func(s *Store, _ storage.Watcher) { put(s, "a") }, "is before"},
 		{"watchers miss nothing", func(s *Store) { s.history.log[1] = s.history.log[2] },
 			func(_ *Store, w storage.Watcher) { w.Next() }, "the next event has"},

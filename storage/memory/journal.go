@@ -11,13 +11,25 @@ import (
 // Journal makes the writes of a store durable. A write is not visible before Write has returned, so
 // that nobody reads, or watches, what a crash can take back.
 type Journal interface {
-	// Write makes events durable, all or none of them. The store calls it with the events since the last
-	// call, in the order of their revisions, and never twice at once. The events must not be changed.
+	// Write makes a batch durable, as a whole or not at all. The store calls it with what has happened since the last call,
+	// and never twice at once. The batch must not be changed.
 	//
-	// If Write returns an error, none of the events is durable: the store undoes their writes, which
+	// If Write returns an error, nothing of the batch is durable: the store undoes the writes, which
 	// return that error, and the next events have the same revisions. A journal that cannot tell whether
-	// the events are durable returns an error from every later call too.
-	Write(events []*storage.Event) error
+	// the batch is durable returns an error from every later call too.
+	Write(Batch) error
+}
+
+// Batch is what becomes durable together.
+type Batch struct {
+	// Events are in the order of the writes.
+	Events []*storage.Event
+	// Leases are in the order of the changes. A lease may have been granted before an event that attaches a record to it,
+	// and be revoked by a later change.
+	Leases []LeaseChange
+	// Compacted is the revision that a client has compacted the history at, zero for none. It is not later than the first
+	// event.
+	Compacted uint64
 }
 
 // retryExpiry is how long the store waits before it deletes expired records again when the journal has
@@ -29,15 +41,18 @@ type commits struct {
 	journal Journal
 	// writing has a value while a goroutine calls the journal.
 	writing chan struct{}
-	// open is the batch that writes are added to, nil for none, and last the batch of the latest write.
-	// The store's lock guards both.
-	open, last *batch
+	// open is the batch that writes are added to, flushing the batch that the journal has, nil for none, and last the batch of
+	// the latest write. The store's lock guards them.
+	open, flushing, last *batch
 }
 
 // batch is a group of writes that become durable together. The first of their goroutines that gets to
 // it calls the journal for all.
 type batch struct {
-	events []*storage.Event // guarded by the store's lock while the batch is open
+	// The store's lock guards these while the batch is open.
+	events    []*storage.Event
+	leases    []leaseChange
+	compacted uint64
 	// done is closed when the batch is settled, and err is written before that.
 	done chan struct{}
 	err  error
@@ -59,13 +74,21 @@ func (b *batch) settle(err error) {
 	close(b.done)
 }
 
-// add adds the events of the latest transaction to the open batch. The lock is held.
-func (c *commits) add(events []*storage.Event) {
+// batch returns the open batch. The lock is held.
+func (c *commits) batch() *batch {
 	if c.open == nil {
 		c.open = &batch{done: make(chan struct{})}
 		c.last = c.open
 	}
-	c.open.events = append(c.open.events, events...)
+	return c.open
+}
+
+// unsettled returns the batch of the latest write if the batch is not settled, or nil. The lock is held.
+func (c *commits) unsettled() *batch {
+	if c.last == nil || c.last.settled() {
+		return nil
+	}
+	return c.last
 }
 
 // settle waits until a batch is durable and its writes are visible, or returns why they were undone. A
@@ -86,15 +109,19 @@ func (s *Store) settle(b *batch) error {
 	}
 	// A goroutine that writes a batch settles it before it lets another write, so b is the open one.
 	s.mu.Lock()
-	c.open = nil
+	c.open, c.flushing = nil, b
 	s.mu.Unlock()
-	err := c.journal.Write(b.events)
+	err := c.journal.Write(Batch{b.events, changes(b.leases), b.compacted})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.flushing = nil
 	if err == nil {
 		s.show(b.events)
+		if b.compacted > s.history.compacted {
+			s.compact(b.compacted)
+		}
 	} else {
-		s.undoPending(err)
+		s.undoPending(b, err)
 	}
 	b.settle(err)
 	return err
@@ -102,6 +129,9 @@ func (s *Store) settle(b *batch) error {
 
 // show makes writes visible. The lock is held.
 func (s *Store) show(events []*storage.Event) {
+	if len(events) == 0 {
+		return
+	}
 	s.visible = events[len(events)-1].Record.Revision
 	s.publish(events)
 }
@@ -129,13 +159,15 @@ func (s *Store) get(key string) *storage.Record {
 	return s.tree.root.get(key)
 }
 
-// undoPending undoes the writes that are not visible, because of an error of the journal. The lock and
+// undoPending undoes the writes that are not visible, because of an error of the journal for a batch. The lock and
 // the right to write are held.
-func (s *Store) undoPending(err error) {
-	if b := s.commits.open; b != nil { // it builds on what is undone
-		b.settle(err)
+func (s *Store) undoPending(b *batch, err error) {
+	if open := s.commits.open; open != nil { // it builds on what is undone
+		s.leases.undo(s, open.leases)
+		open.settle(err)
 		s.commits.open = nil
 	}
+	s.leases.undo(s, b.leases)
 	undone := s.pending()
 	for _, e := range slices.Backward(undone) {
 		s.undo(e)
@@ -157,6 +189,9 @@ func (s *Store) undoPending(err error) {
 	if next := s.expiry.next(); next != nil { // not at once: the journal may refuse the deletion again
 		s.expiry.armAt(s, latest(next.Expires, time.Now().Add(retryExpiry)))
 	}
+	if next := s.leases.next(); next != nil {
+		s.leases.armAt(s, latest(next.Expires, time.Now().Add(retryExpiry)))
+	}
 }
 
 func latest(a, b time.Time) time.Time {
@@ -171,15 +206,16 @@ func (s *Store) undo(e *storage.Event) {
 	if r := e.Record; e.Type != storage.Deleted && !r.Expires.IsZero() {
 		s.expiry.queue.remove(deadline(r))
 	}
+	s.leases.undoEvent(e)
 	if e.Prev == nil {
 		s.tree.remove(e.Record.Key)
 		return
 	}
 	entry := entryOf(e.Prev).copy() // e.Prev is retired
 	before := &entry.Record
-	s.tree.put(before.Key, before)
+	s.tree.put(before)
 	s.compression.add(s, entry)
 	if !before.Expires.IsZero() {
-		s.expiry.queue.put(deadline(before), before)
+		s.expiry.enqueue(before)
 	}
 }

@@ -22,19 +22,21 @@ import (
 type journal struct {
 	before func(events []*storage.Event) error
 
-	mu     sync.Mutex
-	events []*storage.Event
+	mu      sync.Mutex
+	events  []*storage.Event
+	batches []memory.Batch
 }
 
-func (j *journal) Write(events []*storage.Event) error {
+func (j *journal) Write(b memory.Batch) error {
 	if j.before != nil {
-		if err := j.before(events); err != nil {
+		if err := j.before(b.Events); err != nil {
 			return err
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.events = append(j.events, events...)
+	j.events = append(j.events, b.Events...)
+	j.batches = append(j.batches, b)
 	return nil
 }
 
@@ -42,7 +44,20 @@ func (j *journal) Write(events []*storage.Event) error {
 func (j *journal) load(t testing.TB) *memory.Store {
 	t.Helper()
 	l := memory.NewLoader(memory.Options{})
-	for events := j.events; len(events) > 0; {
+	for _, b := range j.batches {
+		l.Leases(false, b.Leases)
+		if err := l.Compact(b.Compacted); err != nil {
+			t.Fatal(err)
+		}
+		loadEvents(t, l, b.Events)
+	}
+	return l.Store()
+}
+
+// loadEvents gives events to a loader.
+func loadEvents(t testing.TB, l *memory.Loader, events []*storage.Event) {
+	t.Helper()
+	for len(events) > 0 {
 		revision := events[0].Record.Revision
 		if revision != l.Revision()+1 {
 			t.Fatalf("the journal has revision %d after %d", revision, l.Revision())
@@ -52,7 +67,7 @@ func (j *journal) load(t testing.TB) *memory.Store {
 			r := events[0].Record
 			w := storage.Write{Key: r.Key, If: storage.Any, Delete: events[0].Type == storage.Deleted}
 			if !w.Delete {
-				w.Value, w.Expires = slices.Clone(r.Value()), r.Expires
+				w.Value, w.Expires, w.Lease = slices.Clone(r.Value()), r.Expires, r.Lease
 			}
 			writes = append(writes, w)
 		}
@@ -60,7 +75,6 @@ func (j *journal) load(t testing.TB) *memory.Store {
 			t.Fatal(err)
 		}
 	}
-	return l.Store()
 }
 
 // state describes a store: its revision and its records.

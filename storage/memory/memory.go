@@ -10,8 +10,8 @@
 // With [Options.CompressAfter], a record that nobody has used for a while is idle: the store drops its cached values
 // and compresses its value with a dictionary that it trains on the values of the collection.
 //
-// A store has no goroutines. It has up to three timers: one while any record expires, one while the log is not empty,
-// and one while a record can become idle.
+// A store has no goroutines. It has up to four timers: one while any record expires, one while there are leases, one while
+// the log is not empty, and one while a record can become idle.
 package memory
 
 import (
@@ -34,7 +34,8 @@ type Options struct {
 	// minutes.
 	Retention time.Duration
 	// CompressAfter is how long a record must be unused before the store may drop its cached values and compress its
-	// value; it does so after twice that time at the latest. Zero means never. The freed memory is garbage, which the
+	// value; it does so after twice that time at the latest, and earlier while records of many MiB are written or
+	// used. Zero means never. The freed memory is garbage, which the
 	// store does not collect itself.
 	CompressAfter time.Duration
 	// Journal, if not nil, makes writes durable before they are visible. The store does not close it.
@@ -47,11 +48,12 @@ type Store struct {
 	closed    bool
 	revision  uint64 // of the latest write
 	visible   uint64 // of the latest write that readers see; the same but for writes that are not durable yet
-	tree      tree
+	tree      indexedTree
 	snapshots snapshots
 	history   history
 	topics    map[string]*topic // by path
 	expiry    expiry
+	leases    leases
 	commits   commits
 
 	// replica is set in a [Replica].
@@ -76,6 +78,7 @@ func New(o Options) *Store {
 		commits:  commits{journal: o.Journal, writing: make(chan struct{}, 1)},
 		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
+		leases:   leases{byID: map[int64]*lease{}},
 
 		compression: compression{interval: max(0, o.CompressAfter)},
 	}
@@ -127,10 +130,7 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 	if err := storage.CheckWrites(writes); err != nil || len(writes) == 0 {
 		return nil, err
 	}
-	ops := make([]operation, len(writes))
-	for i := range writes {
-		ops[i] = newOperation(writes[i])
-	}
+	ops := newOperations(writes)
 	err := s.write(ctx, ops)
 	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
@@ -144,22 +144,36 @@ func (s *Store) Commit(ctx context.Context, writes []storage.Write) ([]*storage.
 
 // Compact implements [storage.Store].
 func (s *Store) Compact(_ context.Context, revision uint64) error {
+	b, err := s.tryCompact(revision)
+	if err != nil {
+		return err
+	}
+	return s.settle(b)
+}
+
+// tryCompact compacts the history. With a journal, it returns the batch after which the history is compacted.
+func (s *Store) tryCompact(revision uint64) (*batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return storage.ErrClosed
+		return nil, storage.ErrClosed
 	case revision > s.visible:
-		return storage.ErrFuture
-	case revision > s.history.compacted:
+		return nil, storage.ErrFuture
+	case revision <= s.history.compacted:
+		return nil, nil
+	case s.commits.journal == nil:
 		s.compact(revision)
+		return nil, nil
 	}
-	return nil
+	b := s.commits.batch()
+	b.compacted = max(b.compacted, revision)
+	return b, nil
 }
 
 // Close implements [storage.Store].
 func (s *Store) Close() error {
-	defer s.compression.wait()
+	defer s.compression.finish()
 	s.commits.writing <- struct{}{} // when the journal has returned
 	defer func() { <-s.commits.writing }()
 	s.mu.Lock()
@@ -171,17 +185,18 @@ func (s *Store) Close() error {
 	}
 	s.compression.stop()
 	s.expiry.stop()
+	s.leases.stop()
 	s.history.stop()
 	for _, t := range s.topics {
 		t.wake(s.revision + 1)
 	}
-	s.tree, s.snapshots, s.history.log, s.topics, s.checkpoint = tree{}, nil, nil, nil, nil
+	s.tree, s.snapshots, s.history.log, s.topics, s.checkpoint = indexedTree{}, nil, nil, nil, nil
 	return nil
 }
 
 // writable returns the error for a write with the given context. A request that has ended must not write, because its
-// client has been told that it failed. A request whose deadline has passed has ended, even if the timer of its context
-// has yet to run. The caller holds the lock.
+// client has been told that it failed. A request has ended when its deadline has passed, even if the timer of its
+// context has yet to run. The caller holds the lock.
 func (s *Store) writable(ctx context.Context) error {
 	switch {
 	case s.closed:

@@ -12,24 +12,45 @@ func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) 
 	if err != nil {
 		return storage.Page{}, err
 	}
-	from := v.root.rank(max(q.Path, q.Start))
-	to := v.root.len()
-	if end, bounded := end(q.Path); bounded {
-		to = max(from, v.root.rank(end))
+	root, err := s.rootOf(v, q)
+	if err != nil {
+		return storage.Page{}, err
 	}
-	page := storage.Page{Revision: v.revision}
-	if q.Limit > 0 && to-from > q.Limit {
-		page.Remaining = to - from - q.Limit
-		to = from + q.Limit
-		if whole {
-			s.cacheSnapshot(v)
-		}
+	page := root.page(q)
+	page.Revision = v.revision
+	if page.Remaining > 0 && whole {
+		s.cacheSnapshot(v)
 	}
-	if from < to {
-		page.Records = v.root.collect(make([]*storage.Record, 0, to-from), from, to)
+	if !q.Scan {
 		s.wakeAll(page.Records)
 	}
 	return page, nil
+}
+
+// page returns the records that a query selects, without the revision.
+func (n *node) page(q storage.Query) storage.Page {
+	from, to := n.span(q.Path, q.Start)
+	if q.End != "" {
+		to = max(from, min(to, n.rank(q.End)))
+	}
+	var page storage.Page
+	if q.Limit > 0 && to-from > q.Limit {
+		page.Remaining = to - from - q.Limit
+		to = from + q.Limit
+	}
+	if from < to {
+		page.Records = n.collect(make([]*storage.Record, 0, to-from), from, to)
+	}
+	return page
+}
+
+// span returns the ranks of the records of a path from a key on.
+func (n *node) span(path, start string) (from, to int) {
+	from, to = n.rank(max(path, start)), n.len()
+	if end, bounded := end(path); bounded {
+		to = max(from, n.rank(end))
+	}
+	return from, to
 }
 
 // snapshotFor returns a snapshot to read a query from, and whether it is right for other paths too.
@@ -41,8 +62,8 @@ func (s *Store) snapshotFor(q storage.Query) (v snapshot, whole bool, err error)
 	return v, true, err
 }
 
-// settledSnapshot returns the present tree if it has writes that are not visible, but none to the path of
-// the query. To undo these writes would take longer than most queries.
+// settledSnapshot returns the present tree if it has writes that are not visible, but none that the query
+// selects. To undo these writes would take longer than most queries.
 func (s *Store) settledSnapshot(q storage.Query) (snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +72,7 @@ func (s *Store) settledSnapshot(q storage.Query) (snapshot, bool) {
 		return snapshot{}, false
 	}
 	for _, e := range pending {
-		if storage.Covers(q.Path, e.Record.Key) {
+		if q.Covers(e.Record.Key) {
 			return snapshot{}, false
 		}
 	}

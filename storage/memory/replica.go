@@ -16,7 +16,7 @@ type Replica struct{ store *Store }
 // NewReplica returns an empty replica at revision [storage.First]. The options must not have a journal.
 func NewReplica(o Options) *Replica {
 	s := New(o)
-	s.replica, s.expiry.paused = true, true
+	s.replica, s.expiry.paused, s.leases.loading = true, true, true
 	return &Replica{s}
 }
 
@@ -56,7 +56,7 @@ func (r *Replica) Close() error { return r.store.Close() }
 func (r *Replica) Apply(revision uint64, writes []storage.Write) error {
 	ops := make([]operation, len(writes))
 	for i, w := range writes {
-		ops[i] = newOperation(storage.Write{Key: w.Key, Value: w.Value, Delete: w.Delete, If: storage.Any})
+		ops[i] = newOperation(storage.Write{Key: w.Key, Value: w.Value, Lease: w.Lease, Delete: w.Delete, If: storage.Any})
 	}
 	s := r.store
 	s.mu.Lock()
@@ -112,11 +112,11 @@ func (r *Replica) Replace(revision uint64, records []storage.Record, values [][]
 	for _, old := range s.tree.root.collect(nil, 0, s.tree.root.len()) {
 		entryOf(old).retire()
 	}
-	s.tree, s.snapshots = tree{}, nil
+	s.tree, s.snapshots = s.tree.at(roots{}), nil
 	for i := range records {
 		e := newEntry(records[i].Key, values[i])
-		e.Created, e.Revision, e.Version = records[i].Created, records[i].Revision, records[i].Version
-		s.tree.put(e.Key, &e.Record)
+		e.Created, e.Revision, e.Version, e.Lease = records[i].Created, records[i].Revision, records[i].Version, records[i].Lease
+		s.tree.put(&e.Record)
 		s.compression.add(s, e)
 	}
 	s.revision, s.visible = revision, revision
@@ -126,3 +126,6 @@ func (r *Replica) Replace(revision uint64, records []storage.Record, values [][]
 	}
 	return nil
 }
+
+// AddIndex is [storage.Indexer].AddIndex.
+func (r *Replica) AddIndex(i storage.Index) error { return r.store.AddIndex(i) }

@@ -10,8 +10,9 @@ import (
 // checkpoint is a state of the store that Reset returns to.
 type checkpoint struct {
 	revision uint64
-	records  *node
+	records  roots
 	expiry   *node
+	leases   leases
 	// replaced lists the records of the checkpoint that were replaced or deleted since.
 	replaced []*storage.Record
 }
@@ -32,7 +33,7 @@ func (s *Store) Checkpoint() error {
 	case s.commits.journal != nil:
 		return errJournaled
 	}
-	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
+	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot(), leases: s.leases.clone()}
 	return nil
 }
 
@@ -55,16 +56,16 @@ func (s *Store) Reset() error {
 	}
 	c := s.checkpoint
 	s.compact(s.revision)
-	s.tree = tree{root: c.records}
+	s.tree = s.tree.at(c.records)
 	s.expiry.queue = tree{root: c.expiry}
 	for _, r := range c.replaced {
 		entry := entryOf(r).copy() // r is retired
 		restored := &entry.Record
 		s.revision++
 		restored.Revision = s.revision
-		s.tree.put(restored.Key, restored)
+		s.tree.put(restored)
 		if !restored.Expires.IsZero() {
-			s.expiry.queue.put(deadline(restored), restored)
+			s.expiry.enqueue(restored)
 		}
 		s.compression.add(s, entry)
 	}
@@ -78,7 +79,10 @@ func (s *Store) Reset() error {
 	for _, t := range s.topics {
 		t.wake(s.revision)
 	}
-	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
+	s.leases.stop()
+	s.leases = c.leases
+	s.leases.arm(s)
+	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot(), leases: s.leases.clone()}
 	return nil
 }
 

@@ -17,14 +17,23 @@ type operation struct {
 	record *storage.Record
 }
 
-// newOperation prepares a write, whose key is valid.
+// newOperation prepares a write with a valid key.
 func newOperation(w storage.Write) operation {
 	o := operation{Write: w}
 	if !w.Delete {
 		o.entry = newEntry(w.Key, w.Value)
-		o.entry.Expires = w.Expires
+		o.entry.Expires, o.entry.Lease = w.Expires, w.Lease
 	}
 	return o
+}
+
+// newOperations prepares the writes of a transaction, which have valid keys.
+func newOperations(writes []storage.Write) []operation {
+	ops := make([]operation, len(writes))
+	for i := range writes {
+		ops[i] = newOperation(writes[i])
+	}
+	return ops
 }
 
 // write carries out a transaction, and waits until it is durable. An error that rests on a write which is not durable
@@ -88,6 +97,9 @@ func (s *Store) check(ops []operation) (guess bool, err error) {
 		return false, err
 	}
 	for i := range ops {
+		if id := ops[i].Lease; !ops[i].Delete && !s.leases.loading && !s.leases.has(id) && id != 0 {
+			return s.commits.unsettled() != nil, storage.ErrNoLease
+		}
 		for _, c := range ops[i].Require {
 			if !isAt(s.tree.root.get(c.Key), c.If) {
 				return s.isPending(c.Key), storage.ErrCondition
@@ -137,7 +149,7 @@ func (s *Store) put(o *operation, revision uint64) *storage.Event {
 	if o.OnCommit != nil {
 		o.OnCommit(record)
 	}
-	s.tree.put(o.Key, record)
+	s.tree.put(record)
 	s.compression.add(s, o.entry)
 	return event
 }
@@ -171,12 +183,14 @@ func (s *Store) commit(events []*storage.Event, revision uint64) {
 	s.append(events)
 	for _, e := range events {
 		s.expiry.replace(s, e)
+		s.leases.replace(e)
 	}
 	if invariants.Enabled {
 		s.checkCommit(events)
 	}
 	if journaled {
-		s.commits.add(events)
+		b := s.commits.batch()
+		b.events = append(b.events, events...)
 	} else {
 		s.publish(events)
 	}

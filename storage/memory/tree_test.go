@@ -66,8 +66,8 @@ func checkNode(t *testing.T, n *node, root bool) int {
 	if n == nil {
 		return 0
 	}
-	if len(n.items) == 0 || len(n.items) >= fanout || root && !n.leaf && len(n.items) == 1 {
-		t.Fatalf("a node has %d items", len(n.items))
+	if n.width() == 0 || n.width() >= fanout || root && !n.leaf && len(n.items) == 1 || n.records != nil && (n.items != nil || !n.leaf) {
+		t.Fatalf("a node has %d items and %d records", len(n.items), len(n.records))
 	}
 	if got := n.count(); got != n.size {
 		t.Fatalf("a node of %d records says it has %d", got, n.size)
@@ -95,51 +95,60 @@ func checkNode(t *testing.T, n *node, root bool) int {
 // change.
 func TestTree(t *testing.T) {
 	const n = 10_000
+	puts := map[string]func(*tree, *storage.Record){"records": (*tree).put, "items": setItem}
 	for name, at := range map[string]func(i int) int{
 		"ascending":  func(i int) int { return i },
 		"descending": func(i int) int { return n - i },
 		"scattered":  func(i int) int { return i * 7919 % n },
 		"random":     func(int) int { return rand.IntN(n) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			var tr tree
-			var model treeModel
-			type past struct {
-				root  *node
-				model treeModel
-			}
-			var snapshots []past
-			step := func(i int, change func(key string)) {
-				change(fmt.Sprintf("k/%05d", at(i)))
-				if i%(n/4) == n/8 {
-					model.check(t, tr.root)
-					snapshots = append(snapshots, past{tr.snapshot(), slices.Clone(model)})
-				}
-			}
-			for i := range n {
-				step(i, func(key string) {
-					r := &storage.Record{Key: key}
-					tr.put(key, r)
-					model = model.put(r)
-				})
-			}
+		for kind, put := range puts {
+			t.Run(name+"/"+kind, func(t *testing.T) { testTree(t, n, at, put) })
+		}
+	}
+}
+
+// setItem puts a record under its key as if that were another one.
+func setItem(t *tree, r *storage.Record) { t.set(item{key: r.Key, record: r}) }
+
+// testTree puts and removes n keys.
+func testTree(t *testing.T, n int, at func(i int) int, put func(*tree, *storage.Record)) {
+	var tr tree
+	var model treeModel
+	type past struct {
+		root  *node
+		model treeModel
+	}
+	var snapshots []past
+	step := func(i int, change func(key string)) {
+		change(fmt.Sprintf("k/%05d", at(i)))
+		if i%(n/4) == n/8 {
 			model.check(t, tr.root)
-			for i := range n {
-				step(i, func(key string) {
-					tr.remove(key)
-					model = model.remove(key)
-				})
-			}
-			for _, r := range slices.Clone(model) {
-				tr.remove(r.Key)
-			}
-			if tr.root != nil {
-				t.Errorf("%d records are left", tr.root.len())
-			}
-			for _, s := range snapshots {
-				s.model.check(t, s.root)
-			}
+			snapshots = append(snapshots, past{tr.snapshot(), slices.Clone(model)})
+		}
+	}
+	for i := range n {
+		step(i, func(key string) {
+			r := &storage.Record{Key: key}
+			put(&tr, r)
+			model = model.put(r)
 		})
+	}
+	model.check(t, tr.root)
+	for i := range n {
+		step(i, func(key string) {
+			tr.remove(key)
+			model = model.remove(key)
+		})
+	}
+	for _, r := range slices.Clone(model) {
+		tr.remove(r.Key)
+	}
+	if tr.root != nil {
+		t.Errorf("%d records are left", tr.root.len())
+	}
+	for _, s := range snapshots {
+		s.model.check(t, s.root)
 	}
 }
 
@@ -148,6 +157,10 @@ func TestTree(t *testing.T) {
 func TestTreeMixed(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 0))
+		put := (*tree).put
+		if seed%2 == 1 {
+			put = setItem
+		}
 		var tr tree
 		var model treeModel
 		snapshots := map[*node]treeModel{}
@@ -157,7 +170,7 @@ func TestTreeMixed(t *testing.T) {
 			// Phases of growth and of decline.
 			if grow := i/2000%2 == 0; grow == (random.IntN(4) > 0) {
 				r := &storage.Record{Key: key}
-				tr.put(key, r)
+				put(&tr, r)
 				model = model.put(r)
 			} else {
 				tr.remove(key)

@@ -85,7 +85,7 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	case s.closed || w.closed:
 		return 0, true, storage.ErrClosed
 	case w.idle:
-		return s.visible, true, nil
+		return max(s.visible, w.next-1), true, nil // a watch from a revision in the future never goes back
 	case w.next <= s.history.compacted:
 		return 0, true, s.compacted(w.next - 1)
 	}

@@ -3,13 +3,14 @@
 package snapshot
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"syscall"
 	"time"
-
-	"encoding/binary"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
@@ -65,13 +66,14 @@ func Next(revision uint64) uint64 { return revision + revisionsSkipped }
 type Header struct {
 	// Revision is the revision at which the records were read.
 	Revision uint64
-	// Taken is when the records were read; zero if the snapshot does not say it.
+	// Taken is when the records were read, by the clock that says when they expire; zero if the snapshot does not say it.
 	Taken time.Time
 }
 
 // The first byte of a payload says what the rest is.
 const (
 	kindHeader  = 'S' // the first frame: the format, the revision, the time in nanoseconds since 1970 or zero
+	kindLeased  = 'L' // the keys and leases of records with a lease; these frames are before the frames of records
 	kindRecords = 'R' // records
 	kindEnd     = 'E' // the last frame: the number of records
 )
@@ -87,17 +89,12 @@ func Write(w io.Writer, h Header, records []*storage.Record) error {
 	}
 	f := writer{w: w}
 	f.frame(func(buf []byte) []byte { return frame.AppendNumbers(buf, kindHeader, Format, h.Revision, taken) })
-	for rest := records; len(rest) > 0 && f.err == nil; {
-		n := 0
-		f.frame(func(buf []byte) []byte {
-			start := len(buf)
-			for buf = append(buf, kindRecords); n < len(rest) && len(buf)-start < frameOfRecords; n++ {
-				buf = appendRecord(buf, rest[n])
-			}
-			return buf
-		})
-		rest = rest[n:]
+	f.frames(kindLeased, leased(records), appendLeased)
+	clock := h.Taken
+	if clock.IsZero() {
+		clock = time.Now()
 	}
+	f.frames(kindRecords, records, func(buf []byte, r *storage.Record) []byte { return appendRecord(buf, r, clock) })
 	f.frame(func(buf []byte) []byte { return frame.AppendNumbers(buf, kindEnd, uint64(len(records))) })
 	return f.err
 }
@@ -122,14 +119,50 @@ func (w *writer) frame(payload func([]byte) []byte) {
 	w.position += int64(len(w.buf))
 }
 
+// frames writes frames with records.
+func (w *writer) frames(kind byte, records []*storage.Record, add func([]byte, *storage.Record) []byte) {
+	for rest := records; len(rest) > 0 && w.err == nil; {
+		n := 0
+		w.frame(func(buf []byte) []byte {
+			start := len(buf)
+			for buf = append(buf, kind); n < len(rest) && len(buf)-start < frameOfRecords; n++ {
+				buf = add(buf, rest[n])
+			}
+			return buf
+		})
+		rest = rest[n:]
+	}
+}
+
+// leased returns the records with a lease.
+func leased(records []*storage.Record) (found []*storage.Record) {
+	for _, r := range records {
+		if r.Lease != 0 {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// appendLeased appends the key and the lease of a record.
+func appendLeased(buf []byte, r *storage.Record) []byte {
+	return binary.AppendVarint(frame.AppendString(buf, r.Key), r.Lease)
+}
+
 // appendRecord appends a record.
-func appendRecord(buf []byte, r *storage.Record) []byte {
+func appendRecord(buf []byte, r *storage.Record, clock time.Time) []byte {
 	buf = frame.AppendString(buf, r.Key)
 	buf = binary.AppendUvarint(buf, r.Created)
 	buf = binary.AppendUvarint(buf, r.Revision)
 	buf = binary.AppendUvarint(buf, r.Version)
-	buf = frame.AppendTime(buf, r.Expires)
+	buf = frame.AppendExpiry(buf, r.Expires, clock)
 	return frame.AppendString(buf, r.Value())
+}
+
+// Open opens a file for [Read]. The file may be a pipe: Open does not wait for a writer, as os.Open does, and a pipe that
+// nobody writes to reads as empty.
+func Open(file string) (*os.File, error) {
+	return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // Read reads a snapshot to its end, and calls f with each record and its value. The values belong to f. Whatever f has
@@ -195,9 +228,11 @@ var (
 func (h *Header) readRecords(frames *frame.Reader, f func(storage.Record, []byte)) error {
 	var last string
 	var invalid bool
+	leases := map[string]int64{}
 	check := func(r storage.Record, value []byte) {
 		invalid = invalid || r.Key <= last || storage.CheckKey(r.Key) != nil || r.Created < storage.First || r.Created > r.Revision || r.Revision > h.Revision
 		last = r.Key
+		r.Lease = leases[r.Key]
 		if !invalid {
 			f(r, value)
 		}
@@ -212,6 +247,10 @@ func (h *Header) readRecords(frames *frame.Reader, f func(storage.Record, []byte
 		}
 		d := &frame.Decoder{Data: payload}
 		switch d.Byte() {
+		case kindLeased:
+			for d.Err == nil && len(d.Data) > 0 {
+				leases[string(d.Bytes())] = d.Int()
+			}
 		case kindRecords:
 			n += decodeRecords(d, check)
 		case kindEnd:

@@ -10,7 +10,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// testCondition writes a record under conditions on other records, some of which do not hold.
+// testCondition writes a record under conditions on other records. Some conditions do not hold.
 func testCondition(t *testing.T, s storage.Store) {
 	parent, other := put(t, s, "parent", "1"), put(t, s, "other", "1")
 	for _, test := range []struct {

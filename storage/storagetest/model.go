@@ -120,7 +120,7 @@ func cut(q storage.Query, records []*storage.Record) storage.Page {
 	p := storage.Page{Revision: q.Revision}
 	for _, r := range records {
 		switch {
-		case !storage.Covers(q.Path, r.Key) || r.Key < q.Start:
+		case !q.Covers(r.Key):
 		case q.Limit > 0 && len(p.Records) == q.Limit:
 			p.Remaining++
 		default:
@@ -143,7 +143,7 @@ func (m *model) between(path string, after, until uint64) []string {
 
 // The keys and paths that programs use. They are few, so that programs write each of them often.
 var (
-	someKeys  = []string{"a", "a/x", "a/y", "a/z/1", "a/z/2", "b/x", "b0", "/c/d/e"}
+	someKeys  = []string{"a", "a/", "a/x", "a/y", "a/z/1", "a/z/2", "b/x", "b0", "/c/d/e"}
 	somePaths = []string{"", "a/", "a/z/", "a", "a/x", "b/", "/", "/c/", "/c/d/e", "none/"}
 )
 
@@ -225,6 +225,8 @@ func (p *replay) step() {
 	switch p.choose(16) {
 	default:
 		p.put(key)
+	case 5:
+		p.transact()
 	case 6, 7:
 		p.commit()
 	case 8, 9:
@@ -274,19 +276,9 @@ func (p *replay) delete(key string) {
 	}
 }
 
-// commit carries out a transaction of up to four writes, sometimes of one key twice.
+// commit carries out a transaction.
 func (p *replay) commit() {
-	var writes []storage.Write
-	for range p.choose(4) + 1 {
-		w := storage.Write{Key: someKeys[p.choose(len(someKeys))]}
-		if w.If = p.condition(w.Key); p.choose(3) == 0 {
-			w.Delete = true
-		} else {
-			w.Value = []byte(fmt.Sprint(p.choose(10)))
-		}
-		w.Require = p.conditions()
-		writes = append(writes, w)
-	}
+	writes := p.writes()
 	records, err := p.store.Commit(ctx, writes)
 	events, want := p.model.commit(writes...)
 	p.compare("Commit", err, want)
@@ -309,6 +301,21 @@ func (p *replay) commit() {
 	}
 }
 
+// writes returns up to four writes, sometimes of one key twice.
+func (p *replay) writes() (writes []storage.Write) {
+	for range p.choose(4) + 1 {
+		w := storage.Write{Key: someKeys[p.choose(len(someKeys))]}
+		if w.If = p.condition(w.Key); p.choose(3) == 0 {
+			w.Delete = true
+		} else {
+			w.Value = []byte(fmt.Sprint(p.choose(10)))
+		}
+		w.Require = p.conditions()
+		writes = append(writes, w)
+	}
+	return writes
+}
+
 func (p *replay) get(key string) {
 	r, err := p.store.Get(ctx, key)
 	want := p.model.get(key)
@@ -321,15 +328,30 @@ func (p *replay) get(key string) {
 }
 
 func (p *replay) pages() {
+	q := p.query()
+	got, err := p.store.Range(ctx, q)
+	_, oldest, _ := p.store.Revisions(ctx)
+	p.comparePage(q, got, err, oldest)
+}
+
+// query returns a query, sometimes at a revision that cannot be read.
+func (p *replay) query() storage.Query {
 	q := storage.Query{Path: somePaths[p.choose(len(somePaths))], Limit: p.choose(4)}
 	if p.choose(2) == 0 {
 		q.Start = someKeys[p.choose(len(someKeys))]
 	}
+	if p.choose(3) == 0 {
+		q.End = someKeys[p.choose(len(someKeys))]
+	}
 	if p.choose(2) == 0 {
 		q.Revision = p.past()
 	}
-	got, err := p.store.Range(ctx, q)
-	if p.outside(q.Revision, "Range", err) {
+	return q
+}
+
+// comparePage compares the result of a range of a history that began at a revision.
+func (p *replay) comparePage(q storage.Query, got storage.Page, err error, oldest uint64) {
+	if p.outside(q.Revision, oldest, "Range", err) {
 		return
 	}
 	if q.Revision == 0 {
@@ -346,9 +368,8 @@ func (p *replay) pages() {
 	}
 }
 
-// outside reports whether a revision lies outside the history, and checks the error.
-func (p *replay) outside(revision uint64, what string, err error) bool {
-	_, oldest, _ := p.store.Revisions(ctx)
+// outside reports whether a revision lies outside the history, which began at another, and checks the error.
+func (p *replay) outside(revision, oldest uint64, what string, err error) bool {
 	switch {
 	case revision == 0:
 		return false
@@ -365,7 +386,8 @@ func (p *replay) outside(revision uint64, what string, err error) bool {
 func (p *replay) watch() {
 	path, after := somePaths[p.choose(len(somePaths))], p.past()
 	w, err := p.store.Watch(ctx, path, after)
-	if after <= p.model.revision() && p.outside(after, "Watch", err) {
+	_, oldest, _ := p.store.Revisions(ctx)
+	if after <= p.model.revision() && p.outside(after, oldest, "Watch", err) {
 		return
 	}
 	p.compare("Watch", err, nil)
@@ -391,10 +413,13 @@ func (p *replay) drain(w *watched) bool {
 	if want := p.model.between(w.path, w.after, revision); !slices.Equal(got, want) {
 		p.t.Errorf("watching %q after %d, up to %d: %q, want %q", w.path, w.after, revision, got, want)
 	}
-	if len(events) == 0 && revision != p.model.revision() {
-		p.t.Errorf("watching %q: nothing up to %d, but the store is at %d", w.path, revision, p.model.revision())
+	if revision < w.after {
+		p.t.Errorf("watching %q has gone back to %d from %d", w.path, revision, w.after)
 	}
-	w.after = max(w.after, revision)
+	if len(events) == 0 && revision != max(p.model.revision(), w.after) {
+		p.t.Errorf("watching %q after %d: nothing up to %d, but the store is at %d", w.path, w.after, revision, p.model.revision())
+	}
+	w.after = revision
 	return len(events) > 0
 }
 
@@ -432,7 +457,11 @@ func (p *replay) compareRecord(what string, got, want *storage.Record) {
 type content string
 
 func (c content) Value() []byte                  { return []byte(c) }
+func (c content) ValueIn([]byte) []byte          { return []byte(c) }
+func (c content) Preload([]*storage.Record)      {}
 func (c content) Size() int                      { return len(c) }
 func (c content) Cached(any) any                 { return nil }
 func (c content) SetCached(_, value any) any     { return value }
+func (c content) Note() uint32                   { return 0 }
+func (c content) SetNote(uint32)                 {}
 func (c content) AllCached() iter.Seq2[any, any] { return func(func(_, _ any) bool) {} }

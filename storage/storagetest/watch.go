@@ -66,10 +66,15 @@ func testWatch(t *testing.T, s storage.Store) {
 	}
 }
 
+// testWatchFuture watches from a revision that does not exist yet, as a client does that has read it from another server.
+// The watch reports no earlier revision: bookmarks never go back.
 func testWatchFuture(t *testing.T, s storage.Store) {
 	w := watch(t, s, "a", 4)
 	defer w.Close()
 	for i := range 3 {
+		if events, revision, err := w.Next(); len(events) != 0 || revision != 4 || err != nil {
+			t.Errorf("Next before the revision: %d events up to %d, %v", len(events), revision, err)
+		}
 		put(t, s, "a", fmt.Sprint(i))
 	}
 	if events, revision, err := w.Next(); len(events) != 0 || revision != 4 || err != nil {
@@ -110,7 +115,7 @@ func testSlowWatcher(t *testing.T, s storage.Store) {
 		put(t, s, "a", "")
 	}
 	for want := storage.First + 1; want <= storage.First+writes; {
-		events, _, err := w.Next()
+		events, revision, err := w.Next()
 		if errors.Is(err, storage.ErrCompacted) {
 			if _, oldest, _ := s.Revisions(ctx); oldest < want {
 				t.Errorf("compacted at %d, but the history begins at %d", want, oldest)
@@ -125,6 +130,9 @@ func testSlowWatcher(t *testing.T, s storage.Store) {
 				t.Fatalf("got revision %d, want %d", e.Record.Revision, want)
 			}
 			want++
+		}
+		if revision != want-1 {
+			t.Fatalf("got the events up to %d, and progress up to %d", want-1, revision)
 		}
 	}
 	put(t, s, "q", "")

@@ -10,6 +10,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite failing.txt")
+	kind   = flag.String("storage", "memory", "the storage of the servers: memory, datadir or the URL of an etcd")
 	only   = flag.String("only", "", "run only the tests that match this regular expression")
 )
 
@@ -34,7 +35,7 @@ func TestAPIExtensions(t *testing.T) {
 			without = append(without, test)
 		}
 	}
-	ran, err := s.run(*only, without)
+	ran, err := s.run(*only, without, *kind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,14 +72,15 @@ func (s *scratch) copy(from, below, except string) error {
 	})
 }
 
-// run runs the tests that match a pattern, or all if it is empty, without some.
-func (s *scratch) run(pattern string, without []string) (gotest.Results, error) {
+// run runs the tests that match a pattern, or all if it is empty, without some. The servers have a storage; see
+// fixtures/storage.go.
+func (s *scratch) run(pattern string, without []string, storage string) (gotest.Results, error) {
 	args := []string{"test", "-json", "-vet=off", "-timeout=8m", "-run=" + pattern}
 	if len(without) > 0 {
 		args = append(args, "-skip=^("+strings.Join(without, "|")+")$")
 	}
 	cmd := exec.Command("go", append(args, "./...")...)
-	cmd.Dir, cmd.Env = s.dir, gotest.ScratchEnvironment()
+	cmd.Dir, cmd.Env = s.dir, append(gotest.ScratchEnvironment(), "FLYBALL_TEST_STORAGE="+storage)
 	ran := gotest.Results{}
 	return ran, ran.Run(cmd, testID)
 }

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func BenchmarkOtherServer(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	var slowest time.Duration
+	var times []time.Duration
 	for b.Loop() {
 		start := time.Now()
 		if _, err := one.Put(b.Context(), storage.Write{Key: "/registry/a", If: storage.Any}); err != nil {
@@ -80,9 +81,10 @@ func BenchmarkOtherServer(b *testing.B) {
 			}
 			<-w.Ready()
 		}
-		slowest = max(slowest, time.Since(start))
+		times = append(times, time.Since(start))
 	}
-	b.ReportMetric(float64(slowest.Microseconds()), "us-slowest")
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 }
 
 // BenchmarkGet reads an object from a control plane over HTTPS, with etcd and with the storage in memory.

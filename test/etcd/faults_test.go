@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"slices"
@@ -14,30 +17,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/etcd"
+	"flyball.dev/storage/memory"
 )
 
 const (
 	servers  = 2
-	writers  = 8
-	watchers = 10
+	writers  = 16
+	watchers = 100
+	counters = 8
 )
 
-// TestMembers lets writers on two servers increment counters, while members of the cluster are killed and paused in turn.
-// No acknowledged increment may be lost, and every watcher on both servers gets every event once and in order.
+// TestMembers lets writers on two servers increment counters, while members of the cluster are killed, paused and cut off
+// in turn. The history of the reads and writes is linearizable, no acknowledged increment is lost, and every watcher on
+// both servers gets every event once and in order.
 func TestMembers(t *testing.T) {
-	c := startCluster(t, 3)
+	c := startCluster(t, 3, behindProxies)
 	var stores []*etcd.Store
 	for range servers {
 		s := open(t, c, etcd.Options{})
 		defer s.Close()
 		stores = append(stores, s)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 
 	var watching sync.WaitGroup
@@ -54,16 +61,16 @@ func TestMembers(t *testing.T) {
 	}
 
 	var writing sync.WaitGroup
-	var counts [writers]counts
+	h := &history{start: time.Now()}
 	faults := make(chan struct{})
 	for i := range writers {
 		writing.Go(func() {
-			for {
+			for n := 0; ; n++ {
 				select {
 				case <-faults:
 					return
 				default:
-					counts[i].add(ctx, stores[i%servers], fmt.Sprintf("/registry/count/%d", i%4))
+					h.increment(ctx, stores[i%servers], i, fmt.Sprintf("/registry/count/%d", (i+n)%counters))
 				}
 			}
 		})
@@ -72,11 +79,6 @@ func TestMembers(t *testing.T) {
 	close(faults)
 	writing.Wait()
 
-	acknowledged, unknown := 0, 0
-	for i := range counts {
-		acknowledged += counts[i].acknowledged
-		unknown += counts[i].unknown
-	}
 	for i, s := range stores {
 		page, err := s.Range(ctx, storage.Query{Path: "/registry/count/"})
 		if err != nil {
@@ -85,16 +87,18 @@ func TestMembers(t *testing.T) {
 		last = page.Revision
 		total := 0
 		for _, r := range page.Records {
-			n, _ := strconv.Atoi(string(r.Value()))
-			total += n
+			total += count(string(r.Value()))
 		}
-		if total < acknowledged || total > acknowledged+unknown {
-			t.Errorf("server %d has counted to %d; %d increments were acknowledged, and %d may have taken place", i, total, acknowledged, unknown)
+		if total < h.acknowledged || total > h.acknowledged+h.unknown {
+			t.Errorf("server %d has counted to %d; %d increments were acknowledged, and %d may have taken place", i, total, h.acknowledged, h.unknown)
 		}
 	}
-	t.Logf("%d increments were acknowledged, %d may have taken place", acknowledged, unknown)
-	if acknowledged < 50 {
-		t.Errorf("only %d increments were acknowledged", acknowledged)
+	t.Logf("%d increments were acknowledged, %d may have taken place, %d operations", h.acknowledged, h.unknown, len(h.operations))
+	if h.acknowledged < 50 {
+		t.Errorf("only %d increments were acknowledged", h.acknowledged)
+	}
+	if result := porcupine.CheckOperationsTimeout(counting, h.operations, time.Minute); result != porcupine.Ok {
+		t.Errorf("the history is not linearizable: %s", result)
 	}
 	close(stop)
 	watching.Wait()
@@ -103,12 +107,12 @@ func TestMembers(t *testing.T) {
 			t.Errorf("watcher %d has %d events, and watcher 0 has %d", i, len(seen[i]), len(seen[0]))
 		}
 	}
-	if len(seen[0]) < acknowledged {
-		t.Errorf("the watchers have %d events of %d", len(seen[0]), acknowledged)
+	if len(seen[0]) < h.acknowledged {
+		t.Errorf("the watchers have %d events of %d", len(seen[0]), h.acknowledged)
 	}
 }
 
-// disturb kills and pauses one member after the other.
+// disturb kills, pauses and cuts off one member after the other.
 func disturb(c *cluster) {
 	for _, m := range c.members {
 		<-time.After(500 * time.Millisecond)
@@ -124,28 +128,142 @@ func disturb(c *cluster) {
 		c.resume(m)
 		c.await(m)
 	}
+	for _, m := range c.members {
+		<-time.After(300 * time.Millisecond)
+		c.cut(m, true)
+		<-time.After(time.Second)
+		c.cut(m, false)
+	}
 }
 
-// counts are the increments of one writer.
-type counts struct{ acknowledged, unknown int }
+// history has the operations of all writers.
+type history struct {
+	start time.Time
 
-// add increments a counter once, and records whether the increment was acknowledged.
-func (c *counts) add(ctx context.Context, s storage.Store, key string) {
+	mu                    sync.Mutex
+	operations            []porcupine.Operation
+	acknowledged, unknown int
+}
+
+// request is a read of a counter, or a write on the condition that it has a value.
+type request struct {
+	key      string
+	write    bool
+	from, to string
+}
+
+// The results of a write. The result of a read is the value.
+const (
+	written  = "written"
+	conflict = "conflict"
+	unknown  = "unknown"
+)
+
+// counting is the model: each counter has a value, at first none. The values of a counter are all different, because they have
+// the name of their writer.
+var counting = (&porcupine.NondeterministicModel{
+	Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, o := range all {
+			key := o.Input.(request).key
+			byKey[key] = append(byKey[key], o)
+		}
+		return slices.Collect(maps.Values(byKey))
+	},
+	Init: func() []any { return []any{""} },
+	Step: func(state, input, output any) []any {
+		r := input.(request)
+		switch {
+		case !r.write && state == output, r.write && output == conflict && state != r.from:
+			return []any{state}
+		case r.write && output == written && state == r.from:
+			return []any{r.to}
+		case output == unknown && state == r.from:
+			return []any{state, r.to}
+		case output == unknown:
+			return []any{state}
+		}
+		return nil
+	},
+}).ToModel()
+
+// note adds an operation. The end of a write with an unknown result is not known either.
+func (h *history) note(writer int, r request, began time.Duration, output string) {
+	o := porcupine.Operation{ClientId: writer, Input: r, Call: int64(began), Output: output, Return: int64(time.Since(h.start))}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch output {
+	case written:
+		h.acknowledged++
+	case unknown:
+		h.unknown++
+		o.Return = math.MaxInt64
+	}
+	h.operations = append(h.operations, o)
+}
+
+// count returns the number in a value, which ends with the name of its writer.
+func count(value string) int {
+	number, _, _ := strings.Cut(value, " ")
+	n, _ := strconv.Atoi(number)
+	return n
+}
+
+// increment reads a counter and increments it.
+func (h *history) increment(ctx context.Context, s storage.Store, writer int, key string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	w := storage.Write{Key: key, Value: []byte("1"), If: storage.Absent}
-	switch current, err := s.Get(ctx, key); {
+	began := time.Since(h.start)
+	current, err := s.Get(ctx, key)
+	value, revision := "", storage.Absent
+	switch {
 	case err == nil:
-		n, _ := strconv.Atoi(string(current.Value()))
-		w.Value, w.If = []byte(strconv.Itoa(n+1)), current.Revision
+		value, revision = string(current.Value()), current.Revision
 	case !errors.Is(err, storage.ErrNotFound):
 		return
 	}
-	switch _, err := s.Put(ctx, w); {
+	h.note(writer, request{key: key}, began, value)
+	r := request{key: key, write: true, from: value, to: fmt.Sprintf("%d by %d at %d", count(value)+1, writer, began)}
+	began = time.Since(h.start)
+	switch _, err := s.Put(ctx, storage.Write{Key: key, Value: []byte(r.to), If: revision}); {
 	case err == nil:
-		c.acknowledged++
-	case !errors.Is(err, storage.ErrConflict):
-		c.unknown++
+		h.note(writer, r, began, written)
+	case errors.Is(err, storage.ErrConflict):
+		h.note(writer, r, began, conflict)
+	default:
+		h.note(writer, r, began, unknown)
+	}
+}
+
+// stale is a store with reads that may be older than a write that was acknowledged before.
+type stale struct {
+	storage.Store
+	mu   sync.Mutex
+	kept map[string]*storage.Record
+}
+
+func (s *stale) Get(ctx context.Context, key string) (*storage.Record, error) {
+	r, err := s.Store.Get(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kept := s.kept[key]; kept != nil && rand.IntN(20) == 0 {
+		return kept, nil
+	}
+	s.kept[key] = r
+	return r, err
+}
+
+// TestStaleReads requires that the model finds stale reads.
+func TestStaleReads(t *testing.T) {
+	s := &stale{Store: memory.New(memory.Options{}), kept: map[string]*storage.Record{}}
+	defer s.Close()
+	h := &history{start: time.Now()}
+	for i := range 500 {
+		h.increment(t.Context(), s, 0, fmt.Sprintf("/registry/count/%d", i%counters))
+		h.increment(t.Context(), s.Store, 1, fmt.Sprintf("/registry/count/%d", i%counters))
+	}
+	if result := porcupine.CheckOperationsTimeout(counting, h.operations, time.Minute); result != porcupine.Illegal {
+		t.Errorf("the result is %s", result)
 	}
 }
 
@@ -255,6 +373,28 @@ func (p *proxy) cut(is bool) {
 	}
 }
 
+// TestReadsOfOthersWrites reads each write of another store as soon as it is acknowledged.
+func TestReadsOfOthersWrites(t *testing.T) {
+	c := startCluster(t, 1)
+	s, other := open(t, c, etcd.Options{}), open(t, c, etcd.Options{})
+	defer s.Close()
+	defer other.Close()
+	ctx := t.Context()
+	for i := range 2000 {
+		r, err := other.Put(ctx, storage.Write{Key: "/registry/a", Value: []byte(strconv.Itoa(i)), If: storage.Any})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Get(ctx, "/registry/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Revision < r.Revision {
+			t.Fatalf("after the write at revision %d, a read has revision %d", r.Revision, got.Revision)
+		}
+	}
+}
+
 // TestMissedEvents cuts a store off while others write and compact. The store then loads all records again, its old
 // watchers have to begin anew, and its reads are never stale.
 func TestMissedEvents(t *testing.T) {
@@ -329,7 +469,7 @@ func TestForeignKeys(t *testing.T) {
 	if _, err := client.Put(ctx, "other/1", "x"); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, c, etcd.Options{Prefixes: []string{"/registry/", "/flyball/"}})
+	s := open(t, c, etcd.Options{Prefixes: []etcd.Prefix{{Store: "/registry/", Cluster: "/registry/"}, {Store: "/flyball/", Cluster: "/flyball/"}}})
 	defer s.Close()
 	w, err := s.Watch(ctx, "", 0)
 	if err != nil {
@@ -362,7 +502,7 @@ func TestOpenErrors(t *testing.T) {
 	closed := fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])
 	for endpoint, want := range map[string]string{
 		closed:     closed + ": dial tcp",
-		"nonsense": "nonsense: not a URL",
+		"nonsense": `the etcd endpoint "nonsense" is not a URL`,
 		strings.Replace(c.members[0].url, "http:", "https:", 1): "etcd cannot be reached: https://",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

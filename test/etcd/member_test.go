@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +19,9 @@ import (
 	"go.uber.org/goleak"
 )
 
+// program is a flag.
+var program = flag.String("etcd", "", "the `file` of a program that the tests run in place of the etcd of this module, such as an older release")
+
 // member is set in the environment of a process that is a member of an etcd cluster, and not a test.
 const member = "FLYBALL_TEST_ETCD_MEMBER"
 
@@ -24,6 +29,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(member) != "" {
 		os.Unsetenv(member)
 		etcdmain.Main(os.Args)
+		return
+	}
+	if urls := os.Getenv(plane); urls != "" {
+		if err := runPlane(strings.Split(urls, ",")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
@@ -35,6 +47,9 @@ type process struct {
 	args    []string
 	command *exec.Cmd
 	log     string
+	// peers and clients are between the member and the others, and between it and the clients, if the cluster is behind
+	// proxies. The url leads to the latter.
+	peers, clients *proxy
 }
 
 // cluster is an etcd cluster. The members are processes of the real etcd, with short timeouts.
@@ -43,24 +58,34 @@ type cluster struct {
 	members []*process
 }
 
+// behindProxies is an option of startCluster.
+const behindProxies = true
+
 // startCluster starts a cluster of n members, which ends with the test.
-func startCluster(t testing.TB, n int) *cluster {
+func startCluster(t testing.TB, n int, proxies ...bool) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	dir := t.TempDir()
-	var peers []string
+	var initial []string
 	ports := freePorts(t, 2*n)
 	for i := range n {
-		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, ports[n+i]))
-	}
-	for i := range n {
 		url, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[i]), fmt.Sprintf("http://127.0.0.1:%d", ports[n+i])
-		c.members = append(c.members, &process{url: url, log: filepath.Join(dir, fmt.Sprintf("m%d.log", i)), args: []string{
+		m := &process{url: url, log: filepath.Join(dir, fmt.Sprintf("m%d.log", i))}
+		advertised := peer
+		if len(proxies) > 0 {
+			m.peers, m.clients = startProxy(t, peer), startProxy(t, url)
+			m.url, advertised = m.clients.url, m.peers.url
+		}
+		initial = append(initial, fmt.Sprintf("m%d=%s", i, advertised))
+		m.args = []string{
 			fmt.Sprintf("--name=m%d", i), "--data-dir=" + filepath.Join(dir, fmt.Sprintf("m%d", i)), "--unsafe-no-fsync",
 			"--listen-client-urls=" + url, "--advertise-client-urls=" + url, "--listen-peer-urls=" + peer,
-			"--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(peers, ","),
-			"--heartbeat-interval=20", "--election-timeout=200", "--log-level=warn",
-		}})
+			"--initial-advertise-peer-urls=" + advertised, "--heartbeat-interval=20", "--election-timeout=200", "--log-level=warn",
+		}
+		c.members = append(c.members, m)
+	}
+	for _, m := range c.members {
+		m.args = append(m.args, "--initial-cluster="+strings.Join(initial, ","))
 	}
 	for _, m := range c.members {
 		c.start(m)
@@ -106,7 +131,7 @@ func (c *cluster) start(m *process) {
 		c.t.Fatal(err)
 	}
 	defer log.Close()
-	m.command = exec.Command(os.Args[0], m.args...)
+	m.command = exec.Command(cmp.Or(*program, os.Args[0]), m.args...)
 	m.command.Env = append(os.Environ(), member+"=true")
 	m.command.Stdout, m.command.Stderr = log, log
 	if err := m.command.Start(); err != nil {
@@ -141,6 +166,12 @@ func (c *cluster) kill(m *process) {
 	m.command.Process.Kill()
 	m.command.Wait()
 	m.command = nil
+}
+
+// cut cuts a member off from its clients, and the other members off from it, until it is called with false.
+func (c *cluster) cut(m *process, is bool) {
+	m.peers.cut(is)
+	m.clients.cut(is)
 }
 
 // pause stops the process of a member until resume.

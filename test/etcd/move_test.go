@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -24,15 +25,128 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/storage/datadir"
 )
 
-var kubeAPIServer = flag.String("kube-apiserver", "", "the program kube-apiserver, for TestMove; go run -C test/oracle . build makes one")
+var kubeAPIServer = flag.String("kube-apiserver", "", "the program kube-apiserver, for TestMove and TestKubeAPIServer; go run -C test/oracle . build makes one")
+
+// TestKubeAPIServer runs the real kube-apiserver on etcd's API over a data directory, starts it again, and then starts a
+// control plane of Flyball on the same store. Each reads all objects as the first one has served them.
+func TestKubeAPIServer(t *testing.T) {
+	if *kubeAPIServer == "" {
+		t.Skip("-kube-apiserver is not set")
+	}
+	ctx := t.Context()
+	store, err := datadir.Open(t.TempDir(), datadir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + serveStore(t, store)
+	config, stop := startKubeAPIServer(t, url)
+	kubernetes := clientFor(t, config)
+	for _, obj := range []client.Object{
+		definition(),
+		deployment("web"),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{"key": {0, 1, 2}}},
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gone"}},
+		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, InvolvedObject: corev1.ObjectReference{Namespace: "default"}},
+	} {
+		if err := kubernetes.Create(ctx, obj); err != nil {
+			t.Fatalf("%T: %v", obj, err)
+		}
+	}
+	eventually(t, 20*time.Second, "the definition", func() error { return kubernetes.Create(ctx, gadget("one")) })
+	for i := range 30 {
+		if err := kubernetes.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("c", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	comparePages(t, kubernetes)
+	watchDeletion(t, config)
+	if all, err := store.Leases(ctx); err != nil || len(all) == 0 {
+		t.Errorf("the leases are %v, %v: the event has none", all, err)
+	}
+	before := objects(t, config)
+	stop()
+
+	config, stop = startKubeAPIServer(t, url)
+	compareObjects(t, "kube-apiserver", objects(t, config), before)
+	stop()
+
+	plane, err := controlplane.Start(context.Background(), controlplane.Options{Storage: store, Shared: true, Listen: "127.0.0.1:0", WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareObjects(t, "flyball", objects(t, configOf(t, plane)), before)
+	if err := plane.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comparePages reads objects in pages, at one revision.
+func comparePages(t *testing.T, c client.Client) {
+	t.Helper()
+	var whole, page corev1.ConfigMapList
+	if err := c.List(t.Context(), &whole, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for next := ""; ; {
+		if err := c.List(t.Context(), &page, client.InNamespace("default"), client.Limit(7), client.Continue(next)); err != nil {
+			t.Fatal(err)
+		}
+		read += len(page.Items)
+		if next = page.Continue; next == "" {
+			break
+		}
+		extra := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("z", read)}}
+		if err := c.Create(t.Context(), extra); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read != len(whole.Items) || read < 30 {
+		t.Errorf("read %d objects in pages, and %d at once", read, len(whole.Items))
+	}
+}
+
+// watchDeletion watches an object from its creation to its deletion.
+func watchDeletion(t *testing.T, config *rest.Config) {
+	t.Helper()
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := c.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	gone, err := maps.Get(t.Context(), "gone", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=gone", ResourceVersion: gone.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if _, err := maps.Patch(t.Context(), "gone", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := maps.Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []watch.EventType{watch.Modified, watch.Deleted} {
+		if e := <-w.ResultChan(); e.Type != want {
+			t.Fatalf("got the event %s %v, want %s", e.Type, e.Object, want)
+		}
+	}
+}
 
 // TestMove moves a cluster from Flyball to kube-apiserver and back, with the same etcd. Each server reads all objects as the
 // other one has served them.
@@ -65,7 +179,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	config, stop := startKubeAPIServer(t, c)
+	config, stop := startKubeAPIServer(t, c.members[0].url)
 	kubernetes := clientFor(t, config)
 	compareObjects(t, "kube-apiserver", objects(t, config), before)
 	for _, obj := range []client.Object{
@@ -124,6 +238,9 @@ func objects(t testing.TB, config *rest.Config) map[string]string {
 	all := map[string]string{}
 	for _, list := range lists {
 		gv, _ := schema.ParseGroupVersion(list.GroupVersion)
+		if gv.Group == "metrics.k8s.io" {
+			continue // its objects are in no storage
+		}
 		for _, r := range list.APIResources {
 			listed := strings.Contains(strings.Join(r.Verbs, ","), "list")
 			if !listed || !r.Namespaced && r.Name != "customresourcedefinitions" || r.Name == "events" || r.Name == "leases" {
@@ -164,8 +281,8 @@ func compareObjects(t testing.TB, server string, got, want map[string]string) {
 	t.Logf("%s: compared %d objects", server, len(want))
 }
 
-// startKubeAPIServer starts kube-apiserver on a cluster, and returns the configuration of an administrator.
-func startKubeAPIServer(t testing.TB, c *cluster) (*rest.Config, func()) {
+// startKubeAPIServer starts kube-apiserver on the URL of an etcd server, and returns the configuration of an administrator.
+func startKubeAPIServer(t testing.TB, url string) (*rest.Config, func()) {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -188,7 +305,7 @@ func startKubeAPIServer(t testing.TB, c *cluster) (*rest.Config, func()) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	command := exec.Command(*kubeAPIServer, "--etcd-servers="+c.members[0].url, "--bind-address=127.0.0.1",
+	command := exec.Command(*kubeAPIServer, "--etcd-servers="+url, "--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port), "--advertise-address=203.0.113.9", "--cert-dir="+dir,
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+keyFile,
 		"--service-account-signing-key-file="+keyFile, "--service-cluster-ip-range=10.96.0.0/12", "--authorization-mode=RBAC",

@@ -5,6 +5,7 @@ import (
 
 	"flyball.dev/storage"
 	"flyball.dev/storage/etcd"
+	"flyball.dev/storage/memory"
 	"flyball.dev/storage/storagetest"
 )
 
@@ -14,7 +15,7 @@ func open(t testing.TB, c *cluster, o etcd.Options) *etcd.Store {
 	o.Endpoints = c.endpoints()
 	o.Logf = t.Logf
 	if o.Prefixes == nil {
-		o.Prefixes = []string{""}
+		o.Prefixes = []etcd.Prefix{{}}
 	}
 	s, err := etcd.Open(t.Context(), o)
 	if err != nil {
@@ -26,4 +27,17 @@ func open(t testing.TB, c *cluster, o etcd.Options) *etcd.Store {
 // TestStore runs the suite of the contract. Each test has a cluster of its own.
 func TestStore(t *testing.T) {
 	storagetest.Run(t, func(t testing.TB) storage.Store { return open(t, startCluster(t, 1), etcd.Options{}) })
+}
+
+// TestStoreOnAPI runs the suite of the contract on the store in an etcd cluster, where the cluster is etcd's API over a store
+// in memory.
+func TestStoreOnAPI(t *testing.T) {
+	storagetest.Run(t, func(t testing.TB) storage.Store {
+		url := "http://" + serveStore(t, memory.New(memory.Options{}))
+		s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: []string{url}, Prefixes: []etcd.Prefix{{}}, Logf: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
 }

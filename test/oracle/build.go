@@ -15,9 +15,15 @@ import (
 // kubernetesVersion is the version of k8s.io/kubernetes in kubernetes/go.mod.
 const kubernetesVersion = "v1.37.2"
 
-// binaries are the programs, in the directory where they are cached.
+// binaries are the programs, in the directory where they are cached, and how kube-apiserver runs.
 type binaries struct {
-	apiserver, etcd string
+	apiserver, etcd, controllerManager string
+	// fsync makes etcd durable. Without it, etcd is as envtest runs it.
+	fsync bool
+	// etcdServers is the URL of the etcd server to store in. If it is empty, kube-apiserver has an etcd of its own.
+	etcdServers string
+	// controllers says that kube-controller-manager runs too.
+	controllers bool
 }
 
 // cached returns where the programs are, or would be.
@@ -27,12 +33,17 @@ func cached() (binaries, error) {
 		return binaries{}, err
 	}
 	dir = filepath.Join(dir, "flyball-oracle", kubernetesVersion+"-"+runtime.GOOS+"-"+runtime.GOARCH)
-	return binaries{apiserver: filepath.Join(dir, "kube-apiserver"), etcd: filepath.Join(dir, "etcd")}, nil
+	file := func(name string) string { return filepath.Join(dir, name) }
+	return binaries{apiserver: file("kube-apiserver"), etcd: file("etcd"), controllerManager: file("kube-controller-manager")}, nil
 }
 
-// exist reports whether the programs have been built.
+// exist reports whether the programs that run have been built.
 func (b binaries) exist() bool {
-	for _, file := range []string{b.apiserver, b.etcd} {
+	files := []string{b.apiserver, b.etcd}
+	if b.controllers {
+		files = append(files, b.controllerManager)
+	}
+	for _, file := range files {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
@@ -50,6 +61,7 @@ func (b binaries) build(ctx context.Context) error {
 	for _, p := range []struct{ module, program, file, flags string }{
 		{"etcd", "go.etcd.io/etcd/server/v3", b.etcd, "-s -w"},
 		{"kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", b.apiserver, stamp},
+		{"kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", b.controllerManager, stamp},
 	} {
 		if _, err := os.Stat(p.file); err == nil {
 			continue

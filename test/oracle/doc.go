@@ -1,18 +1,26 @@
 // Command oracle compares this module's API server with the real kube-apiserver.
 //
-//	go run . build       builds kube-apiserver and etcd into the user's cache directory, once
+//	go run . build       builds kube-apiserver, kube-controller-manager and etcd into the user's cache directory, once
 //	go run . compare     runs the scripts against both, and writes docs/fidelity.md
 //	go run . record      runs the scripts against kube-apiserver, and rewrites their answers
 //	go run . generate    sends requests derived from the schema of each kind to both
 //	go run . run c...    runs a command in the repository's root against kube-apiserver
 //
-// The modules in kubernetes and etcd pin the two programs as tools; building them takes a quarter of
+// The modules in kubernetes and etcd pin the programs as tools; building them takes a quarter of
 // an hour, so nothing but the command build does it.
 //
 // The command of "run" gets the environment variable FLYBALL_TEST_KUBECONFIG, with which the tests of the runtime use
 // that server. The oracle exits with the exit code of the command. From the repository's root:
 //
 //	go run -C test/oracle . run -- go test -p 1 -count 1 ./ctrl/...
+//
+// By flags of "run", kube-apiserver stores in another program than etcd, or in a server of etcd's API that runs, and
+// kube-controller-manager runs too. So the conformance tests run on kube-apiserver over both, and must have the same results
+// (package conformance):
+//
+//	go run -C test/oracle . run -controllers -- go test -C test/conformance . -all -limit 90s -timeout 3h -results /tmp/etcd
+//	go run -C test/oracle . run -controllers -etcd "$(flyball assets)/etcd" -- \
+//		go test -C test/conformance . -timeout 3h -like /tmp/etcd
 //
 // # Scripts
 //

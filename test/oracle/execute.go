@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,11 +27,19 @@ const interruptTimeout = 10 * time.Second
 // execute runs a command in the repository's root against kube-apiserver, which is stopped
 // afterwards. Its error has the exit code of the command, as an [exec.ExitError].
 func execute(ctx context.Context, b binaries, args []string) error {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.BoolVar(&b.fsync, "fsync", false, "etcd makes its writes durable")
+	flags.StringVar(&b.etcd, "etcd", b.etcd, "the `file` of the program etcd, such as the stand-in of flyball assets")
+	flags.StringVar(&b.etcdServers, "etcd-servers", "", "the `URL` of an etcd server that runs, such as the one of flyball up --etcd-listen")
+	flags.BoolVar(&b.controllers, "controllers", false, "run kube-controller-manager too")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	if len(args) == 0 {
+	if args = flags.Args(); len(args) == 0 {
 		return errors.New(usage)
+	}
+	if !b.exist() {
+		return errNotBuilt
 	}
 	k, err := startKubernetes(ctx, b)
 	if err != nil {

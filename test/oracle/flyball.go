@@ -7,14 +7,16 @@ import (
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/controlplane"
+	"flyball.dev/storage"
 )
 
 // startFlyball starts this module's API server without controllers, as kube-apiserver runs without
 // kube-controller-manager, and with all admission plugins that kube-apiserver has by default.
 //
-// Every request takes the fallback with withoutFastPath.
-func startFlyball(ctx context.Context, withoutFastPath bool) (*server, *controlplane.ControlPlane, error) {
+// Every request takes the fallback with withoutFastPath. The storage is in memory if it is nil.
+func startFlyball(ctx context.Context, s storage.Store, withoutFastPath bool) (*server, *controlplane.ControlPlane, error) {
 	plane, err := controlplane.Start(ctx, controlplane.Options{
+		Storage:            s,
 		Listen:             "127.0.0.1:0",
 		WithoutControllers: true,
 		WithoutFastPath:    withoutFastPath,
@@ -29,6 +31,6 @@ func startFlyball(ctx context.Context, withoutFastPath bool) (*server, *controlp
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newServer("flyball", config)
-	return s, plane, err
+	started, err := newServer("flyball", config)
+	return started, plane, err
 }

@@ -59,7 +59,7 @@ func generate(ctx context.Context, b binaries, count int, seed uint64) error {
 		return err
 	}
 	keep(reference)
-	results, err := playFlyball(ctx, []*script{generated}, false)
+	results, err := playFlyball(ctx, []*script{generated}, nil, false)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // startTimeout bounds the start of kube-apiserver.
 const startTimeout = 90 * time.Second
 
-// kubernetes is a running kube-apiserver with its etcd.
+// kubernetes is a running kube-apiserver with its etcd and, if it has one, its kube-controller-manager.
 type kubernetes struct {
 	server *server
 	// config is an administrator's configuration. Its certificates are files in the directory.
@@ -30,7 +30,7 @@ type kubernetes struct {
 }
 
 // startKubernetes starts etcd and kube-apiserver with the flags that kubeadm would set, and returns
-// when it is ready.
+// when it is ready. The controllers are ready too, if they run.
 func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error) {
 	dir, err := os.MkdirTemp("", "flyball-oracle-")
 	if err != nil {
@@ -39,27 +39,25 @@ func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error)
 	k := &kubernetes{dir: dir}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, k.log()), k.stop())
+			err = errors.Join(fmt.Errorf("%w; the ends of the logs:\n%s", err, k.log()), k.stop())
 		}
 	}()
 	if err := writeCertificates(dir); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
+	etcd := b.etcdServers
+	if etcd == "" {
+		if etcd, err = k.runEtcd(b); err != nil {
+			return nil, err
+		}
 	}
-	etcd, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	if err := k.run(b.etcd,
-		"--name=default", "--data-dir="+filepath.Join(dir, "etcd"),
-		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd, "--listen-peer-urls="+peer,
-		"--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--unsafe-no-fsync",
-	); err != nil {
+	ports, err := freePorts(1)
+	if err != nil {
 		return nil, err
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
 	if err := k.run(b.apiserver,
-		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--secure-port="+ports[2], "--advertise-address=192.0.2.1",
+		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--secure-port="+ports[0], "--advertise-address=192.0.2.1",
 		"--tls-cert-file="+file("server.crt"), "--tls-private-key-file="+file("server.key"), "--client-ca-file="+file("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file="+file("accounts.key"), "--service-account-signing-key-file="+file("accounts.key"),
@@ -68,13 +66,46 @@ func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error)
 	); err != nil {
 		return nil, err
 	}
-	k.config = &rest.Config{Host: "https://127.0.0.1:" + ports[2], TLSClientConfig: rest.TLSClientConfig{
+	k.config = &rest.Config{Host: "https://127.0.0.1:" + ports[0], TLSClientConfig: rest.TLSClientConfig{
 		CAFile: file("ca.crt"), CertFile: file("admin.crt"), KeyFile: file("admin.key"),
 	}}
 	if k.server, err = newServer("kube-apiserver "+kubernetesVersion, rest.CopyConfig(k.config)); err != nil {
 		return nil, err
 	}
-	return k, k.ready(ctx)
+	if err := k.answers(ctx, "/readyz"); err != nil || !b.controllers {
+		return k, err
+	}
+	return k, k.runControllers(ctx, b)
+}
+
+// runControllers starts kube-controller-manager, and returns when its controllers work.
+func (k *kubernetes) runControllers(ctx context.Context, b binaries) error {
+	file := func(name string) string { return filepath.Join(k.dir, name) }
+	if err := writeKubeconfig(k.config, file("kubeconfig")); err != nil {
+		return err
+	}
+	if err := k.run(b.controllerManager,
+		"--kubeconfig="+file("kubeconfig"), "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
+		"--root-ca-file="+file("ca.crt"), "--service-account-private-key-file="+file("accounts.key"),
+		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"),
+	); err != nil {
+		return err
+	}
+	return k.answers(ctx, "/api/v1/namespaces/default/configmaps/kube-root-ca.crt") // that a controller creates
+}
+
+// runEtcd starts etcd and returns its URL.
+func (k *kubernetes) runEtcd(b binaries) (url string, err error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return "", err
+	}
+	url, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	return url, k.run(b.etcd,
+		"--name=default", "--data-dir="+filepath.Join(k.dir, "etcd"),
+		"--listen-client-urls="+url, "--advertise-client-urls="+url, "--listen-peer-urls="+peer,
+		"--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, fmt.Sprintf("--unsafe-no-fsync=%t", !b.fsync),
+	)
 }
 
 // newServer returns the server that a configuration is for.
@@ -111,12 +142,12 @@ func (k *kubernetes) run(program string, args ...string) error {
 	return nil
 }
 
-// ready waits until kube-apiserver is ready.
-func (k *kubernetes) ready(ctx context.Context) error {
+// answers waits until kube-apiserver answers the request of a path with the status 200.
+func (k *kubernetes) answers(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.server.url+"/readyz", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.server.url+path, nil)
 		if err != nil {
 			return err
 		}
@@ -128,17 +159,22 @@ func (k *kubernetes) ready(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("kube-apiserver is not ready: %w", ctx.Err())
+			return fmt.Errorf("kube-apiserver does not answer %s: %w", path, ctx.Err())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// log returns the end of kube-apiserver's log.
+// log returns the ends of the logs of the programs.
 func (k *kubernetes) log() string {
-	content, _ := os.ReadFile(filepath.Join(k.dir, "kube-apiserver.log"))
-	lines := strings.Split(string(content), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+	var ends []string
+	for _, cmd := range k.processes {
+		name := filepath.Base(cmd.Path)
+		content, _ := os.ReadFile(filepath.Join(k.dir, name+".log"))
+		lines := strings.Split(string(content), "\n")
+		ends = append(ends, name+":\n"+strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	}
+	return strings.Join(ends, "\n")
 }
 
 // stop ends the processes and removes their files.

@@ -11,9 +11,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"flyball.dev/storage"
 )
 
-const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number] | run [--] command [argument...]`
+const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number] | run [flag...] [--] command [argument...]`
+
+// errNotBuilt is the error of a command that needs programs that are not there.
+var errNotBuilt = errors.New("the programs are not in the cache: go run . build")
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -37,11 +42,14 @@ func command(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if args[0] == "build" {
+	switch args[0] {
+	case "build":
 		return b.build(ctx)
+	case "run":
+		return execute(ctx, b, args[1:])
 	}
 	if !b.exist() {
-		return fmt.Errorf("there is no kube-apiserver in the cache: go run . build")
+		return errNotBuilt
 	}
 	switch args[0] {
 	case "record":
@@ -56,8 +64,6 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 		return generate(ctx, b, *count, *seed)
-	case "run":
-		return execute(ctx, b, args[1:])
 	}
 	return errors.New(usage)
 }
@@ -108,7 +114,7 @@ func compareBoth(ctx context.Context, b binaries, names []string) error {
 			fmt.Printf("recorded otherwise: %s\n\trecorded %s\n\tis       %s\n", line(r.script.name, r.exchange.name, d), oneLine(d.want), oneLine(d.got))
 		}
 	}
-	results, err := playFlyball(ctx, scripts, false)
+	results, err := playFlyball(ctx, scripts, nil, false)
 	if err != nil {
 		return err
 	}
@@ -159,9 +165,10 @@ func keep(results []result) {
 	}
 }
 
-// playFlyball runs scripts on this module's server, which has no fast path with withoutFastPath.
-func playFlyball(ctx context.Context, scripts []*script, withoutFastPath bool) ([]result, error) {
-	to, plane, err := startFlyball(ctx, withoutFastPath)
+// playFlyball runs scripts on this module's server, which has no fast path with withoutFastPath. The storage is in memory if
+// it is nil.
+func playFlyball(ctx context.Context, scripts []*script, s storage.Store, withoutFastPath bool) ([]result, error) {
+	to, plane, err := startFlyball(ctx, s, withoutFastPath)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,21 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"flyball.dev/apiserver/endpoints/endpointstest"
+	"flyball.dev/storage"
+	"flyball.dev/storage/datadir"
+	"flyball.dev/storage/etcd"
+)
+
+var (
+	storageFlag = flag.String("storage", "memory", "the storage of TestRecorded: memory, datadir or etcd")
+	etcdFlag    = flag.String("etcd", "", "the `file` of a program that TestKubernetes runs in place of etcd, such as the stand-in of flyball assets")
 )
 
 // load returns all scripts.
@@ -42,7 +52,7 @@ func TestRecorded(t *testing.T) {
 
 func checkRecorded(t *testing.T, withoutFastPath bool) {
 	t.Helper()
-	results, err := playFlyball(t.Context(), load(t), withoutFastPath)
+	results, err := playFlyball(t.Context(), load(t), openStorage(t), withoutFastPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +77,56 @@ func checkRecorded(t *testing.T, withoutFastPath bool) {
 	}
 }
 
-// TestKubernetes compares kube-apiserver, if it has been built, with its recorded answers. Scripts with different
+// openStorage opens the storage that a flag names; nil is the one in memory.
+func openStorage(t *testing.T) storage.Store {
+	t.Helper()
+	switch *storageFlag {
+	case "memory":
+		return nil
+	case "datadir":
+		s, err := datadir.Open(t.TempDir(), datadir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	case "etcd":
+		return openEtcd(t)
+	}
+	t.Fatalf("there is no storage %q", *storageFlag)
+	return nil
+}
+
+// openEtcd opens the storage in an etcd that ends with the test.
+func openEtcd(t *testing.T) storage.Store {
+	t.Helper()
+	b, err := cached()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kubernetes{dir: t.TempDir()}
+	url, err := k.runEtcd(b)
+	if err != nil {
+		t.Fatalf("%v; go run . build", err)
+	}
+	t.Cleanup(func() {
+		if err := k.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for {
+		s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: []string{url}})
+		if err == nil {
+			return s
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// TestKubernetes compares kube-apiserver, if it has been built, with its recorded answers. With the flag -etcd, it stores in
+// another program than etcd, and must answer the same. Scripts with different
 // answers run again on a new server, because its controllers are slower on a busy machine.
 func TestKubernetes(t *testing.T) {
 	b, err := cached()
@@ -76,6 +135,9 @@ func TestKubernetes(t *testing.T) {
 	}
 	if !b.exist() {
 		t.Skip("there is no kube-apiserver in the cache: go run . build")
+	}
+	if *etcdFlag != "" {
+		b.etcd = *etcdFlag
 	}
 	different := differing(t, b, load(t))
 	if len(different) == 0 {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,13 @@ type bug struct {
 // load reads the bugs.
 func load(t *testing.T) []bug {
 	t.Helper()
-	files, err := filepath.Glob("bugs/*.txtar")
+	return read(t, "bugs")
+}
+
+// read reads the files of a folder.
+func read(t *testing.T, folder string) []bug {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no bugs", err)
 	}
@@ -106,7 +113,7 @@ var root = func() string {
 
 // TestBugsFit: each bug still fits its source, so that none silently plants nothing.
 func TestBugsFit(t *testing.T) {
-	for _, b := range load(t) {
+	for _, b := range append(load(t), read(t, "equivalent")...) {
 		if _, err := b.planted(); err != nil {
 			t.Errorf("%s: %v", b.name, err)
 		}
@@ -192,6 +199,7 @@ func (b bug) check(t *testing.T) {
 	for part := range strings.SplitSeq(b.test, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
 	}
+	defer b.keepFindings(t)()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout=5m",
 		"-run", strings.Join(pattern, "/"), b.pkg)
 	cmd.Dir = filepath.Join(root, b.module)
@@ -205,6 +213,27 @@ func (b bug) check(t *testing.T) {
 		t.Errorf("%s was not run: %v\n%s", b.test, err, tail(text))
 	case strings.Contains(text, "panic: "):
 		t.Errorf("%s panics, and no assertion catches it:\n%s", b.test, tail(text))
+	}
+}
+
+// keepFindings returns a function that removes the findings that package lab has saved since, so that no later test of the package
+// replays a finding of a planted bug.
+func (b bug) keepFindings(t *testing.T) (restore func()) {
+	find := func() []string {
+		files, err := filepath.Glob(filepath.Join(root, b.module, b.pkg, "testdata", "lab", "*", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	before := find()
+	return func() {
+		for _, file := range find() {
+			if !slices.Contains(before, file) {
+				_ = os.Remove(file)
+				_ = os.Remove(filepath.Dir(file)) // if it is empty
+			}
+		}
 	}
 }
 

@@ -1,8 +1,9 @@
 // Package stored gives admission plugins access to the objects in the store.
 //
-// A read sees all earlier writes, so that no plugin decides by stale objects. [Reader] and [Informer] are for the
-// plugins of package admission. [NewClientset], [NewInformerFactory], [NamespaceLister] and [Params] are for the
-// plugins of k8s.io/apiserver, which need clients, informers and listers.
+// A read sees all earlier writes, so that no plugin decides by stale objects.
+//
+// The package does not import client-go's informer factories, because it would compile over a thousand functions then, and
+// so would each package that imports it.
 //
 //upstream:none Kubernetes gives its plugins client-go's informers, which this package replaces.
 package stored
@@ -11,6 +12,7 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -68,6 +70,14 @@ func NewReader[T runtime.Object](o Objects, r schema.GroupVersionResource) *Read
 		info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version,
 			Resource: r.Resource},
 	}
+}
+
+// Namespaces reads namespaces.
+type Namespaces struct{ *Reader[*corev1.Namespace] }
+
+// NewNamespaces returns a reader of namespaces.
+func NewNamespaces(o Objects) Namespaces {
+	return Namespaces{NewReader[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))}
 }
 
 // Resource returns the resource of the objects.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/warning"
@@ -27,7 +28,6 @@ import (
 //upstream:plugin/pkg/admission/security/podsecurity.Plugin
 type podSecurity struct {
 	*admission.Handler
-	extractor  podsecurity.DefaultPodSpecExtractor
 	namespaces stored.Namespaces
 	// delegate returns the library's plugin, which is made when a namespace has one of its labels.
 	delegate func() (*podsecurity.Admission, error)
@@ -36,6 +36,12 @@ type podSecurity struct {
 }
 
 var _ admission.ValidationInterface = (*podSecurity)(nil)
+
+// PodSecurityApplies reports whether the Pod Security Standards concern a resource: its objects have pod specs, or are the
+// namespaces with the labels.
+func PodSecurityApplies(r schema.GroupResource) bool {
+	return r == corev1.Resource("namespaces") || podsecurity.DefaultPodSpecExtractor{}.HasPodSpec(r)
+}
 
 // NewPodSecurity returns the plugin PodSecurity, with upstream's evaluator over the store.
 func NewPodSecurity(e Environment, data []byte) (admission.Interface, error) {
@@ -72,12 +78,8 @@ func NewPodSecurity(e Environment, data []byte) (admission.Interface, error) {
 	return p, nil
 }
 
-// Validate implements [admission.ValidationInterface].
+// Validate implements [admission.ValidationInterface]. [PodSecurityApplies] is true for the resource.
 func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	resource := a.GetResource().GroupResource()
-	if resource != corev1.Resource("namespaces") && !p.extractor.HasPodSpec(resource) {
-		return nil
-	}
 	if governed, err := p.governed(ctx, a); err != nil || !governed {
 		return err
 	}

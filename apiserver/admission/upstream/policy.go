@@ -30,6 +30,13 @@ var policyKinds = []schema.GroupResource{
 	admissionv1.Resource("mutatingadmissionpolicies"), admissionv1.Resource("mutatingadmissionpolicybindings"),
 }
 
+// PoliciesApply reports whether policies may apply to a resource.
+//
+//upstream:k8s.io/apiserver/pkg/admission/plugin/policy/generic.Plugin.isExcludedFromAPIHooks
+func PoliciesApply(r schema.GroupResource) bool {
+	return !slices.Contains(policyKinds, r) && !slices.Contains(reviews, r)
+}
+
 // policies evaluates the policies of one kind by upstream's dispatcher. P are the policies, B their
 // bindings, and E what a policy is compiled to. Upstream's source of policies has goroutines and is
 // up to a second late; with this one, a change takes effect with the next request.
@@ -75,11 +82,8 @@ func newPolicies[P, B object, E any](e Environment, h *admission.Handler, resour
 	}
 }
 
-// dispatch evaluates the policies that apply to a request, as the step of a plugin.
+// dispatch evaluates the policies that apply to a request, as the step of a plugin. [PoliciesApply] is true for the resource.
 func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, step, plugin string) error {
-	if resource := a.GetResource().GroupResource(); slices.Contains(policyKinds, resource) || slices.Contains(reviews, resource) {
-		return nil
-	}
 	some, err := p.bindings.Sync(ctx)
 	if err == nil && some {
 		some, err = p.policies.Sync(ctx)
@@ -139,7 +143,7 @@ func (p *policies[P, B, E]) setParams(hook *generic.PolicyHook[P, B, E], kind *a
 		hook.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 		return
 	}
-	hook.ParamInformer = stored.Params{Objects: p.environment, Resource: served.Resource}
+	hook.ParamInformer = params{objects: p.environment, resource: served.Resource}
 	hook.ParamScope = meta.RESTScopeRoot
 	if served.Namespaced {
 		hook.ParamScope = meta.RESTScopeNamespace
@@ -159,7 +163,7 @@ func NewValidatingPolicies(e Environment) admission.Interface {
 		e, webhookHandler(), "validatingadmissionpolicies", compileValidating)}
 	v.accessor = validating.NewValidatingAdmissionPolicyAccessor
 	v.policyOf = func(b *admissionv1.ValidatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
-	v.dispatcher = validating.NewDispatcher(e.Authorizer, generic.NewPolicyMatcher(e.matcher()))
+	v.dispatcher = validating.NewDispatcher(e.Authorizer, generic.NewPolicyMatcher(matcher(e)))
 	return v
 }
 
@@ -181,7 +185,7 @@ func NewMutatingPolicies(e Environment) admission.Interface {
 		e, admission.NewHandler(admission.Create, admission.Update, admission.Connect), "mutatingadmissionpolicies", compileMutating)}
 	m.accessor = mutating.NewMutatingAdmissionPolicyAccessor
 	m.policyOf = func(b *admissionv1.MutatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
-	m.dispatcher = mutating.NewDispatcher(e.Authorizer, e.matcher(), typeConverters{e})
+	m.dispatcher = mutating.NewDispatcher(e.Authorizer, matcher(e), typeConverters{e})
 	return m
 }
 
@@ -191,9 +195,9 @@ func (m *mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o 
 }
 
 // matcher returns what decides whether a policy applies to a request.
-func (e Environment) matcher() *matching.Matcher {
+func matcher(e Environment) *matching.Matcher {
 	namespaces := stored.NewNamespaces(e)
-	return matching.NewMatcher(stored.NamespaceLister{Namespaces: namespaces}, stored.NewClientset(namespaces))
+	return matching.NewMatcher(namespaceLister{namespaces}, newClientset(namespaces))
 }
 
 // typeConverters provides the type converters of all kinds for the apply configurations of

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quotav1 "k8s.io/apiserver/pkg/quota/v1"
@@ -38,6 +39,11 @@ type resourceQuota struct {
 
 var _ admission.ValidationInterface = (*resourceQuota)(nil)
 
+// QuotaApplies reports whether quotas may apply to a resource.
+func QuotaApplies(r schema.GroupResource) bool {
+	return r != corev1.Resource("namespaces") && !quota.Ignored(r)
+}
+
 // NewResourceQuota returns the plugin ResourceQuota.
 func NewResourceQuota(e Environment) admission.Interface {
 	return &resourceQuota{
@@ -47,17 +53,17 @@ func NewResourceQuota(e Environment) admission.Interface {
 	}
 }
 
-// Validate implements [admission.ValidationInterface].
+// Validate implements [admission.ValidationInterface]. [QuotaApplies] is true for the resource.
 func (q *resourceQuota) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	resource, namespace := a.GetResource().GroupResource(), a.GetNamespace()
-	if namespace == "" || resource == corev1.Resource("namespaces") || quota.Ignored(resource) {
+	namespace := a.GetNamespace()
+	if namespace == "" {
 		return nil
 	}
 	quotas, err := q.in(ctx, namespace)
 	if err != nil || len(quotas) == 0 {
 		return err
 	}
-	evaluator := quota.Evaluator(resource, nil)
+	evaluator := quota.Evaluator(a.GetResource().GroupResource(), nil)
 	if !evaluator.Handles(a) {
 		return nil
 	}

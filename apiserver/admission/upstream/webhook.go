@@ -69,7 +69,7 @@ func NewMutatingWebhooks(e Environment) admission.Interface {
 		if err != nil {
 			return nil, err
 		}
-		return p, e.initialize(p.Webhook, configurations, nil)
+		return p, initialize(e, p.Webhook, configurations, nil)
 	})
 	return m
 }
@@ -100,7 +100,7 @@ func NewValidatingWebhooks(e Environment) admission.Interface {
 		if err != nil {
 			return nil, err
 		}
-		return p, e.initialize(p.Webhook, nil, configurations)
+		return p, initialize(e, p.Webhook, nil, configurations)
 	})
 	return v
 }
@@ -118,11 +118,12 @@ func webhookHandler() *admission.Handler {
 	return admission.NewHandler(admission.Connect, admission.Create, admission.Delete, admission.Update)
 }
 
-// initialize connects upstream's plugin to the server. One of the informers is nil.
-func (e Environment) initialize(w *generic.Webhook, mutating, validating cache.SharedIndexInformer) error {
+// initialize connects upstream's plugin to the server. One of the informers is nil. It is not a method, because a package
+// that has an Environment would compile all methods of the informers that the plugin refers to.
+func initialize(e Environment, w *generic.Webhook, mutating, validating cache.SharedIndexInformer) error {
 	namespaces := stored.NewNamespaces(e)
-	w.SetExternalKubeClientSet(stored.NewClientset(namespaces))
-	w.SetExternalKubeInformerFactory(stored.NewInformerFactory(namespaces, mutating, validating))
+	w.SetExternalKubeClientSet(newClientset(namespaces))
+	w.SetExternalKubeInformerFactory(newInformerFactory(namespaces, mutating, validating))
 	w.SetUnconditionalAuthorizer(e.Authorizer)
 	w.SetServiceResolver(e.ServiceResolver)
 	w.SetAuthenticationInfoResolverWrapper(e.WebhookAuthentication)

@@ -42,6 +42,17 @@ func New(o Objects) *Evaluator {
 	}
 }
 
+// Fork returns an evaluator of the roles and bindings of a store that was forked from the store of e at a revision, and has not
+// been written since. The two share what e has read, if it is valid for both.
+func (e *Evaluator) Fork(o Objects, revision uint64) *Evaluator {
+	f := New(o)
+	f.roles.inherit(e.roles, revision)
+	f.clusterRoles.inherit(e.clusterRoles, revision)
+	f.roleBindings.inherit(e.roleBindings, revision)
+	f.clusterRoleBindings.inherit(e.clusterRoleBindings, revision)
+	return f
+}
+
 // Authorize allows a request if a role bound to the user has a matching rule. Otherwise it has no opinion, and the
 // reason names the user's bindings to missing roles.
 func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

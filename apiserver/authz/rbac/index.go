@@ -3,6 +3,8 @@ package rbac
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,9 +22,10 @@ import (
 type Objects interface {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
-	// Changed returns a function that reports whether any object of a resource may have been written since its last
-	// call; the first call returns true. The function is safe for concurrent use.
-	Changed(schema.GroupResource) func() bool
+	// Observe returns two functions, which are safe for concurrent use. The first one reports whether any object of a
+	// resource may have been written since its last call; the first call returns true. The second one reports whether
+	// there was certainly no write since the last call of the first one.
+	Observe(schema.GroupResource) (changed, unchanged func() bool)
 }
 
 // index is an index of all objects of a resource. It is rebuilt after a write of one of them.
@@ -30,16 +33,47 @@ type index[I any] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
 	build    func([]runtime.Object) I
-	changed  func() bool
+	// See [Objects].
+	changed, unchanged func() bool
 
-	mu      sync.Mutex
-	current I
-	valid   bool
+	mu       sync.Mutex
+	current  I
+	valid    bool
+	revision uint64 // of the list that current was built from
 }
 
 func newIndex[I any](o Objects, resource string, build func([]runtime.Object) I) *index[I] {
 	gvr := rbacv1.SchemeGroupVersion.WithResource(resource)
-	return &index[I]{objects: o, resource: gvr, build: build, changed: o.Changed(gvr.GroupResource())}
+	x := &index[I]{objects: o, resource: gvr, build: build}
+	x.changed, x.unchanged = o.Observe(gvr.GroupResource())
+	return x
+}
+
+// revisionOf returns the revision of a list, or the last one of all if the list does not say.
+func revisionOf(list runtime.Object) uint64 {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return math.MaxUint64
+	}
+	revision, err := strconv.ParseUint(m.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return revision
+}
+
+// inherit takes over the index of a store that the store of this one was forked from at a revision, if the other index was
+// built before that, and no object was written since.
+func (x *index[I]) inherit(from *index[I], revision uint64) {
+	from.mu.Lock()
+	current, valid := from.current, from.valid && from.revision <= revision && from.unchanged()
+	from.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if valid {
+		x.changed() // from now on
+		x.current, x.valid = current, true
+	}
 }
 
 // get returns the index. The index is shared and must not be modified.
@@ -69,7 +103,7 @@ func (x *index[I]) get() (I, error) {
 	if err != nil {
 		return none, err
 	}
-	x.current, x.valid = x.build(items), true
+	x.current, x.valid, x.revision = x.build(items), true, revisionOf(list)
 	return x.current, nil
 }
 

@@ -5,11 +5,12 @@ package endpointstest
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Paths counts writes, by path and reason.
+// Paths counts requests, by path and reason.
 type Paths map[Path]int
 
 // Path is a path that a request took, "fast" or "fallback", with the reason for the fallback.
@@ -23,6 +24,11 @@ var Fast = Path{Name: "fast"}
 
 // Writes returns the writes that the servers in this process have served so far, by path.
 func Writes() (Paths, error) {
+	return Of("create", "update", "patch")
+}
+
+// Of returns the requests with one of the verbs that the servers in this process have served so far, by path.
+func Of(verbs ...string) (Paths, error) {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		return nil, err
@@ -37,7 +43,7 @@ func Writes() (Paths, error) {
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
 			}
-			if labels["verb"] != "watch" {
+			if slices.Contains(verbs, labels["verb"]) {
 				counts[Path{labels["path"], labels["reason"]}] += int(metric.GetCounter().GetValue())
 			}
 		}

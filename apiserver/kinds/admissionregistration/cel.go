@@ -1,6 +1,7 @@
 package admissionregistration
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,9 +21,10 @@ import (
 
 // expression is a CEL expression of a policy, with the types that its value may have.
 type expression struct {
-	name  string // of a variable, or empty
-	text  string
-	types []*celgo.Type
+	name    string // of a variable, or empty
+	text    string
+	written string // the text that an error quotes; by default text
+	types   []*celgo.Type
 }
 
 func (e expression) GetName() string            { return e.name }
@@ -60,7 +62,7 @@ func newComposited() *cel.CompositedCompiler {
 //
 //upstream:pkg/apis/admissionregistration/validation.validateCELCondition
 func compile(c cel.Compiler, e expression, with cel.OptionalVariableDeclarations, w *fieldrules.Path, name string) field.ErrorList {
-	return celErrors(c.CompileCELExpression(e, with, environment.NewExpressions), e.text, w, name)
+	return celErrors(c.CompileCELExpression(e, with, environment.NewExpressions), cmp.Or(e.written, e.text), w, name)
 }
 
 //upstream:pkg/apis/admissionregistration/validation.convertCELErrorToValidationError
@@ -131,7 +133,7 @@ func variables(c *cel.CompositedCompiler, list []admissionv1.Variable, params bo
 			errs = append(errs, field.Required(at.ChildField("expression"), "expression is not specified"))
 			continue
 		}
-		result := c.CompileAndStoreVariable(expression{v.Name, v.Expression, anyValue},
+		result := c.CompileAndStoreVariable(expression{name: v.Name, text: v.Expression, types: anyValue},
 			cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, environment.NewExpressions)
 		errs = append(errs, celErrors(result, v.Expression, &at, "expression")...)
 	}

@@ -206,7 +206,7 @@ func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, 
 		case len(e) > maxAnnotationExpression:
 			errs = append(errs, field.Required(at.ChildField("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression)))
 		default:
-			errs = append(errs, compile(c, expression{text: e, types: optionalText},
+			errs = append(errs, compile(c, expression{text: e, written: a.ValueExpression, types: optionalText},
 				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, &at, "valueExpression")...)
 		}
 		if !keys.Add(a.Key) {

@@ -10,7 +10,7 @@ import (
 
 // Allocator has the owner of each resource of one kind; a resource has at most one.
 //
-// Several writes of one owner can be in flight at once, of which one succeeds. Commit is called
+// Several writes of one owner can be in flight at once, and one of them succeeds. Commit is called
 // some time after the write that succeeded, and Rollback not for all that failed. So each
 // allocation has the revision of its owner that the write was based on: a commit releases what
 // earlier revisions had and this one has not, and keeps what later writes allocate. What a failed

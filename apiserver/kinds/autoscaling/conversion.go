@@ -9,8 +9,10 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/conversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/apiserver/kinds"
 )
 
 // The annotations for values without a field in autoscaling/v1.
@@ -23,41 +25,21 @@ const (
 	conditionsAnnotation = "autoscaling.alpha.kubernetes.io/conditions"
 	//upstream:pkg/apis/autoscaling.BehaviorSpecsAnnotation
 	behaviorAnnotation = "autoscaling.alpha.kubernetes.io/behavior"
+	//upstream:pkg/apis/autoscaling.ToleranceScaleDownAnnotation
+	toleranceDownAnnotation = "autoscaling.alpha.kubernetes.io/scale-down-tolerance"
+	//upstream:pkg/apis/autoscaling.ToleranceScaleUpAnnotation
+	toleranceUpAnnotation = "autoscaling.alpha.kubernetes.io/scale-up-tolerance"
 )
 
 // Convert registers the conversions between the autoscalers of both versions in the scheme.
 func Convert(s *runtime.Scheme) error {
-	if err := s.AddConversionFunc((*autoscalingv1.HorizontalPodAutoscaler)(nil), (*autoscalingv2.HorizontalPodAutoscaler)(nil), func(in, out any, _ conversion.Scope) error {
-		toV2(in.(*autoscalingv1.HorizontalPodAutoscaler), out.(*autoscalingv2.HorizontalPodAutoscaler))
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := s.AddConversionFunc((*autoscalingv2.HorizontalPodAutoscaler)(nil), (*autoscalingv1.HorizontalPodAutoscaler)(nil), func(in, out any, _ conversion.Scope) error {
-		return toV1(in.(*autoscalingv2.HorizontalPodAutoscaler), out.(*autoscalingv1.HorizontalPodAutoscaler))
-	}); err != nil {
-		return err
-	}
-	if err := s.AddConversionFunc((*autoscalingv1.HorizontalPodAutoscalerList)(nil), (*autoscalingv2.HorizontalPodAutoscalerList)(nil), func(in, out any, _ conversion.Scope) error {
-		from, to := in.(*autoscalingv1.HorizontalPodAutoscalerList), out.(*autoscalingv2.HorizontalPodAutoscalerList)
-		to.ListMeta, to.Items = from.ListMeta, make([]autoscalingv2.HorizontalPodAutoscaler, len(from.Items))
-		for i := range from.Items {
-			toV2(&from.Items[i], &to.Items[i])
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	return s.AddConversionFunc((*autoscalingv2.HorizontalPodAutoscalerList)(nil), (*autoscalingv1.HorizontalPodAutoscalerList)(nil), func(in, out any, _ conversion.Scope) error {
-		from, to := in.(*autoscalingv2.HorizontalPodAutoscalerList), out.(*autoscalingv1.HorizontalPodAutoscalerList)
-		to.ListMeta, to.Items = from.ListMeta, make([]autoscalingv1.HorizontalPodAutoscaler, len(from.Items))
-		for i := range from.Items {
-			if err := toV1(&from.Items[i], &to.Items[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return kinds.AddConversions(s, kinds.Infallible(toV2), toV1,
+		func(l *autoscalingv1.HorizontalPodAutoscalerList) (*metav1.ListMeta, *[]autoscalingv1.HorizontalPodAutoscaler) {
+			return &l.ListMeta, &l.Items
+		},
+		func(l *autoscalingv2.HorizontalPodAutoscalerList) (*metav1.ListMeta, *[]autoscalingv2.HorizontalPodAutoscaler) {
+			return &l.ListMeta, &l.Items
+		})
 }
 
 // toV1 converts an autoscaler. The result shares memory with it. The CPU utilization becomes a field; the other metrics, the
@@ -154,8 +136,7 @@ func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizonta
 			CurrentReplicas: a.Status.CurrentReplicas, DesiredReplicas: a.Status.DesiredReplicas,
 		},
 	}
-	var metrics []autoscalingv1.MetricSpec
-	decode(a.Annotations, metricsAnnotation, &metrics)
+	metrics, _ := decoded[[]autoscalingv1.MetricSpec](a.Annotations, metricsAnnotation)
 	for i := range metrics {
 		out.Spec.Metrics = append(out.Spec.Metrics, metricToV2(&metrics[i]))
 	}
@@ -165,12 +146,10 @@ func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizonta
 	if len(out.Spec.Metrics) == 0 {
 		out.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(new(defaultUtilization))}
 	}
-	var behavior encodedBehavior
-	if decode(a.Annotations, behaviorAnnotation, &behavior) && behavior != (encodedBehavior{}) {
+	if behavior, ok := decoded[encodedBehavior](a.Annotations, behaviorAnnotation); ok && behavior != (encodedBehavior{}) {
 		out.Spec.Behavior = behavior.decoded()
 	}
-	var current []autoscalingv1.MetricStatus
-	if decode(a.Annotations, currentMetricsAnnotation, &current) {
+	if current, ok := decoded[[]autoscalingv1.MetricStatus](a.Annotations, currentMetricsAnnotation); ok {
 		for i := range current {
 			out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, metricStatusToV2(&current[i]))
 		}
@@ -182,8 +161,7 @@ func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizonta
 			},
 		}}
 	}
-	var conditions []autoscalingv1.HorizontalPodAutoscalerCondition
-	decode(a.Annotations, conditionsAnnotation, &conditions)
+	conditions, _ := decoded[[]autoscalingv1.HorizontalPodAutoscalerCondition](a.Annotations, conditionsAnnotation)
 	for _, c := range conditions {
 		out.Status.Conditions = append(out.Status.Conditions, autoscalingv2.HorizontalPodAutoscalerCondition{
 			Type: autoscalingv2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
@@ -193,12 +171,13 @@ func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizonta
 	out.Annotations = withoutAnnotations(a.Annotations)
 }
 
-// withoutAnnotations removes the annotations of the conversion.
+// withoutAnnotations removes the annotations of the conversion, and two that only older versions of Kubernetes write.
 //
 //upstream:pkg/apis/autoscaling.DropRoundTripHorizontalPodAutoscalerAnnotations
 func withoutAnnotations(annotations map[string]string) map[string]string {
 	isOurs := func(key string) bool {
-		return slices.Contains([]string{metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation}, key)
+		return slices.Contains([]string{metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,
+			toleranceDownAnnotation, toleranceUpAnnotation}, key)
 	}
 	for key := range annotations {
 		if isOurs(key) {
@@ -210,10 +189,14 @@ func withoutAnnotations(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// decode decodes an annotation, and reports whether the annotation exists and is valid.
-func decode(annotations map[string]string, key string, into any) bool {
+// decoded returns the value of an annotation, or false if the annotation does not exist or is no such value.
+func decoded[T any](annotations map[string]string, key string) (T, bool) {
+	var value, none T
 	text, ok := annotations[key]
-	return ok && json.Unmarshal([]byte(text), into) == nil
+	if !ok || json.Unmarshal([]byte(text), &value) != nil {
+		return none, false
+	}
+	return value, true
 }
 
 // isUtilization reports whether a metric is the CPU utilization, the only metric with a field in autoscaling/v1.

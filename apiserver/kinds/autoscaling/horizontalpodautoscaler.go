@@ -24,7 +24,6 @@ import (
 //upstream:pkg/registry/autoscaling/horizontalpodautoscaler.autoscalerStrategy
 //upstream:pkg/registry/autoscaling/horizontalpodautoscaler.autoscalerStatusStrategy
 //upstream:pkg/apis/autoscaling/v1.SetDefaults_HorizontalPodAutoscaler
-//upstream:pkg/apis/autoscaling/validation.ValidateHorizontalPodAutoscalerStatusUpdate
 //upstream:pkg/printers/internalversion.printHorizontalPodAutoscaler
 //upstream:pkg/registry/autoscaling/horizontalpodautoscaler/storage.REST.ShortNames
 //upstream:pkg/registry/autoscaling/horizontalpodautoscaler/storage.REST.Categories
@@ -35,14 +34,11 @@ func HorizontalPodAutoscalers() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        defaultAutoscaler,
 		Validate:       validateAutoscaler,
-		ValidateCreate: targetVersion,
-		ValidateUpdate: targetVersionUpdate,
+		ValidateCreate: validateNewAutoscaler,
+		ValidateUpdate: validateAutoscalerUpdate,
 		Status:         true,
 		Generation:     true,
-		ValidateStatus: func(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-			return workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas,
-				"desiredReplicas": a.Status.DesiredReplicas})
-		},
+		ValidateStatus: validateAutoscalerStatus,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Reference", "string", autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()["scaleTargetRef"]),
 			columns.Column("Targets", "string", autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()["metrics"]),
@@ -60,12 +56,29 @@ func HorizontalPodAutoscalers() kinds.Kind {
 	}
 }
 
+// validateAutoscalerStatus checks that the numbers in a status are not negative.
+//
+//upstream:pkg/apis/autoscaling/validation.ValidateHorizontalPodAutoscalerStatusUpdate
+func validateAutoscalerStatus(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	errs := workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas, "desiredReplicas": a.Status.DesiredReplicas})
+	conditions := fieldrules.Status.Child("conditions")
+	for i, c := range a.Status.Conditions {
+		at := conditions.Index(i)
+		errs = append(errs, fieldrules.OptionalNonNegative(c.ObservedGeneration, &at, "observedGeneration")...)
+	}
+	return errs
+}
+
 // defaultUtilization is the default target of the CPU utilization, in percent.
 const defaultUtilization int32 = 80
 
+// defaultAutoscaler sets the defaults, and drops the annotations that belong to autoscaling/v1.
+//
 //upstream:pkg/apis/autoscaling/v2.SetDefaults_HorizontalPodAutoscaler
 //upstream:pkg/apis/autoscaling/v2.SetDefaults_HorizontalPodAutoscalerBehavior
+//upstream:pkg/apis/autoscaling/v2.Convert_v2_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler
 func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
+	a.Annotations = withoutAnnotations(a.Annotations)
 	s := &a.Spec
 	fieldrules.DefaultPointer(&s.MinReplicas, 1)
 	if len(s.Metrics) == 0 {
@@ -154,6 +167,45 @@ func objectReference(r autoscalingv2.CrossVersionObjectReference, at *fieldrules
 	return errs
 }
 
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
+func validateNewAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	return append(targetVersion(a), describedVersions(a)...)
+}
+
+// validateAutoscalerUpdate checks the API version of a new or changed target, and the versions of described objects unless one
+// was invalid before.
+//
+//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
+func validateAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	var errs field.ErrorList
+	if now, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef; now.APIVersion != was.APIVersion || now.Kind != was.Kind {
+		errs = targetVersion(a)
+	}
+	if len(describedVersions(old)) > 0 {
+		return errs
+	}
+	return append(errs, describedVersions(a)...)
+}
+
+// describedVersions checks the API versions of the objects that metrics describe.
+//
+//upstream:pkg/apis/autoscaling/validation.ValidateAPIVersion
+func describedVersions(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	var errs field.ErrorList
+	metrics := fieldrules.Spec.Child("metrics")
+	for i, m := range a.Spec.Metrics {
+		if m.Object == nil {
+			continue
+		}
+		at := metrics.Index(i)
+		version := m.Object.DescribedObject.APIVersion
+		if _, err := schema.ParseGroupVersion(version); err != nil {
+			errs = append(errs, field.Invalid(at.ChildField("object").Child("describedObject", "apiVersion"), version, err.Error()))
+		}
+	}
+	return errs
+}
+
 // targetVersion checks that the API version of the target has a group, unless its kind is
 // ReplicationController.
 //
@@ -167,17 +219,6 @@ func targetVersion(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 		return field.ErrorList{field.Invalid(at.ChildField("apiVersion"), r.APIVersion, "apiVersion must specify API group")}
 	}
 	return nil
-}
-
-// targetVersionUpdate checks the API version of a new or changed target.
-//
-//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
-func targetVersionUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	now, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
-	if now.APIVersion == was.APIVersion && now.Kind == was.Kind {
-		return nil
-	}
-	return targetVersion(a)
 }
 
 // pathSegment checks a name that can be any segment of a URL's path. none is the message if it is

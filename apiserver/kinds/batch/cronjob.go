@@ -22,15 +22,15 @@ import (
 // maxCronJobName leaves room for the suffix in the name of a job.
 const maxCronJobName = 63 - 11
 
-// CronJobs describes the kind CronJob.
+// CronJobs describes the kind CronJob. With old, batch/v1beta1 is served too.
 //
 //upstream:pkg/registry/batch/cronjob.cronJobStrategy
 //upstream:pkg/registry/batch/cronjob.cronJobStatusStrategy
 //upstream:pkg/printers/internalversion.printCronJob
 //upstream:pkg/registry/batch/cronjob/storage.REST.ShortNames
 //upstream:pkg/registry/batch/cronjob/storage.REST.Categories
-func CronJobs() kinds.Kind {
-	return kinds.Of[*batchv1.CronJob]{
+func CronJobs(old bool) kinds.Kind {
+	k := kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
 		Name:    fieldrules.NameIsSubdomain,
@@ -72,6 +72,10 @@ func CronJobs() kinds.Kind {
 				int64(len(c.Status.Active)), last}, workload.WideContainerCells(&job.Template, job.Selector)...)
 		},
 	}
+	if old {
+		k.AlsoServed = removed
+	}
+	return k
 }
 
 //upstream:pkg/apis/batch/v1.SetDefaults_CronJob

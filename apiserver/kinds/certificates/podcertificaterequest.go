@@ -270,7 +270,10 @@ func issued(r *certificatesv1.PodCertificateRequest) field.ErrorList {
 	if key, ok := wanted.PublicKey.(interface{ Equal(x crypto.PublicKey) bool }); ok && !key.Equal(leaf.PublicKey) {
 		return append(errs, invalid("leaf certificate was not issued to the requested public key")...)
 	}
-	if errs = append(errs, lifetime(r, leaf)...); len(errs) > 0 {
+	if errs = append(errs, times(&r.Status)...); len(errs) > 0 {
+		return errs
+	}
+	if errs = lifetime(r, leaf); len(errs) > 0 {
 		return errs
 	}
 	for block, rest = pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
@@ -305,12 +308,11 @@ func leafNames(leaf *x509.Certificate, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// lifetime checks the times in the status against the certificate, and its lifetime against the spec.
+// times checks that all times in a status are present.
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
-//upstream:pkg/apis/certificates/validation.timeNear
-func lifetime(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) field.ErrorList {
-	s, w := &r.Status, &fieldrules.Status
+func times(s *certificatesv1.PodCertificateRequestStatus) field.ErrorList {
+	w := &fieldrules.Status
 	var errs field.ErrorList
 	const consistent = "must be present and consistent with the issued certificate"
 	for _, required := range [...]struct {
@@ -323,9 +325,15 @@ func lifetime(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) f
 			errs = append(errs, field.Required(w.ChildField(required.name), required.why))
 		}
 	}
-	if len(errs) > 0 {
-		return errs
-	}
+	return errs
+}
+
+// lifetime checks the times in the status against the certificate, and its lifetime against the spec.
+//
+//upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
+//upstream:pkg/apis/certificates/validation.timeNear
+func lifetime(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) field.ErrorList {
+	s, w := &r.Status, &fieldrules.Status
 	first := func(name string, value any, why string) field.ErrorList {
 		return field.ErrorList{field.Invalid(w.ChildField(name), value, why)}
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -22,10 +24,12 @@ func ComponentStatuses() kinds.Kind {
 	return kinds.Computed[*corev1.ComponentStatus]{
 		Type: &corev1.ComponentStatus{}, List: &corev1.ComponentStatusList{},
 		Plural: "componentstatuses", ShortNames: []string{"cs"},
-		Objects: func(context.Context) (runtime.Object, error) {
+		Objects: func(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
 			return &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}}, nil
 		},
-		Find: func(context.Context, string) (*corev1.ComponentStatus, bool) { return nil, false },
+		Find: func(_ context.Context, name string) (*corev1.ComponentStatus, error) {
+			return nil, errors.NewNotFound(corev1.Resource("componentstatus"), name)
+		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{
 			columns.NameColumn,

@@ -1,13 +1,12 @@
 package core
 
 import (
-	"reflect"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -80,10 +79,10 @@ func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 		return nil
 	}
 	errs := staysImmutable(c.Immutable)
-	if !reflect.DeepEqual(c.Data, old.Data) {
+	if !equality.Semantic(c.Data, old.Data) {
 		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
 	}
-	if !reflect.DeepEqual(c.BinaryData, old.BinaryData) {
+	if !equality.Semantic(c.BinaryData, old.BinaryData) {
 		errs = append(errs, field.Forbidden(field.NewPath("binaryData"), frozenData))
 	}
 	return errs

@@ -1,41 +1,113 @@
 package core
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	translator "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// reasonNotImplemented is the reason of the Status that refuses a connection to a container.
-const reasonNotImplemented metav1.StatusReason = "NotImplemented"
+// Kubelet is the kubelet of a node. Its handler has kubelet's paths. Its methods may be called from several goroutines at
+// once.
+type Kubelet interface {
+	http.Handler
+	// HasLog reports whether something writes the log of a container.
+	HasLog(ctx context.Context, pod *corev1.Pod, container string) (bool, error)
+	// Logs writes the log of a container, as the options say.
+	Logs(ctx context.Context, pod *corev1.Pod, container string, o *corev1.PodLogOptions, w io.Writer) error
+	// Dial connects to a port of a pod.
+	Dial(ctx context.Context, pod *corev1.Pod, port int32) (net.Conn, error)
+}
 
-// errNoContainer returns the error for a request that needs a running container. The argument what says what
-// the object lacks.
-func errNoContainer(resource, name, what string) error {
-	kind := strings.TrimSuffix(resource, "s")
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
+// Connections lead from the API server to nodes and pods. Nil functions find nothing.
+type Connections struct {
+	// Kubelet returns the kubelet of a node, or nil if the API server cannot reach it.
+	Kubelet func(node *corev1.Node) Kubelet
+	// Node returns a node.
+	Node func(ctx context.Context, name string) (*corev1.Node, error)
+	// EndpointSlices returns the slices of a Service.
+	EndpointSlices func(namespace, service string) ([]discoveryv1.EndpointSlice, error)
+	// Pod returns a pod.
+	Pod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+}
+
+// kubeletOf returns the kubelet of the node of a pod, or an error.
+//
+//upstream:pkg/kubelet/client.NodeConnectionInfoGetter.GetConnectionInfo
+func (c *Connections) kubeletOf(ctx context.Context, pod *corev1.Pod) (Kubelet, error) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
+	if c != nil && c.Node != nil {
+		var err error
+		if node, err = c.Node(ctx, pod.Spec.NodeName); err != nil {
+			return nil, err
+		}
+	}
+	return c.kubelet(node)
+}
+
+// DialPod connects to a port of a pod, for a webhook or an extension API server in it.
+func (c *Connections) DialPod(ctx context.Context, namespace, name string, port int32) (net.Conn, error) {
+	pod, err := c.Pod(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.kubeletOf(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := k.Dial(ctx, pod, port)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("%w: this control plane runs no containers; docs/webhooks.md#services tells how a process or a test serves a Service", err)
+	}
+	return conn, err
+}
+
+// kubelet returns the kubelet of a node, or an error.
+func (c *Connections) kubelet(node *corev1.Node) (Kubelet, error) {
+	if c != nil && c.Kubelet != nil {
+		if k := c.Kubelet(node); k != nil {
+			return k, nil
+		}
+	}
+	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: reasonNotImplemented,
-		Message: fmt.Sprintf("%s %q %s: this control plane runs no containers, as docs/pods.md explains", kind, name, what),
-		Details: &metav1.StatusDetails{Kind: resource, Name: name},
+		Message: fmt.Sprintf("the kubelet of node %q is stopped, or does not belong to this control plane: the API server connects to no other kubelet, as docs/pods.md explains", node.Name),
+		Details: &metav1.StatusDetails{Kind: "nodes", Name: node.Name},
 	}}
 }
+
+// reasonNotImplemented is the reason of the Status that refuses a connection to a node.
+const reasonNotImplemented metav1.StatusReason = "NotImplemented"
 
 // upgradeMethods are the methods that open a connection: GET for WebSockets, POST for SPDY.
 //
@@ -49,14 +121,13 @@ var upgradeMethods = []string{http.MethodGet, http.MethodPost}
 //upstream:pkg/registry/core/service.proxyMethods
 var proxyMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
 
-// connectionREST is a subresource for connections to the processes of an object. No process runs, so
-// check refuses each connection.
+// connectionREST is a subresource for connections to an object.
 type connectionREST struct {
 	options func() runtime.Object // returns new options
 	methods []string
 	path    bool // there is a path below it, which is in the options
-	// check returns the error for a request: the invalid part, or the reason to refuse a valid request.
-	check func(ctx context.Context, name string, options runtime.Object) error
+	// connect returns the handler of a connection.
+	connect func(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error)
 }
 
 var _ rest.Connecter = (*connectionREST)(nil)
@@ -72,9 +143,17 @@ func (r *connectionREST) NewConnectOptions() (_ runtime.Object, path bool, key s
 	return r.options(), r.path, key
 }
 
-// Connect returns the error of the check.
-func (r *connectionREST) Connect(ctx context.Context, name string, options runtime.Object, _ rest.Responder) (http.Handler, error) {
-	return nil, r.check(ctx, name, options)
+// Connect returns the handler of a connection.
+func (r *connectionREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+	return r.connect(ctx, name, options, responder)
+}
+
+// stream are the parts of a path and a query of kubelet.
+type stream struct {
+	container string // "" for the pod
+	running   bool   // the container must run
+	path      string
+	query     url.Values
 }
 
 // podConnections returns the subresources for connections to the containers of a pod.
@@ -85,79 +164,331 @@ func (r *connectionREST) Connect(ctx context.Context, name string, options runti
 //upstream:pkg/registry/core/pod/rest.ProxyREST
 //upstream:pkg/registry/core/pod.streamLocation
 //upstream:pkg/registry/core/pod.PortForwardLocation
-//upstream:pkg/registry/core/pod.ResourceLocation
-func podConnections(pods kinds.Stored[*corev1.Pod], access authorizer.UnconditionalAuthorizer) map[string]rest.Storage {
-	upgrade := func(what string, options func() runtime.Object, container func(runtime.Object) string) rest.Storage {
+func podConnections(pods kinds.Stored[*corev1.Pod], access authorizer.UnconditionalAuthorizer, c *Connections) map[string]rest.Storage {
+	upgrade := func(options func() runtime.Object, of func(pod *corev1.Pod, o runtime.Object) (stream, error)) rest.Storage {
 		return &connectionREST{options: options, methods: upgradeMethods,
-			check: func(ctx context.Context, name string, options runtime.Object) error {
+			connect: func(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
 				if err := mayCreate(ctx, access); err != nil {
-					return err
+					return nil, err
 				}
 				pod, err := pods.Get(ctx, name)
-				if err == nil && container != nil {
-					err = hasContainer(pod, container(options))
+				if err != nil {
+					return nil, err
 				}
+				s, err := of(pod, options)
 				if err == nil && pod.Spec.NodeName == "" {
 					err = apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", name))
 				}
 				if err != nil {
-					return err
+					return nil, err
 				}
-				return errNoContainer("pods", name, what)
+				k, err := c.kubeletOf(ctx, pod)
+				if err != nil {
+					return nil, err
+				}
+				return toKubelet(k, pod, s, responder), nil
 			}}
 	}
 	return map[string]rest.Storage{
-		"log": &logREST{pods},
-		"exec": upgrade("cannot execute a command", func() runtime.Object { return &corev1.PodExecOptions{} },
-			func(o runtime.Object) string { return o.(*corev1.PodExecOptions).Container }),
-		"attach": upgrade("has no process to attach to", func() runtime.Object { return &corev1.PodAttachOptions{} },
-			func(o runtime.Object) string { return o.(*corev1.PodAttachOptions).Container }),
-		"portforward": upgrade("listens on no port", func() runtime.Object { return &corev1.PodPortForwardOptions{} }, nil),
-		"proxy": proxyTo("pods", "listens on no port", func() runtime.Object { return &corev1.PodProxyOptions{} },
-			func(ctx context.Context, name, _ string) error { return ignoring(pods.Get(ctx, name)) }),
+		"log": &logREST{pods, c},
+		"exec": upgrade(func() runtime.Object { return &corev1.PodExecOptions{} }, func(pod *corev1.Pod, options runtime.Object) (stream, error) {
+			o := options.(*corev1.PodExecOptions)
+			container, err := containerOf(pod, o.Container)
+			q := streamQuery(o.Stdin, o.Stdout, o.Stderr, o.TTY)
+			q["command"] = o.Command
+			return stream{container, true, "exec", q}, err
+		}),
+		"attach": upgrade(func() runtime.Object { return &corev1.PodAttachOptions{} }, func(pod *corev1.Pod, options runtime.Object) (stream, error) {
+			o := options.(*corev1.PodAttachOptions)
+			container, err := containerOf(pod, o.Container)
+			return stream{container, true, "attach", streamQuery(o.Stdin, o.Stdout, o.Stderr, o.TTY)}, err
+		}),
+		"portforward": upgrade(func() runtime.Object { return &corev1.PodPortForwardOptions{} }, func(_ *corev1.Pod, options runtime.Object) (stream, error) {
+			q := url.Values{}
+			for _, port := range options.(*corev1.PodPortForwardOptions).Ports {
+				q.Add("port", strconv.Itoa(int(port)))
+			}
+			return stream{"", false, "portForward", q}, nil
+		}),
+		"proxy": podProxy(pods, c),
 	}
 }
 
-// nodeProxy returns the subresource nodes/proxy.
+// streamQuery returns the query of kubelet for the streams of a process.
+//
+//upstream:pkg/registry/core/pod.streamParams
+func streamQuery(stdin, stdout, stderr, tty bool) url.Values {
+	q := url.Values{}
+	for name, is := range map[string]bool{"input": stdin, "output": stdout, "error": stderr, "tty": tty} {
+		if is {
+			q.Set(name, "1")
+		}
+	}
+	return q
+}
+
+// toKubelet returns the handler of a stream. The kubelet upgrades the connection itself; a WebSocket that tunnels SPDY ends
+// here.
+func toKubelet(k Kubelet, pod *corev1.Pod, s stream, responder rest.Responder) http.Handler {
+	var direct http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.ServeHTTP(w, kubeletRequest(r, pod, s)) })
+	if s.path == "portForward" {
+		tunneled := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			k.ServeHTTP(&tunnelWriter{ResponseWriter: w}, kubeletRequest(r, pod, s))
+		})
+		direct = translator.NewTranslatingHandler(direct, translator.NewTunnelingHandler(tunneled), wsstream.IsWebSocketRequestWithTunnelingProtocol)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !httpstream.IsUpgradeRequest(r):
+			responder.Error(apierrors.NewBadRequest("Upgrade request required"))
+		case s.running && !runs(pod, s.container):
+			// kubelet's response, in its words and as text
+			http.Error(w, fmt.Sprintf("container not found (%q)", s.container), http.StatusInternalServerError)
+		default:
+			direct.ServeHTTP(w, r)
+		}
+	})
+}
+
+// kubeletRequest returns the request to a kubelet for a stream.
+func kubeletRequest(r *http.Request, pod *corev1.Pod, s stream) *http.Request {
+	to := r.Clone(r.Context())
+	to.URL = &url.URL{Path: fmt.Sprintf("/%s/%s/%s/%s", s.path, pod.Namespace, pod.Name, pod.UID), RawQuery: s.query.Encode()}
+	if s.container != "" {
+		to.URL.Path += "/" + s.container
+	}
+	return to
+}
+
+// tunnelWriter is the ResponseWriter of a handler that upgrades a connection within a WebSocket. The tunnel takes the
+// response from the connection, as a proxy would write it.
+type tunnelWriter struct {
+	http.ResponseWriter
+	upgrades bool
+}
+
+// WriteHeader keeps the status of an upgrade back until Hijack.
+func (t *tunnelWriter) WriteHeader(code int) {
+	if code == http.StatusSwitchingProtocols {
+		t.upgrades = true
+		return
+	}
+	t.ResponseWriter.WriteHeader(code)
+}
+
+// Hijack implements [http.Hijacker].
+func (t *tunnelWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	hijacker, ok := t.ResponseWriter.(http.Hijacker)
+	if !ok {
+		return nil, nil, http.ErrNotSupported
+	}
+	conn, buffered, err := hijacker.Hijack()
+	if err != nil || !t.upgrades {
+		return conn, buffered, err
+	}
+	var text bytes.Buffer
+	text.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	_ = t.Header().Write(&text)
+	text.WriteString("\r\n")
+	_, err = conn.Write(text.Bytes())
+	return conn, bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn)), err
+}
+
+// runs reports whether a container of a pod runs.
+func runs(pod *corev1.Pod, container string) bool {
+	s := &pod.Status
+	for _, list := range [...][]corev1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses} {
+		if slices.ContainsFunc(list, func(c corev1.ContainerStatus) bool { return c.Name == container && c.State.Running != nil }) {
+			return true
+		}
+	}
+	return false
+}
+
+// podProxy returns the subresource pods/proxy. A name may have a scheme and a port: https:NAME:443.
+//
+//upstream:pkg/registry/core/pod.ResourceLocation
+func podProxy(pods kinds.Stored[*corev1.Pod], c *Connections) rest.Storage {
+	return proxyTo(func() runtime.Object { return &corev1.PodProxyOptions{} }, func(ctx context.Context, id, path string, responder rest.Responder) (http.Handler, error) {
+		scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
+		if !valid {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid pod request %q", id))
+		}
+		pod, err := pods.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if port == "" {
+			for i := range pod.Spec.Containers {
+				if ports := pod.Spec.Containers[i].Ports; len(ports) > 0 {
+					port = strconv.Itoa(int(ports[0].ContainerPort))
+					break
+				}
+			}
+		}
+		if ip := net.ParseIP(pod.Status.PodIP); ip == nil || !ip.IsGlobalUnicast() {
+			return nil, apierrors.NewBadRequest("address not allowed")
+		}
+		return c.toPod(ctx, pod, scheme, port, path, responder)
+	})
+}
+
+// toPod returns a proxy to a port of a pod.
+func (c *Connections) toPod(ctx context.Context, pod *corev1.Pod, scheme, port, path string, responder rest.Responder) (http.Handler, error) {
+	k, err := c.kubeletOf(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	byDefault := "80"
+	if scheme == "https" {
+		byDefault = "443"
+	}
+	if port == "" {
+		port = byDefault
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid port %q", port))
+	}
+	if scheme == "" {
+		scheme = "http"
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return k.Dial(ctx, pod, int32(number)) },
+		// The certificates of pods have no names that the API server could verify, as on a cluster.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true,
+	}
+	location := &url.URL{Scheme: scheme, Host: net.JoinHostPort(pod.Status.PodIP, port), Path: path}
+	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(responder)), nil
+}
+
+// nodeProxy returns a constructor of the subresource nodes/proxy.
 //
 //upstream:pkg/registry/core/node/rest.ProxyREST
 //upstream:pkg/registry/core/node.ResourceLocation
-func nodeProxy(nodes kinds.Stored[*corev1.Node]) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": proxyTo("nodes", "has no kubelet", func() runtime.Object { return &corev1.NodeProxyOptions{} },
-		func(ctx context.Context, name, _ string) error { return ignoring(nodes.Get(ctx, name)) })}
+func nodeProxy(c *Connections) func(kinds.Stored[*corev1.Node]) map[string]rest.Storage {
+	return func(nodes kinds.Stored[*corev1.Node]) map[string]rest.Storage {
+		return map[string]rest.Storage{"proxy": proxyTo(func() runtime.Object { return &corev1.NodeProxyOptions{} },
+			func(ctx context.Context, id, path string, _ rest.Responder) (http.Handler, error) {
+				_, name, port, valid := utilnet.SplitSchemeNamePort(id)
+				if !valid {
+					return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid node request %q", id))
+				}
+				node, err := nodes.Get(ctx, name)
+				if err != nil {
+					return nil, err
+				}
+				k, err := c.kubelet(node)
+				if err != nil {
+					return nil, err
+				}
+				if own := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != "" && port != strconv.Itoa(int(own)) && port != "10250" {
+					return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("node %q listens on no port but kubelet's", name))
+				}
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if path == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+						to := url.URL{Path: r.URL.Path + "/", RawQuery: r.URL.RawQuery}
+						http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
+						return
+					}
+					to := r.Clone(r.Context())
+					to.URL = &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: r.URL.RawQuery}
+					k.ServeHTTP(w, to)
+				}), nil
+			})}
+	}
 }
 
-// serviceProxy returns the subresource services/proxy.
+// serviceProxy returns a constructor of the subresource services/proxy. The proxy leads to ready endpoints that are pods.
 //
 //upstream:pkg/registry/core/service.ProxyREST
 //upstream:pkg/registry/core/service/storage.REST.ResourceLocation
-func serviceProxy(services kinds.Stored[*corev1.Service]) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": proxyTo("services", "has no pod that listens on a port", func() runtime.Object { return &corev1.ServiceProxyOptions{} },
-		func(ctx context.Context, name, port string) error {
-			_, err := services.Get(ctx, name)
-			if _, numeric := strconv.ParseInt(port, 10, 64); numeric != nil && apierrors.IsNotFound(err) {
-				return apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", name))
-			}
-			return err
-		})}
+func serviceProxy(c *Connections) func(kinds.Stored[*corev1.Service]) map[string]rest.Storage {
+	return func(services kinds.Stored[*corev1.Service]) map[string]rest.Storage {
+		return map[string]rest.Storage{"proxy": proxyTo(func() runtime.Object { return &corev1.ServiceProxyOptions{} },
+			func(ctx context.Context, id, path string, responder rest.Responder) (http.Handler, error) {
+				scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
+				if !valid {
+					return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid service request %q", id))
+				}
+				if number, err := strconv.ParseInt(port, 10, 64); err == nil {
+					service, err := services.Get(ctx, name)
+					if err != nil {
+						return nil, err
+					}
+					i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return int64(p.Port) == number })
+					if i < 0 {
+						return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
+					}
+					port = service.Spec.Ports[i].Name
+				}
+				pod, target, err := c.endpoint(ctx, name, port)
+				if err != nil {
+					return nil, err
+				}
+				return c.toPod(ctx, pod, scheme, strconv.Itoa(int(target)), path, responder)
+			})}
+	}
 }
 
-// ignoring returns the error of a read, without the object.
-func ignoring[T any](_ T, err error) error { return err }
+// endpoint returns a random pod behind a Service, and the port of the pod for a port of the Service.
+//
+//upstream:k8s.io/apiserver/pkg/util/proxy.RandomEndpoint
+//upstream:pkg/registry/core/service/storage.isValidAddress
+func (c *Connections) endpoint(ctx context.Context, service, port string) (pod *corev1.Pod, target int32, err error) {
+	none := apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service))
+	if c == nil || c.EndpointSlices == nil {
+		return nil, 0, none
+	}
+	namespace := request.NamespaceValue(ctx)
+	all, err := c.EndpointSlices(namespace, service)
+	if err != nil {
+		return nil, 0, apierrors.NewInternalError(err)
+	}
+	type candidate struct {
+		pod  *corev1.ObjectReference
+		ip   string
+		port int32
+	}
+	var ready []candidate
+	for i := range all {
+		for _, p := range all[i].Ports {
+			if p.Port == nil || p.Name == nil && port != "" || p.Name != nil && *p.Name != port {
+				continue
+			}
+			for _, e := range all[i].Endpoints {
+				is := e.Conditions.Ready == nil || *e.Conditions.Ready
+				if is && e.TargetRef != nil && e.TargetRef.Kind == "Pod" && e.TargetRef.Namespace == namespace && len(e.Addresses) > 0 {
+					ready = append(ready, candidate{e.TargetRef, e.Addresses[0], *p.Port})
+				}
+			}
+		}
+	}
+	rand.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
+	for _, e := range ready {
+		pod, err := c.Pod(ctx, namespace, e.pod.Name)
+		if err == nil && slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == e.ip }) {
+			return pod, e.port, nil
+		}
+	}
+	return nil, 0, none
+}
 
-// proxyTo returns the subresource proxy of a resource. A name may have a scheme and a port:
-// https:NAME:443.
-func proxyTo(resource, what string, options func() runtime.Object, get func(ctx context.Context, name, port string) error) rest.Storage {
+// proxyTo returns a subresource proxy, with a function that returns the handler for a name and a path.
+func proxyTo(options func() runtime.Object, to func(ctx context.Context, id, path string, responder rest.Responder) (http.Handler, error)) rest.Storage {
 	return &connectionREST{options: options, methods: proxyMethods, path: true,
-		check: func(ctx context.Context, id string, _ runtime.Object) error {
-			_, name, port, valid := utilnet.SplitSchemeNamePort(id)
-			if !valid {
-				return apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", strings.TrimSuffix(resource, "s"), id))
+		connect: func(ctx context.Context, id string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
+			path := ""
+			switch o := options.(type) {
+			case *corev1.PodProxyOptions:
+				path = o.Path
+			case *corev1.NodeProxyOptions:
+				path = o.Path
+			case *corev1.ServiceProxyOptions:
+				path = o.Path
 			}
-			if err := get(ctx, name, port); err != nil {
-				return err
-			}
-			return errNoContainer(resource, name, what)
+			return to(ctx, id, utilnet.JoinPreservingTrailingSlash("", path), responder) // an empty path is redirected to /
 		}}
 }
 
@@ -192,20 +523,20 @@ type creating struct{ authorizer.Attributes }
 
 func (creating) GetVerb() string { return "create" }
 
-// hasContainer returns an error if the pod has no container of the name, or if the name is empty and
-// the pod has several containers.
+// containerOf returns the name of a container, or an error if the pod has no container of the name, or if the name is
+// empty and the pod has several containers.
 //
 //upstream:pkg/registry/core/pod.validateContainer
-func hasContainer(pod *corev1.Pod, name string) error {
+func containerOf(pod *corev1.Pod, name string) (string, error) {
 	var names []string
 	podspec.VisitContainers(&pod.Spec, func(name string, _ **corev1.SecurityContext) { names = append(names, name) })
 	switch {
 	case slices.Contains(names, name):
-		return nil
+		return name, nil
 	case name != "":
-		return apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
+		return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
 	case len(pod.Spec.Containers) > 1:
-		return apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, names))
+		return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, names))
 	}
-	return nil
+	return pod.Spec.Containers[0].Name, nil
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -35,7 +34,8 @@ func Events() kinds.Kind {
 	return kinds.Of[*corev1.Event]{
 		Type: &corev1.Event{}, List: &corev1.EventList{},
 		Plural: "events", ShortNames: []string{"ev"},
-		Name:           fieldrules.NameIsPathSegment,
+		Name:           eventName,
+		AnyFinalizers:  true,
 		CreateOnUpdate: true,
 		Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
 		TTL:            eventTTL,
@@ -64,6 +64,11 @@ func Events() kinds.Kind {
 		}},
 	}
 }
+
+// eventName leaves the check of the name of an event of the core group to the registry, which checks every name.
+//
+//upstream:pkg/registry/core/event.eventStrategy.Validate
+func eventName(string, bool) []string { return nil }
 
 // eventFields returns the fields of an event that selectors can name.
 //
@@ -142,7 +147,7 @@ func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 //
 //upstream:pkg/apis/core/validation.ValidateEventCreate
 func validateNewEvent(e *corev1.Event) field.ErrorList {
-	errs := eventSeries(e.Series)
+	errs := append(eventFinalizers(e), eventSeries(e.Series)...)
 	if e.EventTime.IsZero() {
 		errs = append(errs, field.Required(fieldrules.Root.ChildField("eventTime"), ""))
 	}
@@ -161,6 +166,14 @@ func validateNewEvent(e *corev1.Event) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// eventFinalizers checks the names of the finalizers. The core group accepts any names.
+//
+//upstream:pkg/apis/core/validation.ValidateObjectMeta
+func eventFinalizers(e *corev1.Event) field.ErrorList {
+	at := fieldrules.Metadata.Child("finalizers")
+	return fieldrules.Finalizers(e.Finalizers, &at)
 }
 
 // eventSeries checks the count and the time of a series.
@@ -185,7 +198,7 @@ func eventSeries(s *corev1.EventSeries) field.ErrorList {
 //
 //upstream:pkg/apis/core/validation.ValidateEventUpdate
 func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
-	var errs field.ErrorList
+	errs := eventFinalizers(e)
 	if !equality.Semantic(e.Series, old.Series) {
 		errs = append(errs, eventSeries(e.Series)...)
 	}
@@ -210,40 +223,9 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 
 // ConvertEvents adds the conversions between the events of both groups to the scheme.
 func ConvertEvents(s *runtime.Scheme) error {
-	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil),
-		func(in, out any, _ conversion.Scope) error {
-			toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
-			return nil
-		}); err != nil {
-		return err
-	}
-	if err := s.AddConversionFunc((*eventsv1.Event)(nil), (*corev1.Event)(nil),
-		func(in, out any, _ conversion.Scope) error {
-			toCoreV1(in.(*eventsv1.Event), out.(*corev1.Event))
-			return nil
-		}); err != nil {
-		return err
-	}
-	if err := s.AddConversionFunc((*corev1.EventList)(nil), (*eventsv1.EventList)(nil),
-		func(in, out any, _ conversion.Scope) error {
-			from, to := in.(*corev1.EventList), out.(*eventsv1.EventList)
-			to.ListMeta, to.Items = from.ListMeta, make([]eventsv1.Event, len(from.Items))
-			for i := range from.Items {
-				toEventsV1(&from.Items[i], &to.Items[i])
-			}
-			return nil
-		}); err != nil {
-		return err
-	}
-	return s.AddConversionFunc((*eventsv1.EventList)(nil), (*corev1.EventList)(nil),
-		func(in, out any, _ conversion.Scope) error {
-			from, to := in.(*eventsv1.EventList), out.(*corev1.EventList)
-			to.ListMeta, to.Items = from.ListMeta, make([]corev1.Event, len(from.Items))
-			for i := range from.Items {
-				toCoreV1(&from.Items[i], &to.Items[i])
-			}
-			return nil
-		})
+	return kinds.AddConversions(s, kinds.Infallible(toEventsV1), kinds.Infallible(toCoreV1),
+		func(l *corev1.EventList) (*metav1.ListMeta, *[]corev1.Event) { return &l.ListMeta, &l.Items },
+		func(l *eventsv1.EventList) (*metav1.ListMeta, *[]eventsv1.Event) { return &l.ListMeta, &l.Items })
 }
 
 // toEventsV1 converts an event. The result shares memory with it.

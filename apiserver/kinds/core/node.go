@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -15,10 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	netutils "k8s.io/utils/net"
 
-	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -33,7 +30,7 @@ import (
 //upstream:pkg/registry/core/node/storage.REST.ShortNames
 //upstream:pkg/apis/core/v1.addConversionFuncs
 //upstream:pkg/printers/internalversion.printNode
-func Nodes() kinds.Kind {
+func Nodes(c *Connections) kinds.Kind {
 	return kinds.Of[*corev1.Node]{
 		Type: &corev1.Node{}, List: &corev1.NodeList{},
 		Plural: "nodes", ShortNames: []string{"no"}, Cluster: true,
@@ -50,7 +47,7 @@ func Nodes() kinds.Kind {
 		Columns:        nodeColumns,
 		Row:            nodeRow,
 		Bare:           true,
-		More:           nodeProxy,
+		More:           nodeProxy(c),
 		Fields: func(n *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
 		},
@@ -73,29 +70,6 @@ func defaultNode(n *corev1.Node) {
 	podspec.RoundUp(n.Status.Allocatable)
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
-	}
-}
-
-// prepareNode drops the source of the dynamic configuration, which no kubelet supports any more.
-//
-//upstream:pkg/registry/core/node.nodeStrategy.PrepareForCreate
-//upstream:pkg/registry/core/node.nodeStrategy.PrepareForUpdate
-//upstream:pkg/registry/core/node.dropDisabledFields
-func prepareNode(ctx context.Context, n, old *corev1.Node) {
-	//lint:ignore SA1019 the API still has the field, and drops it
-	if old == nil || old.Spec.ConfigSource == nil {
-		n.Spec.ConfigSource = nil //lint:ignore SA1019 see above
-	}
-	dropNodeConfig(ctx, n, old)
-}
-
-// dropNodeConfig drops the status of the dynamic configuration.
-//
-//upstream:pkg/registry/core/node.nodeStatusStrategy.PrepareForUpdate
-//upstream:pkg/registry/core/node.nodeStatusConfigInUse
-func dropNodeConfig(_ context.Context, n, old *corev1.Node) {
-	if old == nil || old.Status.Config == nil {
-		n.Status.Config = nil
 	}
 }
 
@@ -149,7 +123,7 @@ func nodeAnnotations(annotations map[string]string) field.ErrorList {
 	at := fieldrules.Metadata.Child("annotations")
 	var taints []corev1.Taint
 	if err := json.Unmarshal([]byte(text), &taints); err != nil {
-		return append(errs, field.Invalid(at.Field(), taintsAnnotation, err.Error()))
+		return append(errs, field.Invalid(at.Field(), taintsAnnotation, fieldrules.InternalError(err)))
 	}
 	list := at.Child(taintsAnnotation)
 	return append(errs, nodeTaints(taints, &list)...)
@@ -287,7 +261,6 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 // validateNodeUpdate checks an update of a node or of its status. Some fields may change only once, or not at all.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
-//upstream:pkg/apis/core/validation.validateNodeConfigSourceSpec
 func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	errs := append(nodeAnnotations(n.Annotations), nodeResources(n)...)
 	errs = append(errs, declaredFeatures(n.Status.DeclaredFeatures)...)
@@ -309,11 +282,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("externalID"), "may not be updated"))
 	}
-	//lint:ignore SA1019 the API still has the field, and validates it
-	if !equality.Semantic(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
-	}
-	return errs
+	return append(errs, nodeConfig(n)...)
 }
 
 // nodeColumns are the columns of nodes in a table.

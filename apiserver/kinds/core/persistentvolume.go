@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"path"
 
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -263,9 +262,6 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 	return append(errs, persistentSource(&s.PersistentVolumeSource, false, "", w)...)
 }
 
-// maxISCSIPortal is the length of the longest name of a volume with its portal, which name an interface of the initiator.
-const maxISCSIPortal = 64
-
 // persistentSource checks the source of a volume with that name. A volume has exactly one source. pinned says that the volume has
 // a node affinity.
 //
@@ -308,9 +304,8 @@ func persistentSource(v *corev1.PersistentVolumeSource, pinned bool, name string
 		c := v.ISCSI
 		errs := podspec.ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
 			c.SecretRef != nil, "must be valid format", at)
-		if c.InitiatorName != nil && len(name+":"+c.TargetPortal) > maxISCSIPortal {
-			errs = append(errs, field.Invalid(at.ChildField("targetportal"), c.TargetPortal, fmt.Sprintf("Total length of <volume "+
-				"name>:<iscsi.targetPortal> must be under %d characters if iscsi.initiatorName is specified.", maxISCSIPortal)))
+		if c.InitiatorName != nil && podspec.LongISCSI(name, c.TargetPortal) {
+			errs = append(errs, field.Invalid(at.ChildField("targetportal"), c.TargetPortal, podspec.LongISCSIMessage))
 		}
 		if c.SecretRef != nil {
 			secret := at.Child("secretRef")

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -28,7 +27,7 @@ import (
 //upstream:pkg/registry/core/pod/storage.REST.ShortNames
 //upstream:pkg/registry/core/pod/storage.REST.Categories
 //upstream:pkg/apis/core/v1.addConversionFuncs
-func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) kinds.Kind {
+func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer, c *Connections) kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -49,8 +48,9 @@ func Pods(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAutho
 		Columns:        podColumns,
 		Row:            podRow,
 		Fields:         podFields,
+		Indexed:        []string{"spec.nodeName"},
 		FieldAliases:   map[string]string{"spec.host": "spec.nodeName"}, // the name before v1
-		More:           podSubresources(budgets, binder, access),
+		More:           podSubresources(budgets, binder, access, c),
 		Parts:          podParts,
 	}
 }

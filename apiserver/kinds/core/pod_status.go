@@ -173,7 +173,7 @@ func validateHostIPs(is, was *corev1.PodStatus) field.ErrorList {
 	return errs
 }
 
-// addresses checks IP addresses, of which there is at most one of a family. An address that is known may be in an older
+// addresses checks IP addresses. There is at most one of a family. An address that is known may be in an older
 // format. The error shows value.
 func addresses(now, known []string, value any, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList

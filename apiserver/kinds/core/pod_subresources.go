@@ -36,10 +36,10 @@ func Bindings(binder *Binder) kinds.Kind {
 }
 
 // podSubresources returns a constructor of the subresources of pods, except for status and podParts.
-func podSubresources(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+func podSubresources(budgets *Budgets, binder *Binder, access authorizer.UnconditionalAuthorizer, c *Connections) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 		binder.binding = &bindingREST{s}
-		all := podConnections(s, access)
+		all := podConnections(s, access, c)
 		all["binding"], all["eviction"] = binder.binding, &evictionREST{s, budgets}
 		return all
 	}

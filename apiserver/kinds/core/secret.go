@@ -3,13 +3,13 @@ package core
 import (
 	"crypto/tls"
 	"encoding/json"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -136,7 +136,7 @@ func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
 		return errs
 	}
 	errs = append(errs, staysImmutable(s.Immutable)...)
-	if !reflect.DeepEqual(s.Data, old.Data) {
+	if !equality.Semantic(s.Data, old.Data) {
 		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
 	}
 	return errs

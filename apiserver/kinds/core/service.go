@@ -27,7 +27,7 @@ import (
 //upstream:pkg/registry/core/service/storage.REST.Categories
 //upstream:pkg/apis/core/v1.AddFieldLabelConversionsForService
 //upstream:pkg/printers/internalversion.printService
-func Services(addresses *Addresses) kinds.Kind {
+func Services(addresses *Addresses, c *Connections) kinds.Kind {
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
@@ -62,7 +62,7 @@ func Services(addresses *Addresses) kinds.Kind {
 			return []any{string(s.Spec.Type), clusterIP, externalCell(s),
 				portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
 		},
-		More: serviceProxy,
+		More: serviceProxy(c),
 		Fields: func(s *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 		},

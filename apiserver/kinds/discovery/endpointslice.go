@@ -86,11 +86,8 @@ func prepareEndpointSlice(_ context.Context, s, old *discoveryv1.EndpointSlice) 
 //upstream:pkg/registry/discovery/endpointslice.warnOnBadIPs
 func endpointSliceWarnings(s, old *discoveryv1.EndpointSlice) []string {
 	var warnings []string
-	if s.AddressType == discoveryv1.AddressTypeFQDN {
-		if old == nil {
-			warnings = append(warnings, "spec.addressType: FQDN endpoints are deprecated")
-		}
-		return warnings
+	if s.AddressType == discoveryv1.AddressTypeFQDN && old == nil {
+		warnings = append(warnings, "spec.addressType: FQDN endpoints are deprecated")
 	}
 	switch s.Labels[discoveryv1.LabelManagedBy] {
 	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":

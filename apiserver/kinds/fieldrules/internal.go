@@ -75,3 +75,7 @@ func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
 }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
+
+// InternalError returns the message of an error of the JSON decoder, with the Go types of the core group as kube-apiserver
+// calls them, which decodes to its internal types.
+func InternalError(err error) string { return strings.ReplaceAll(err.Error(), "v1.", "core.") }

@@ -95,7 +95,7 @@ func plainQualified(s string) bool {
 	return true
 }
 
-// Limits of the name of a signer, in bytes: the domain, and the whole, whose path has room for a
+// Limits of the name of a signer, in bytes: the domain, and the whole name. The path has room for a
 // label and a subdomain.
 const (
 	maxSignerDomain = validation.DNS1123SubdomainMaxLength

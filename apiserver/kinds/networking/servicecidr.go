@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -63,18 +64,15 @@ func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.Error
 		return field.ErrorList{field.Invalid(list.Field(), fieldrules.Internal(spec), "may only hold up to 2 values")}
 	}
 	var errs field.ErrorList
-	families := map[bool]bool{}
 	for i, c := range cidrs {
 		at := list.Index(i)
 		errs = append(errs, validation.IsValidCIDR(at.Field(), c)...)
-		p, err := netip.ParsePrefix(c)
-		if err != nil {
-			continue
-		}
-		if families[p.Addr().Is4()] {
+	}
+	if len(cidrs) == 2 {
+		family := netutils.IPFamilyOfCIDRString(cidrs[0])
+		if family != netutils.IPFamilyUnknown && family == netutils.IPFamilyOfCIDRString(cidrs[1]) {
 			errs = append(errs, field.Invalid(list.Field(), cidrs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
 		}
-		families[p.Addr().Is4()] = true
 	}
 	return errs
 }

@@ -92,7 +92,7 @@ func ValidateAnnotations(p, old *corev1.Pod) field.ErrorList {
 func (r *rules) annotatedTolerations(text string, at *fieldrules.Path) field.ErrorList {
 	var list []corev1.Toleration
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return field.ErrorList{field.Invalid(at.Field(), tolerationsAnnotation, err.Error())}
+		return field.ErrorList{field.Invalid(at.Field(), tolerationsAnnotation, fieldrules.InternalError(err))}
 	}
 	all := at.Child(tolerationsAnnotation)
 	return r.tolerations(list, &all)

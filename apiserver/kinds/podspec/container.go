@@ -203,7 +203,7 @@ func (r *rules) container(c *corev1.Container, s *corev1.PodSpec, volumes volume
 	return append(errs, r.containerSecurity(c.SecurityContext, s, fldPath)...)
 }
 
-// resizePolicy checks what happens to a container whose resources change.
+// resizePolicy checks what happens to a container when its resources change.
 //
 //upstream:pkg/apis/core/validation.validateResizePolicy
 func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, fldPath *fieldrules.Path) field.ErrorList {

@@ -196,41 +196,53 @@ var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemer
 
 //upstream:pkg/apis/core/validation.validateContainerResourceFieldSelector
 func resourceFieldRef(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path, volume bool) field.ErrorList {
+	var errs field.ErrorList
 	switch {
 	case volume && r.ContainerName == "":
-		return field.ErrorList{field.Required(fldPath.ChildField("containerName"), "")}
+		errs = append(errs, field.Required(fldPath.ChildField("containerName"), ""))
 	case r.Resource == "":
-		return field.ErrorList{field.Required(fldPath.ChildField("resource"), "")}
-	case !slices.Contains(containerResources, r.Resource) &&
-		!strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
-		return field.ErrorList{field.NotSupported(fldPath.ChildField("resource"), r.Resource,
-			slices.Sorted(slices.Values(containerResources)))}
+		errs = append(errs, field.Required(fldPath.ChildField("resource"), ""))
+	case !slices.Contains(containerResources, r.Resource) && !ofHugePages(r.Resource):
+		errs = append(errs, field.NotSupported(fldPath.ChildField("resource"), r.Resource,
+			slices.Sorted(slices.Values(containerResources))))
 	}
-	return divisor(r, fldPath)
+	return append(errs, divisor(r, fldPath)...)
 }
 
-var divisors = map[string][]string{
-	"cpu":               {"1m", "1"},
-	"memory":            {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
-	"ephemeral-storage": {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
-}
+//upstream:pkg/apis/core/validation.validContainerResourceDivisorForMemory
+//upstream:pkg/apis/core/validation.validContainerResourceDivisorForCPU
+var (
+	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+	cpuDivisors  = []string{"1m", "1"}
+)
 
+// divisor checks the divisor of an amount, in which zero stands for one.
+//
 //upstream:pkg/apis/core/validation.validateContainerResourceDivisor
 func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.ErrorList {
-	_, what, _ := strings.Cut(r.Resource, ".")
-	allowed, ok := divisors[what]
-	if !ok {
-		allowed = divisors["memory"]
+	allowed, separator, what := byteDivisors, ", ", ""
+	switch {
+	case r.Resource == "limits.cpu" || r.Resource == "requests.cpu":
+		allowed, separator, what = cpuDivisors, " and ", "cpu"
+	case r.Resource == "limits.memory" || r.Resource == "requests.memory":
+		what = "memory"
+	case r.Resource == "limits.ephemeral-storage" || r.Resource == "requests.ephemeral-storage":
+		what = "local ephemeral storage"
+	case ofHugePages(r.Resource):
+		what = "hugepages"
+	default:
+		return nil
 	}
 	if r.Divisor.IsZero() || slices.Contains(allowed, r.Divisor.String()) {
 		return nil
 	}
-	name := what
-	if !ok {
-		name = "hugepages"
-	}
-	return field.ErrorList{field.Invalid(fldPath.ChildField("divisor"), name,
-		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
+	return field.ErrorList{field.Invalid(fldPath.ChildField("divisor"), r.Resource,
+		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, separator), what))}
+}
+
+// ofHugePages reports whether a resource in a field selector is an amount of huge pages.
+func ofHugePages(resource string) bool {
+	return strings.HasPrefix(resource, "limits.hugepages-") || strings.HasPrefix(resource, "requests.hugepages-")
 }
 
 // fileKeyVolumes checks that variables are only read from files in volumes of type emptyDir.

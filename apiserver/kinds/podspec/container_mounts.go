@@ -10,7 +10,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// mounts checks the mounts and devices of a container, whose volumes must exist.
+// mounts checks the mounts and devices of a container. Their volumes must exist.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumeMounts
 func mounts(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {

@@ -36,6 +36,10 @@ const (
 //upstream:pkg/apis/core/v1.SetDefaults_Container
 //upstream:pkg/util/parsers.ParseImageName
 func pullPolicyOf(image string) corev1.PullPolicy {
+	// Most images have a tag. Whether the name is valid then does not matter, and the regular expressions are slow.
+	if _, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":"); ok && tag != latestTag && !strings.Contains(image, "@") {
+		return corev1.PullIfNotPresent
+	}
 	if imageID.MatchString(image) {
 		return corev1.PullIfNotPresent
 	}

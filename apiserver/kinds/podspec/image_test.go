@@ -22,6 +22,8 @@ func TestPullPolicyOf(t *testing.T) {
 		"Nginx":                      corev1.PullIfNotPresent,
 		"a___b":                      corev1.PullIfNotPresent,
 		"nginx:":                     corev1.PullIfNotPresent,
+		"nginx:latest:1":             corev1.PullIfNotPresent,
+		"nginx:1" + digest:           corev1.PullIfNotPresent,
 		"nginx@sha256:0":             corev1.PullIfNotPresent,
 		strings.Repeat("a", 64):      corev1.PullIfNotPresent,
 		strings.Repeat("z", 64):      corev1.PullAlways,

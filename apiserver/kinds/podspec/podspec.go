@@ -137,7 +137,7 @@ func (r *rules) spec(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorLis
 	return errs
 }
 
-// privateUsers checks a spec whose users are not the users of the host.
+// privateUsers checks a spec with users that are not the users of the host.
 //
 //upstream:pkg/apis/core/validation.validateHostUsers
 func (r *rules) privateUsers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {

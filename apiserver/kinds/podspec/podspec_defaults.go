@@ -45,7 +45,9 @@ func SetDefaults(s *corev1.PodSpec) {
 //
 //upstream:pkg/apis/core/v1.SetDefaults_Container
 func defaultContainer(c *corev1.Container) {
-	fieldrules.DefaultValue(&c.ImagePullPolicy, pullPolicyOf(c.Image))
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = pullPolicyOf(c.Image)
+	}
 	fieldrules.DefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	fieldrules.DefaultValue(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {

@@ -256,7 +256,7 @@ func termSelectors(t *corev1.PodAffinityTerm, anyValue bool, fldPath *fieldrules
 	return append(errs, metav1validation.ValidateLabelSelector(t.NamespaceSelector, options, fldPath.ChildField("namespaceSelector"))...)
 }
 
-// labelKeys checks the keys of labels whose values a selector takes from the pod that it belongs to.
+// labelKeys checks keys of labels. The selector takes the values of these labels from the pod that it belongs to.
 //
 //upstream:pkg/apis/core/validation.ValidateMatchLabelKeysAndMismatchLabelKeys
 //upstream:pkg/apis/core/validation.validateLabelKeys

@@ -15,7 +15,7 @@ import (
 // maxSysctl is the length of the longest name of a sysctl.
 const maxSysctl = 253
 
-// sysctlName matches names of sysctls, whose segments are separated by dots or slashes.
+// sysctlName matches names of sysctls. Dots or slashes separate the segments of a name.
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
 // sysctls checks the sysctls of a pod.

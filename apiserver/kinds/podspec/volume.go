@@ -155,6 +155,9 @@ func (r *rules) volumeSource(volume *corev1.Volume, fldPath *fieldrules.Path) fi
 		return ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
 			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa", at)
 	})
+	if c := v.ISCSI; c != nil && c.InitiatorName != nil && LongISCSI(volume.Name, c.TargetPortal) {
+		s.Errs = append(s.Errs, field.Invalid(fldPath.ChildField("name"), volume.Name, LongISCSIMessage))
+	}
 	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
 		return Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
 	})

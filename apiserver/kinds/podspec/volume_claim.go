@@ -66,7 +66,7 @@ func ValidateClaim(s, old *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules
 	return append(errs, dataSources(s, anyGroup, fldPath)...)
 }
 
-// Access checks access modes, of which there must be one. none is the message if there is not.
+// Access checks access modes. There must be at least one; none is the message if there is not.
 func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path, none string) field.ErrorList {
 	if len(modes) == 0 {
 		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), none)}

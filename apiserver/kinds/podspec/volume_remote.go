@@ -123,6 +123,14 @@ func ISCSI(portal, iqn string, unit int32, initiator *string, chap, secret bool,
 	return errs
 }
 
+// LongISCSI reports whether an iSCSI initiator cannot hold the name of a volume with the target portal. LongISCSIMessage says so.
+//
+//upstream:pkg/apis/core/validation.validateVolumeSource
+//upstream:pkg/apis/core/validation.validateISCSIPersistentVolumeSource
+func LongISCSI(volume, portal string) bool { return len(volume)+len(":")+len(portal) > 64 }
+
+const LongISCSIMessage = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+
 // Glusterfs checks a glusterfs volume source.
 func Glusterfs(endpoints, path string, at *fieldrules.Path) field.ErrorList {
 	return append(fieldrules.Required(endpoints, at, "endpoints"), fieldrules.Required(path, at, "path")...)

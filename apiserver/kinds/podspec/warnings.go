@@ -298,7 +298,7 @@ func (w *warner) in(at *fieldrules.Path) *field.Path {
 	return w.at("spec", list, i)
 }
 
-// hides reports whether a variable replaces an earlier one whose value it does not extend.
+// hides reports whether a variable replaces an earlier one without extending its value.
 func hides(v *corev1.EnvVar) bool {
 	reference := "$(" + v.Name + ")"
 	return v.ValueFrom != nil || v.Value == reference || !strings.Contains(v.Value, reference)

@@ -42,7 +42,7 @@ func (w *warner) paths(v *corev1.Volume) {
 	}
 }
 
-// overlaps warns of each pair of paths of which one is the other or a folder on the way to it.
+// overlaps warns of each pair of paths if one path is the other or a folder on the way to it.
 //
 //upstream:pkg/api/pod.checkVolumeMappingForOverlap
 //upstream:pkg/api/pod.checkForOverlap

@@ -17,14 +17,15 @@ import (
 )
 
 // PodDisruptionBudgets describes the kind PodDisruptionBudget. Evictions of pods read the stored objects through budgets.
+// With old, policy/v1beta1 is served too.
 //
 //upstream:pkg/registry/policy/poddisruptionbudget.podDisruptionBudgetStrategy
 //upstream:pkg/registry/policy/poddisruptionbudget.podDisruptionBudgetStatusStrategy
 //upstream:pkg/apis/policy/validation.ValidatePodDisruptionBudgetStatusUpdate
 //upstream:pkg/printers/internalversion.printPodDisruptionBudget
 //upstream:pkg/registry/policy/poddisruptionbudget/storage.REST.ShortNames
-func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
-	return kinds.Of[*policyv1.PodDisruptionBudget]{
+func PodDisruptionBudgets(budgets *core.Budgets, old bool) kinds.Kind {
+	k := kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
 		AnyFinalizers: true,
@@ -50,6 +51,10 @@ func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
 			return []any{countCell(b.Spec.MinAvailable), countCell(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed)}
 		},
 	}
+	if old {
+		k.AlsoServed = removed
+	}
+	return k
 }
 
 func countCell(v *intstr.IntOrString) string {

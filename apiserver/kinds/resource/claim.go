@@ -257,20 +257,21 @@ func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorL
 //upstream:pkg/apis/resource/v1.Validate_ExactDeviceRequest
 func declaredRules(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
 	exactly, list := w.Child("exactly"), w.Child("firstAvailable")
-	errs := append(allocationMode(r.Exactly.AllocationMode, &exactly), deviceTolerations(r.Exactly.Tolerations, &exactly)...)
+	errs := append(allocationMode(r.Exactly.AllocationMode, &exactly), deviceTolerations(r.Exactly.Tolerations, &exactly, declaredToleration)...)
 	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &list,
 		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
 			errs := append(className(s.DeviceClassName, content.IsDNS1123Subdomain, w), allocationMode(s.AllocationMode, w)...)
-			return append(errs, deviceTolerations(s.Tolerations, w)...)
+			return append(errs, deviceTolerations(s.Tolerations, w, declaredToleration)...)
 		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
 }
 
-func deviceTolerations(tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
+func deviceTolerations(tolerations []resourcev1.DeviceToleration, w *fieldrules.Path,
+	check func(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	at := w.Child("tolerations")
 	for i := range tolerations {
 		item := at.Index(i)
-		errs = append(errs, deviceToleration(&tolerations[i], &item)...)
+		errs = append(errs, check(&tolerations[i], &item)...)
 	}
 	return errs
 }
@@ -302,7 +303,7 @@ func deviceQuery(selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAl
 		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must be greater than zero"))
 	}
 	errs = append(errs, allocationMode(mode, w)...)
-	return append(errs, deviceTolerations(tolerations, w)...)
+	return append(errs, deviceTolerations(tolerations, w, deviceToleration)...)
 }
 
 //upstream:pkg/apis/resource/validation.validDeviceTaintEffects
@@ -310,20 +311,25 @@ var taintEffects = []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNo
 
 //upstream:pkg/apis/resource/validation.validateDeviceToleration
 func deviceToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
+	errs := declaredToleration(t, w)
+	switch {
+	case t.Operator == resourcev1.DeviceTolerationOpExists && t.Value != "":
+		errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be empty for operator `Exists`"))
+	case t.Operator == resourcev1.DeviceTolerationOpEqual:
+		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
+	}
+	return errs
+}
+
+// declaredToleration checks all of a toleration but the value.
+//
+//upstream:pkg/apis/resource/v1.Validate_DeviceToleration
+func declaredToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Key != "" {
 		errs = append(errs, fieldrules.LabelName(t.Key, w, "key")...)
 	}
-	switch t.Operator {
-	case resourcev1.DeviceTolerationOpExists:
-		if t.Value != "" {
-			errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be empty for operator `Exists`"))
-		}
-	case resourcev1.DeviceTolerationOpEqual:
-		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
-	default:
-		errs = append(errs, fieldrules.OneOf(t.Operator, w, "operator", resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
-	}
+	errs = append(errs, fieldrules.OneOf(t.Operator, w, "operator", resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
 	if t.Effect != "" {
 		errs = append(errs, fieldrules.OneOf(t.Effect, w, "effect", taintEffects...)...)
 	}
@@ -419,7 +425,7 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 		if r.Pool != "" {
 			errs = append(errs, validate.ResourcePoolName(context.Background(), operation.Operation{}, w.ChildField("pool"), &r.Pool, nil)...)
 		}
-		errs = append(errs, deviceTolerations(r.Tolerations, w)...)
+		errs = append(errs, deviceTolerations(r.Tolerations, w, deviceToleration)...)
 		errs = append(errs, deviceName(r.Device, (*string)(r.ShareID), w)...)
 		return append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, w)...)
 	})

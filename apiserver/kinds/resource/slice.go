@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -40,7 +41,7 @@ func ResourceSlices() kinds.Kind {
 				}
 			}
 		},
-		Validate: validateSlice,
+		ValidateCreate: func(s *resourcev1.ResourceSlice) field.ErrorList { return validateSlice(s, nil) },
 		Warnings: func(s, _ *resourcev1.ResourceSlice) []string {
 			if s.Spec.Driver == strings.ToLower(s.Spec.Driver) {
 				return nil
@@ -49,7 +50,8 @@ func ResourceSlices() kinds.Kind {
 		},
 		ValidateUpdate: func(s, old *resourcev1.ResourceSlice) field.ErrorList {
 			at := fieldrules.Spec.Child("pool")
-			errs := fieldrules.Immutable(s.Spec.Pool.Name, old.Spec.Pool.Name, &at, "name")
+			errs := validateSlice(s, old)
+			errs = append(errs, fieldrules.Immutable(s.Spec.Pool.Name, old.Spec.Pool.Name, &at, "name")...)
 			errs = append(errs, fieldrules.Immutable(s.Spec.Driver, old.Spec.Driver, &fieldrules.Spec, "driver")...)
 			return append(errs, fieldrules.Immutable(s.Spec.NodeName, old.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
 		},
@@ -68,9 +70,11 @@ func ResourceSlices() kinds.Kind {
 	}
 }
 
+// validateSlice checks a slice. On an update, it compares each device with the one of this name in old.
+//
 //upstream:pkg/apis/resource/validation.validateResourceSliceSpec
 //upstream:pkg/apis/resource/validation.validateResourcePool
-func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
+func validateSlice(r, old *resourcev1.ResourceSlice) field.ErrorList {
 	s := &r.Spec
 	errs := fieldrules.DriverName(s.Driver, &fieldrules.Spec, "driver")
 	pool := fieldrules.Spec.Child("pool")
@@ -92,13 +96,29 @@ func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 	devices := fieldrules.Spec.Child("devices")
 	perDevice := s.PerDeviceNodeSelection != nil && *s.PerDeviceNodeSelection
 	errs = append(errs, keyed(s.Devices, most, &devices,
-		func(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList { return device(d, perDevice, w) },
+		func(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
+			return device(d, deviceOf(old, d.Name), perDevice, w)
+		},
 		func(d *resourcev1.Device) string { return d.Name })...)
 	shared := fieldrules.Spec.Child("sharedCounters")
 	return append(errs, set(s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets, &shared,
 		func(c *resourcev1.CounterSet, w *fieldrules.Path) field.ErrorList {
 			return counters(c.Name, "name", c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, w)
 		}, func(c *resourcev1.CounterSet) string { return c.Name })...)
+}
+
+// deviceOf returns the device of a slice with a name, or nil.
+//
+//upstream:pkg/apis/resource/validation.lookupDevice
+func deviceOf(s *resourcev1.ResourceSlice, name string) *resourcev1.Device {
+	if s == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.Spec.Devices, func(d resourcev1.Device) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Spec.Devices[i]
 }
 
 // advanced reports whether a device uses a feature that lowers the limit of devices in a slice.
@@ -153,13 +173,44 @@ func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	return errs
 }
 
+// device checks a device. The capacity and the taints are checked unless they equal the old ones.
+//
 //upstream:pkg/apis/resource/validation.validateDevice
-//upstream:pkg/apis/resource/validation.validateMultiAllocatableDeviceCapacity
-//upstream:pkg/apis/resource/validation.validateSingleAllocatableDeviceCapacity
 //upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
-//upstream:pkg/apis/resource/validation.numEntriesDeviceAttribute
-func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
+func device(d, old *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Invalid(validation.IsDNS1123Label(d.Name), d.Name, w, "name")
+	errs = append(errs, deviceSize(d, w)...)
+	attributes := w.Child("attributes")
+	for _, name := range fieldrules.SortedKeys(d.Attributes) {
+		at, short := attributes.Key(string(name)), attributes.Key(shortened(string(name)))
+		errs = append(errs, attributeName(string(name), &attributes)...)
+		errs = append(errs, oneValue(d.Attributes[name], &at)...)
+		errs = append(errs, attribute(d.Attributes[name], &short)...)
+		if len(shortened(string(name))) < len(name) { // kube-apiserver takes these for two errors, for their paths differ
+			errs = append(errs, exactlyOne(d.Attributes[name], &short)...)
+		}
+	}
+	if old == nil || !equality.Semantic(old.Capacity, d.Capacity) {
+		errs = append(errs, capacity(d, w)...)
+	}
+	if taints := w.Child("taints"); old == nil || !equality.Semantic(old.Taints, d.Taints) {
+		errs = append(errs, list(d.Taints, resourcev1.DeviceTaintsMaxLength, &taints, deviceTaint)...)
+	}
+	consumes := w.Child("consumesCounters")
+	errs = append(errs, set(d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice, &consumes,
+		func(c *resourcev1.DeviceCounterConsumption, w *fieldrules.Path) field.ErrorList {
+			return counters(c.CounterSet, "counterSet", c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, w)
+		}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })...)
+	errs = append(errs, deviceNodes(d, perDevice, w)...)
+	return append(errs, bindings(d.BindingConditions, d.BindingFailureConditions, w)...)
+}
+
+// deviceSize checks the number of attributes and capacities, and the number of values of the attributes.
+//
+//upstream:pkg/apis/resource/validation.validateDevice
+//upstream:pkg/apis/resource/validation.numEntriesDeviceAttribute
+func deviceSize(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		errs = append(errs, field.Invalid(w.Field(), n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice)))
 	}
@@ -170,15 +221,18 @@ func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.Erro
 	if values > resourcev1.ResourceSliceMaxAttributeValuesPerDevice {
 		errs = append(errs, field.Invalid(w.Field(), values, fmt.Sprintf("the total number of attribute values must not exceed %d", resourcev1.ResourceSliceMaxAttributeValuesPerDevice)))
 	}
-	attributes := w.Child("attributes")
-	for _, name := range fieldrules.SortedKeys(d.Attributes) {
-		at := attributes.Key(string(name))
-		errs = append(errs, attributeName(string(name), &attributes)...)
-		errs = append(errs, attribute(d.Attributes[name], &at)...)
-	}
+	return errs
+}
+
+// capacity checks the capacities of a device. A device that cannot be allocated several times has no request policy.
+//
+//upstream:pkg/apis/resource/validation.validateMultiAllocatableDeviceCapacity
+//upstream:pkg/apis/resource/validation.validateSingleAllocatableDeviceCapacity
+func capacity(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
 	capacities := w.Child("capacity")
 	for _, name := range fieldrules.SortedKeys(d.Capacity) {
-		at := capacities.Key(string(name))
+		at := capacities.Key(shortened(string(name)))
 		errs = append(errs, attributeName(string(name), &capacities)...)
 		c := d.Capacity[name]
 		switch shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations; {
@@ -190,14 +244,21 @@ func device(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.Erro
 			errs = append(errs, field.Forbidden(at.ChildField("requestPolicy"), "allowMultipleAllocations must be true"))
 		}
 	}
-	taints, consumes := w.Child("taints"), w.Child("consumesCounters")
-	errs = append(errs, list(d.Taints, resourcev1.DeviceTaintsMaxLength, &taints, deviceTaint)...)
-	errs = append(errs, set(d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice, &consumes,
-		func(c *resourcev1.DeviceCounterConsumption, w *fieldrules.Path) field.ErrorList {
-			return counters(c.CounterSet, "counterSet", c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, w)
-		}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })...)
-	errs = append(errs, deviceNodes(d, perDevice, w)...)
-	return append(errs, bindings(d.BindingConditions, d.BindingFailureConditions, w)...)
+	return errs
+}
+
+// shortened returns the name of an attribute or a capacity as it stands in the path of an error: a name that is
+// too long loses its middle.
+//
+//upstream:pkg/apis/resource/validation.truncateIfTooLong
+//upstream:pkg/apis/resource/validation.attributeAndCapacityMaxKeyLength
+func shortened(name string) string {
+	const most, dots = resourcev1.DeviceMaxDomainLength + 1 + resourcev1.DeviceMaxIDLength, "..."
+	if len(name) <= most {
+		return name
+	}
+	left := most - len(dots)
+	return name[:(left+1)/2] + dots + name[len(name)-left/2:]
 }
 
 // deviceNodes checks the fields that select the nodes of a device. They require perDeviceNodeSelection.
@@ -270,65 +331,94 @@ var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 	`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
 
-// attribute checks that an attribute has one value, or one list of values, of one type.
+// attribute checks the values of an attribute.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceAttribute
 //upstream:pkg/apis/resource/validation.validateDeviceAttributeStringValue
 //upstream:pkg/apis/resource/validation.validateDeviceAttributeVersionValue
 func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	text := func(s string, version bool, w *fieldrules.Path) {
+	text := func(s string, version bool, at fieldrules.Path) {
 		if version && !semantic.MatchString(s) {
-			errs = append(errs, field.Invalid(w.Field(), s, "must be a string compatible with semver.org spec 2.0.0"))
+			errs = append(errs, field.Invalid(at.Field(), s, "must be a string compatible with semver.org spec 2.0.0"))
 		}
 		if len(s) > resourcev1.DeviceAttributeMaxValueLength {
-			errs = append(errs, field.TooLong(w.Field(), "", resourcev1.DeviceAttributeMaxValueLength))
-		}
-	}
-	var present []string
-	for _, one := range [...]struct {
-		set, empty bool
-		name       string
-		value      any
-	}{
-		{a.IntValue != nil, false, "int", nil}, {a.BoolValue != nil, false, "bool", nil},
-		{a.StringValue != nil, false, "string", nil}, {a.VersionValue != nil, false, "version", nil},
-		{a.IntValues != nil, len(a.IntValues) == 0, "ints", a.IntValues}, {a.BoolValues != nil, len(a.BoolValues) == 0, "bools", a.BoolValues},
-		{a.StringValues != nil, len(a.StringValues) == 0, "strings", a.StringValues}, {a.VersionValues != nil, len(a.VersionValues) == 0, "versions", a.VersionValues},
-	} {
-		if !one.set {
-			continue
-		}
-		if present = append(present, one.name); one.empty && one.value != nil {
-			errs = append(errs, field.Invalid(w.ChildField(one.name), one.value, "must not be empty if specified"))
+			errs = append(errs, field.TooLong(at.Field(), "", resourcev1.DeviceAttributeMaxValueLength))
 		}
 	}
 	if a.StringValue != nil {
-		at := w.Child("string")
-		text(*a.StringValue, false, &at)
+		text(*a.StringValue, false, w.Child("string"))
 	}
 	if a.VersionValue != nil {
-		at := w.Child("version")
-		text(*a.VersionValue, true, &at)
+		text(*a.VersionValue, true, w.Child("version"))
 	}
+	errs = append(errs, notEmpty(a.BoolValues, w, "bools")...)
+	errs = append(errs, notEmpty(a.IntValues, w, "ints")...)
+	errs = append(errs, notEmpty(a.StringValues, w, "strings")...)
+	errs = append(errs, notEmpty(a.VersionValues, w, "versions")...)
 	texts, versions := w.Child("strings"), w.Child("versions")
 	for i, s := range a.StringValues {
-		at := texts.Index(i)
-		text(s, false, &at)
+		text(s, false, texts.Index(i))
 	}
 	for i, s := range a.VersionValues {
-		at := versions.Index(i)
-		text(s, true, &at)
-	}
-	const names = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
-	switch len(present) {
-	case 0:
-		errs = append(errs, field.Invalid(w.Field(), "", "must specify "+names))
-	case 1:
-	default:
-		errs = append(errs, field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", "must specify exactly "+names))
+		text(s, true, versions.Index(i))
 	}
 	return errs
+}
+
+// notEmpty checks that a list of values has an element, unless it is absent.
+func notEmpty[T any](values []T, w *fieldrules.Path, name string) field.ErrorList {
+	if values == nil || len(values) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), values, "must not be empty if specified")}
+}
+
+// oneValue checks that an attribute has one value, or one list of values, of one type.
+//
+//upstream:pkg/apis/resource/v1.Validate_DeviceAttribute
+func oneValue(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
+	const names = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
+	switch present := valuesOf(a); len(present) {
+	case 0:
+		return field.ErrorList{field.Invalid(w.Field(), "", "must specify "+names)}
+	case 1:
+		return nil
+	default:
+		return field.ErrorList{field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", "must specify exactly "+names)}
+	}
+}
+
+// exactlyOne is the older form of oneValue.
+//
+//upstream:pkg/apis/resource/validation.validateDeviceAttribute
+func exactlyOne(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
+	const message = "exactly one value must be specified"
+	switch len(valuesOf(a)) {
+	case 0:
+		return field.ErrorList{field.Invalid(w.Field(), "", message)}
+	case 1:
+		return nil
+	default:
+		return field.ErrorList{field.Invalid(w.Field(), fieldrules.Internal(a), message)}
+	}
+}
+
+// valuesOf returns the names of the fields of an attribute that are set.
+func valuesOf(a resourcev1.DeviceAttribute) []string {
+	var present []string
+	for _, one := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"int", a.IntValue != nil}, {"bool", a.BoolValue != nil}, {"string", a.StringValue != nil}, {"version", a.VersionValue != nil},
+		{"ints", a.IntValues != nil}, {"bools", a.BoolValues != nil}, {"strings", a.StringValues != nil}, {"versions", a.VersionValues != nil},
+	} {
+		if one.set {
+			present = append(present, one.name)
+		}
+	}
+	return present
 }
 
 // hasLists reports whether a device has an attribute with a list of values.

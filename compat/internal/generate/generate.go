@@ -98,8 +98,8 @@ func typeParams(t types.Type) *types.TypeParamList {
 	return nil
 }
 
-// function writes a function that calls the one of the same name. One whose signature cannot be
-// written here, because it has unexported types, becomes a variable.
+// function writes a function that calls the one of the same name. If the signature has unexported
+// types, it cannot be written here, and the function becomes a variable.
 func (w *writer) function(o *types.Func) {
 	s := o.Signature()
 	if w.hasHidden(s) {

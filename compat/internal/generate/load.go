@@ -31,8 +31,7 @@ type pkg struct {
 	dir string // below the root of this module
 }
 
-// load returns the packages of flyball.dev/ctrl that programs may import, from the export data of
-// the compiler.
+// load returns the importable packages of flyball.dev/ctrl, from the export data of the compiler.
 func load(root string) ([]pkg, error) {
 	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Name,Export", ownModule+"/...")
 	command.Dir, command.Stderr = root, os.Stderr
@@ -68,10 +67,11 @@ func load(root string) ([]pkg, error) {
 	return packages, nil
 }
 
-// importable reports whether a package is one of flyball.dev/ctrl that programs may import.
+// importable reports whether a package is one of flyball.dev/ctrl that programs may import and that controller-runtime has
+// as well. Package console, and console/always, have no counterpart: programs import flyball.dev/ctrl/console.
 func importable(importPath string) bool {
 	p, ok := strings.CutPrefix(importPath, ownModule)
-	return ok && !slices.Contains(strings.Split(p, "/"), "internal")
+	return ok && p != "/console" && p != "/console/always" && !slices.Contains(strings.Split(p, "/"), "internal")
 }
 
 // peerPath returns the import path that a package of flyball.dev/ctrl has in controller-runtime.

@@ -9,10 +9,14 @@ import (
 	context "context"
 	flyball "flyball.dev/ctrl/manager"
 	rest "k8s.io/client-go/rest"
+	client "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // BaseContextFunc is [flyball.BaseContextFunc].
 type BaseContextFunc = flyball.BaseContextFunc
+
+// Console is [flyball.Console].
+type Console = flyball.Console
 
 // LeaderElectionRunnable is [flyball.LeaderElectionRunnable].
 type LeaderElectionRunnable = flyball.LeaderElectionRunnable
@@ -27,6 +31,11 @@ func New(config *rest.Config, options Options) (Manager, error) {
 
 // Options is [flyball.Options].
 type Options = flyball.Options
+
+// RecordClient is [flyball.RecordClient].
+func RecordClient(mgr Manager, newClient client.NewClientFunc) client.NewClientFunc {
+	return flyball.RecordClient(mgr, newClient)
+}
 
 // Runnable is [flyball.Runnable].
 type Runnable = flyball.Runnable

@@ -40,6 +40,9 @@ type CauseKind = flyball.CauseKind
 // CauseListed is [flyball.CauseListed].
 const CauseListed = flyball.CauseListed
 
+// CauseManual is [flyball.CauseManual].
+const CauseManual = flyball.CauseManual
+
 // CauseRequeue is [flyball.CauseRequeue].
 const CauseRequeue = flyball.CauseRequeue
 

@@ -95,7 +95,7 @@ func Among[T client.Object](ctx context.Context, c client.Client, live client.Re
 			withoutFinalizer(o.GetFinalizers(), finalizers[kind])))
 	}
 	if len(s.Adopt) > 0 {
-		if err := checkOwner(ctx, live, owner, kind); err != nil {
+		if err := CheckOwner(ctx, live, owner, kind); err != nil {
 			return nil, err
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
@@ -111,10 +111,10 @@ func Among[T client.Object](ctx context.Context, c client.Client, live client.Re
 	return owned, errors.Join(errs...)
 }
 
-// checkOwner returns OwnerDeleted if the owner does not exist or is being deleted.
+// CheckOwner returns OwnerDeleted if the owner does not exist or is being deleted.
 //
 //upstream:pkg/controller.RecheckDeletionTimestamp
-func checkOwner(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
+func CheckOwner(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(kind)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)

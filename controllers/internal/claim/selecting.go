@@ -2,15 +2,33 @@ package claim
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/reconcile"
 )
+
+// Requests returns a function that maps an object to its controller, if that is of the kind, and an object without a controller to
+// its adopters. One watch with it takes the place of a watch of the owned objects beside one of the orphans.
+func Requests(kind schema.GroupKind, adopters handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		ref := metav1.GetControllerOfNoCopy(o)
+		if ref == nil {
+			return adopters(ctx, o)
+		}
+		if group, _, ok := strings.Cut(ref.APIVersion, "/"); ref.Kind != kind.Kind || ok != (kind.Group != "") || ok && group != kind.Group {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
+	}
+}
 
 // Adopters returns the owners that would adopt o: the result of [Selecting] if o has no controller and is not being
 // deleted, or else nil.

@@ -5,11 +5,11 @@ package endpoints
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilnet "k8s.io/utils/net"
@@ -59,8 +59,7 @@ var PodChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName ||
 		podstate.Ready(before) != podstate.Ready(after) || podstate.Finished(before) != podstate.Finished(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-		!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
-		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs)
+		!maps.Equal(before.Labels, after.Labels) || !slices.Equal(before.Status.PodIPs, after.Status.PodIPs)
 }}
 
 // Included reports whether a pod is an endpoint: it has an address and has not terminated, nor, if

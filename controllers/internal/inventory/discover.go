@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
+
+	"flyball.dev/internal/inprocess"
 )
 
 // Resource is a kind of object, in all its versions.
@@ -55,6 +57,25 @@ func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 		}
 	}
 	return resourcesOf(groups, lists), undiscovered, errors.Join(errs...)
+}
+
+// discovered is the key of the resources in [inprocess.Discovered].
+type discovered struct{}
+
+// discoverOnce is Discover, unless another inventory has made the same of the same documents.
+func (i *Inventory) discoverOnce() (_ []Resource, undiscovered, unparsed error) {
+	same := inprocess.Discovered(i.config)
+	if same == nil {
+		return i.Discover()
+	}
+	if all, ok := same.Load(discovered{}); ok {
+		return all.([]Resource), nil, nil
+	}
+	all, undiscovered, unparsed := i.Discover()
+	if undiscovered == nil && unparsed == nil {
+		same.Store(discovered{}, all)
+	}
+	return all, undiscovered, unparsed
 }
 
 // staleGroups returns the groups of an error of discovery that is only about some of them.

@@ -1,8 +1,9 @@
 // Package inventory watches all objects of all kinds that can be listed, watched and deleted, while
 // kinds and versions are added and removed.
 //
-// It has a monitor for each kind: an event handler of a metadata informer of the manager's cache, or
-// of the informer that other controllers have of the kind anyway. The methods of a
+// It has a monitor for each kind. If the API server runs in this process, one stream of its storage serves the monitors of all
+// kinds that it stores itself; see [inprocess.Observer]. Any other monitor is an event handler of a metadata informer of the
+// manager's cache, or of the informer that other controllers have of the kind anyway. The methods of a
 // [Handler] are called in order for the objects of one kind; between two kinds there is no order.
 // All methods of an [Inventory] but AddHandler may be called from several goroutines at once.
 //
@@ -26,11 +27,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
+	"flyball.dev/internal/inprocess"
 )
 
 // Handler is notified of changes of objects and kinds. Objects are shared and must not be changed;
@@ -54,10 +57,12 @@ type Handler interface {
 // Inventory is a runnable of a manager that watches all objects. Handlers must be added before the
 // manager starts.
 type Inventory struct {
+	config    *rest.Config
 	discovery discovery.DiscoveryInterface
 	mapper    meta.RESTMapper
 	scheme    *runtime.Scheme
 	cache     cache.Cache
+	stored    *stored // nil if the API server is not in this process
 	handlers  []Handler
 	changed   chan struct{} // with a value, discovery is due; the capacity is 1
 	syncing   sync.WaitGroup
@@ -69,10 +74,15 @@ type Inventory struct {
 	populated chan struct{} // closed when all kinds of the first discovery have a monitor
 }
 
-// monitor is the informer of a kind.
+// monitor is the informer of a kind, or its part of the stream.
 type monitor struct {
 	Resource
-	synced toolscache.DoneChecker
+	streamed bool
+	// synced is closed when the handlers know the objects of the kind. If the stream is lost, there is another channel. The mutex
+	// of the inventory protects the field.
+	synced <-chan struct{}
+	// listed is synced, or nil if it is closed. Only a monitor of the stream has it, and the lock of stored protects it.
+	listed chan struct{}
 	remove func(ctx context.Context) error
 	// stopped is closed when the monitor was removed.
 	stopped chan struct{}
@@ -96,6 +106,7 @@ func New(mgr manager.Manager) (*Inventory, error) {
 		return nil, err
 	}
 	i := &Inventory{
+		config:    mgr.GetConfig(),
 		discovery: d,
 		mapper:    mgr.GetRESTMapper(),
 		scheme:    mgr.GetScheme(),
@@ -104,6 +115,9 @@ func New(mgr manager.Manager) (*Inventory, error) {
 		served:    map[schema.GroupKind]Resource{},
 		monitors:  map[schema.GroupKind]*monitor{},
 		populated: make(chan struct{}),
+	}
+	if o := inprocess.ObserverOf(i.config); o != nil {
+		i.stored = &stored{Inventory: i, observer: o, monitors: map[schema.GroupResource]*monitor{}}
 	}
 	return i, mgr.Add(i)
 }
@@ -119,8 +133,11 @@ func (i *Inventory) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for _, m := range i.all() {
+		i.mu.Lock()
+		synced := m.synced
+		i.mu.Unlock()
 		select {
-		case <-m.synced.Done():
+		case <-synced:
 		case <-m.stopped:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", m.Kind, ctx.Err())
@@ -134,7 +151,16 @@ func (i *Inventory) Synced(kind schema.GroupKind) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	m := i.monitors[kind]
-	return m != nil && toolscache.IsDone(m.synced)
+	return m != nil && isClosed(m.synced)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // all returns the monitors.
@@ -147,8 +173,8 @@ func (i *Inventory) all() []*monitor {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: informers need no leadership.
 func (i *Inventory) NeedLeaderElection() bool { return false }
 
-// Start runs the monitors until ctx ends. Kinds are discovered at the start, again whenever a
-// CustomResourceDefinition or an APIService changes, and while there are groups that cannot be discovered.
+// Start runs the monitors until ctx ends. Kinds are discovered at the start, again whenever the served kinds may have changed,
+// and while there are groups that cannot be discovered.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.Sync
 func (i *Inventory) Start(ctx context.Context) error {
@@ -160,7 +186,11 @@ func (i *Inventory) Start(ctx context.Context) error {
 	defer timer.Stop()
 	backoff := minBackoff
 	populated := sync.OnceFunc(func() { close(i.populated) })
+	if i.stored != nil {
+		i.syncing.Go(func() { i.stored.run(ctx) })
+	}
 	for {
+		replaced := i.replaced()
 		err := i.refresh(ctx)
 		after, ok := i.stopUnserved(ctx, time.Now())
 		switch {
@@ -188,9 +218,19 @@ func (i *Inventory) Start(ctx context.Context) error {
 			return nil
 		case <-i.changed:
 			backoff = minBackoff
+		case <-replaced:
+			backoff = minBackoff
 		case <-timer.C:
 		}
 	}
+}
+
+// replaced returns a channel that is closed when an API server in this process serves other kinds, or nil.
+func (i *Inventory) replaced() <-chan struct{} {
+	if i.stored == nil {
+		return nil
+	}
+	return i.stored.observer.Replaced()
 }
 
 // refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps
@@ -198,7 +238,7 @@ func (i *Inventory) Start(ctx context.Context) error {
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.syncMonitors
 func (i *Inventory) refresh(ctx context.Context) error {
-	all, undiscovered, unparsed := i.Discover()
+	all, undiscovered, unparsed := i.discoverOnce()
 	stale := staleGroups(undiscovered)
 	if stale.Len() > 0 {
 		log.FromContext(ctx).V(1).Info("Not all groups can be discovered", "reason", undiscovered.Error())
@@ -243,7 +283,8 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 	i.mu.Lock()
 	was := i.monitors[r.Kind.GroupKind()]
 	i.mu.Unlock()
-	if was != nil && was.unservedSince.IsZero() &&
+	streamed := i.stored != nil && i.stored.observer.Stores(r.Kind.GroupVersion())
+	if was != nil && was.unservedSince.IsZero() && was.streamed == streamed &&
 		was.Plural == r.Plural && was.Namespaced == r.Namespaced && slices.Contains(r.Versions, was.Kind.Version) {
 		return nil
 	}
@@ -251,6 +292,9 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 		if err := i.stopMonitor(ctx, was); err != nil {
 			return err
 		}
+	}
+	if streamed {
+		return i.stored.start(ctx, r)
 	}
 	observed, isShared := observedObject(r.Kind, i.scheme)
 	in, err := i.cache.GetInformer(ctx, observed, cache.BlockUntilSynced(false))
@@ -264,7 +308,7 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
-	m := &monitor{Resource: r, synced: registration.HasSyncedChecker(), stopped: make(chan struct{})}
+	m := &monitor{Resource: r, synced: registration.HasSyncedChecker().Done(), stopped: make(chan struct{})}
 	m.remove = func(ctx context.Context) error {
 		if isShared {
 			return in.RemoveEventHandler(registration)
@@ -281,7 +325,7 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 // awaitSync calls the handlers when a monitor has synced.
 func (i *Inventory) awaitSync(ctx context.Context, m *monitor) {
 	select {
-	case <-m.synced.Done():
+	case <-m.synced:
 		for _, h := range i.handlers {
 			h.MonitorSynced(m.Resource)
 		}
@@ -326,11 +370,18 @@ func (i *Inventory) stopMonitor(ctx context.Context, m *monitor) error {
 	if err := m.remove(ctx); err != nil {
 		return fmt.Errorf("%s: %w", m.Kind, err)
 	}
-	close(m.stopped)
-	i.mu.Lock()
-	delete(i.monitors, m.Kind.GroupKind())
-	i.mu.Unlock()
+	i.forget(m)
 	return nil
+}
+
+// forget removes a monitor from the monitors, unless it was removed.
+func (i *Inventory) forget(m *monitor) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if kind := m.Kind.GroupKind(); i.monitors[kind] == m {
+		delete(i.monitors, kind)
+		close(m.stopped)
+	}
 }
 
 // handler is the event handler of a monitor, which calls the handlers of the inventory.
@@ -339,16 +390,14 @@ type handler struct {
 	resource Resource
 }
 
-func (h *handler) OnAdd(obj any, _ bool) { h.updated(obj) }
-func (h *handler) OnUpdate(_, obj any)   { h.updated(obj) }
+func (h *handler) OnAdd(obj any, _ bool) { h.onUpdate(obj) }
+func (h *handler) OnUpdate(_, obj any)   { h.onUpdate(obj) }
 
-func (h *handler) updated(obj any) {
+func (h *handler) onUpdate(obj any) {
 	if m, ok := metadataOf(h.resource.Kind, obj); ok {
-		for _, each := range h.handlers {
-			each.OnUpdate(h.resource, m)
-		}
+		h.updated(h.resource, m)
+		h.requestDiscovery(m)
 	}
-	h.requestDiscovery(obj)
 }
 
 func (h *handler) OnDelete(obj any) {
@@ -356,26 +405,37 @@ func (h *handler) OnDelete(obj any) {
 		obj = last.Obj
 	}
 	if m, ok := metadataOf(h.resource.Kind, obj); ok {
-		for _, each := range h.handlers {
-			each.OnDelete(h.resource, m)
-		}
+		h.deleted(h.resource, m)
+		h.requestDiscovery(m)
 	}
-	h.requestDiscovery(obj)
+}
+
+// updated calls the handlers with an object that was added or has changed.
+func (i *Inventory) updated(r Resource, m *metav1.PartialObjectMetadata) {
+	for _, h := range i.handlers {
+		h.OnUpdate(r, m)
+	}
+}
+
+// deleted calls the handlers with an object that was deleted.
+func (i *Inventory) deleted(r Resource, m *metav1.PartialObjectMetadata) {
+	for _, h := range i.handlers {
+		h.OnDelete(r, m)
+	}
 }
 
 // requestDiscovery causes another discovery if the object determines the served kinds.
-func (h *handler) requestDiscovery(obj any) {
-	switch h.resource.Kind.GroupKind() {
-	case crdKind:
-	case apiServiceKind:
-		if m, ok := metadataOf(h.resource.Kind, obj); ok && m.Labels[managedLabel] != "" {
-			return
-		}
-	default:
-		return
+func (h *handler) requestDiscovery(m *metav1.PartialObjectMetadata) {
+	switch kind := h.resource.Kind.GroupKind(); {
+	case kind == crdKind, kind == apiServiceKind && m.Labels[managedLabel] == "":
+		h.discoverAgain()
 	}
+}
+
+// discoverAgain causes another discovery.
+func (i *Inventory) discoverAgain() {
 	select {
-	case h.changed <- struct{}{}:
+	case i.changed <- struct{}{}:
 	default:
 	}
 }

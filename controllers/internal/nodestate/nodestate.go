@@ -19,10 +19,7 @@ var conditionTaints = []struct {
 	key     string
 	applies func(*corev1.Node) bool
 }{
-	{corev1.TaintNodeNotReady, func(n *corev1.Node) bool {
-		s := condition(n, corev1.NodeReady)
-		return s != corev1.ConditionTrue && s != corev1.ConditionUnknown
-	}},
+	{corev1.TaintNodeNotReady, is(corev1.NodeReady, corev1.ConditionFalse)},
 	{corev1.TaintNodeUnreachable, is(corev1.NodeReady, corev1.ConditionUnknown)},
 	{corev1.TaintNodeUnschedulable, func(n *corev1.Node) bool { return n.Spec.Unschedulable }},
 	{corev1.TaintNodeMemoryPressure, is(corev1.NodeMemoryPressure, corev1.ConditionTrue)},
@@ -60,10 +57,18 @@ func is(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*core
 
 // condition returns the status of the node's condition of that type, or "" if it has none.
 func condition(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
-	for _, c := range node.Status.Conditions {
-		if c.Type == kind {
-			return c.Status
-		}
+	if c := Condition(node, kind); c != nil {
+		return c.Status
 	}
 	return ""
+}
+
+// Condition returns the node's condition of that type, or nil.
+func Condition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
 }

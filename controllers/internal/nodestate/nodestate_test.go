@@ -20,7 +20,8 @@ func TestTaints(t *testing.T) {
 		want []corev1.Taint
 	}{
 		{"ready", corev1.Node{Status: with(ready)}, nil},
-		{"without conditions", corev1.Node{}, []corev1.Taint{no(corev1.TaintNodeNotReady)}},
+		{"without conditions", corev1.Node{}, nil},
+		{"without conditions, with the taint of a new node", corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{no(corev1.TaintNodeNotReady)}}}, nil},
 		{"not ready", corev1.Node{Status: with(corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse})},
 			[]corev1.Taint{no(corev1.TaintNodeNotReady)}},
 		{"unreachable", corev1.Node{Status: with(corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown})},

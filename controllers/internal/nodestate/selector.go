@@ -8,18 +8,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Required reports whether a node matches the node selector and the required node affinity of a pod.
+//
+//upstream:k8s.io/component-helpers/scheduling/corev1/nodeaffinity.RequiredNodeAffinity.Match
+func Required(selector map[string]string, affinity *corev1.Affinity, node *corev1.Node) bool {
+	for k, v := range selector {
+		if has, ok := node.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	return Selected(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
+}
+
 // Selected reports whether a node matches one of the terms of a selector.
 //
 //upstream:k8s.io/component-helpers/scheduling/corev1/nodeaffinity.NodeSelector.Match
 func Selected(s *corev1.NodeSelector, node *corev1.Node) bool {
-	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool { return matches(t, node) })
+	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool { return MatchesTerm(t, node) })
 }
 
-// matches reports whether a node matches all requirements of a term. A term without requirements
+// MatchesTerm reports whether a node matches all requirements of a term. A term without requirements
 // matches nothing.
 //
 //upstream:k8s.io/component-helpers/scheduling/corev1/nodeaffinity.nodeSelectorTerm.match
-func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
+func MatchesTerm(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for _, r := range t.MatchExpressions {
 		value, ok := node.Labels[r.Key]
 		if !holds(r, value, ok) {

@@ -5,6 +5,7 @@ package podcontrol
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +108,28 @@ func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Po
 		pod.DeletionTimestamp = &now
 	}
 	return nil
+}
+
+// A reconcile of an owner of minPaused pods or more is followed by a pause of at most maxPause.
+const (
+	minPaused = 100
+	maxPause  = 50 * time.Millisecond
+)
+
+// Pause waits at the end of a reconcile of an owner of many pods for as long as the reconcile has taken since start. The events of the
+// pods in the meantime cause one reconcile. Without the pause, the owner would be reconciled for almost every pod that starts, and each
+// reconcile reads all pods.
+func Pause(ctx context.Context, start time.Time, pods int) {
+	took := time.Since(start)
+	if pods < minPaused || took <= 0 {
+		return
+	}
+	timer := time.NewTimer(min(took, maxPause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // InParallel calls do with 0 to n-1 concurrently, and returns the first error after all calls have

@@ -85,10 +85,11 @@ func IsSidecar(c *corev1.Container) bool {
 }
 
 // SetCondition sets a condition of a pod in place of the one of its type. If the status is the same,
-// the time of the last transition is kept; the time of the last probe always is.
+// the time of the last transition is kept; the time of the last probe always is. SetCondition reports whether more than
+// the observed generation has changed.
 //
 //upstream:pkg/api/v1/pod.UpdatePodCondition
-func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) {
+func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) (changed bool) {
 	for i := range status.Conditions {
 		old := &status.Conditions[i]
 		if old.Type != c.Type {
@@ -98,8 +99,38 @@ func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 		c.LastProbeTime = old.LastProbeTime
+		changed = old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message
 		*old = c
-		return
+		return changed
 	}
 	status.Conditions = append(status.Conditions, c)
+	return true
+}
+
+// Containers yields all containers of a pod: init containers, containers and ephemeral containers.
+func Containers(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
+	}
+}
+
+// Container returns a container of a pod, or nil.
+func Container(spec *corev1.PodSpec, name string) *corev1.Container {
+	for c := range Containers(spec) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
 }

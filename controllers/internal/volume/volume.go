@@ -15,6 +15,19 @@ const (
 	SelectedNode = "volume.kubernetes.io/selected-node"
 )
 
+// The annotations of bound objects.
+const (
+	//upstream:k8s.io/component-helpers/storage/volume.AnnBindCompleted
+	BindCompleted = "pv.kubernetes.io/bind-completed"
+	//upstream:k8s.io/component-helpers/storage/volume.AnnBoundByController
+	BoundByController = "pv.kubernetes.io/bound-by-controller"
+)
+
+// ProvisionedBy is the annotation of volumes with their provisioner.
+//
+//upstream:k8s.io/component-helpers/storage/volume.AnnDynamicallyProvisioned
+const ProvisionedBy = "pv.kubernetes.io/provisioned-by"
+
 // ClassOf returns the name of a claim's storage class, or "" if it has none.
 //
 //upstream:k8s.io/component-helpers/storage/volume.GetPersistentVolumeClaimClass

@@ -56,14 +56,14 @@ func (c *FakeInformers) GetInformer(
 	return c.informer(gvk)
 }
 
-// FakeInformerForKind is GetInformerForKind, for a kind whose informer is a FakeInformer.
+// FakeInformerForKind is GetInformerForKind, for a kind with a FakeInformer.
 func (c *FakeInformers) FakeInformerForKind(
 	ctx context.Context, gvk schema.GroupVersionKind,
 ) (*controllertest.FakeInformer, error) {
 	return fake(c.GetInformerForKind(ctx, gvk))
 }
 
-// FakeInformerFor is GetInformer, for a kind whose informer is a FakeInformer.
+// FakeInformerFor is GetInformer, for a kind with a FakeInformer.
 func (c *FakeInformers) FakeInformerFor(ctx context.Context, obj client.Object) (*controllertest.FakeInformer, error) {
 	return fake(c.GetInformer(ctx, obj))
 }

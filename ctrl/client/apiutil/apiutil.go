@@ -135,7 +135,7 @@ func ConfigForGVK(
 	return cfg
 }
 
-// replacingSerializer is a serializer whose decoders replace the object that they decode into.
+// replacingSerializer is a serializer. Its decoders replace the object that they decode into.
 // Plain decoders merge: fields that are not in the data are preserved.
 type replacingSerializer struct {
 	runtime.NegotiatedSerializer

@@ -9,18 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-)
 
-// builtin has the kinds for which every API server supports protobuf. It is a separate scheme
-// because programs add kinds to client-go's.
-var builtin = sync.OnceValue(func() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	return scheme
-})
+	"flyball.dev/internal/clientscheme"
+)
 
 // registered has the kinds that a program has registered with AddToProtobufScheme. They can only be
 // kinds of aggregated API servers, as custom resources do not support protobuf.
@@ -29,7 +21,7 @@ var registered = struct {
 	scheme *runtime.Scheme
 }{scheme: runtime.NewScheme()}
 
-// AddToProtobufScheme registers kinds whose server supports protobuf. The built-in kinds of
+// AddToProtobufScheme registers kinds of servers that support protobuf. The built-in kinds of
 // Kubernetes need not be registered.
 func AddToProtobufScheme(addToScheme func(*runtime.Scheme) error) error {
 	registered.Lock()
@@ -38,7 +30,7 @@ func AddToProtobufScheme(addToScheme func(*runtime.Scheme) error) error {
 }
 
 func servedAsProtobuf(gvk schema.GroupVersionKind) bool {
-	if builtin().Recognizes(gvk) {
+	if clientscheme.Scheme().Recognizes(gvk) { // every API server supports protobuf for them
 		return true
 	}
 	registered.RLock()
@@ -69,21 +61,25 @@ func protobufDecodes(gvk schema.GroupVersionKind, codecs serializer.CodecFactory
 func ImplementsProtobuf(obj runtime.Object) bool {
 	if _, ok := obj.(interface {
 		Reset()
-		Unmarshal([]byte) error
+		unmarshaler
 	}); !ok {
 		return false
 	}
 	switch obj.(type) {
 	case runtime.ProtobufMarshaller, interface{ Marshal() ([]byte, error) }:
-		return !promoted(reflect.TypeOf(obj), "Unmarshal")
+		return !promotesUnmarshal(reflect.TypeOf(obj))
 	default:
 		return false
 	}
 }
 
-// promoted reports whether a pointer to a struct has a method from an embedded field. If several
-// embedded fields have the method, as TypeMeta and ObjectMeta may, none is promoted.
-func promoted(pointer reflect.Type, method string) bool {
+// unmarshaler has the method by which generated code decodes protobuf.
+type unmarshaler interface{ Unmarshal([]byte) error }
+
+// promotesUnmarshal reports whether a pointer to a struct has the method Unmarshal from an embedded field. If several
+// embedded fields have the method, as TypeMeta and ObjectMeta may, none is promoted. A lookup of the method by its name
+// in a variable would make the linker keep all methods of all types in every operator.
+func promotesUnmarshal(pointer reflect.Type) bool {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return false
 	}
@@ -96,7 +92,7 @@ func promoted(pointer reflect.Type, method string) bool {
 		if t.Kind() == reflect.Struct {
 			t = reflect.PointerTo(t)
 		}
-		if _, ok := t.MethodByName(method); ok {
+		if t.Implements(reflect.TypeFor[unmarshaler]()) {
 			promoters++
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"flyball.dev/internal/inprocess"
 )
 
 // NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand. It
@@ -40,7 +42,7 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	if err != nil {
 		return nil, err
 	}
-	m := &mapper{client: client, retries: map[string]*rate.Limiter{}}
+	m := &mapper{config: cfg, client: client, retries: map[string]*rate.Limiter{}}
 	m.Reset()
 	return m, nil
 }
@@ -48,6 +50,7 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 // mapper answers queries from a snapshot of the discovered resources. A query that the snapshot
 // does not cover extends it.
 type mapper struct {
+	config  *rest.Config
 	client  *discovery.DiscoveryClient
 	current atomic.Pointer[snapshot]
 
@@ -148,7 +151,7 @@ func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, erro
 	found, err := find(s)
 	if meta.IsNoMatchError(err) {
 		if failure := s.failure(q); failure != nil {
-			err = failure // it may be in the part whose discovery failed
+			err = failure // it may be in the part that was not discovered
 		}
 	}
 	return found, err
@@ -201,9 +204,28 @@ func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 	}
 }
 
-// discover returns the groups of the server, with their resources if it has aggregated discovery.
-// If a server is unavailable, its resources come from the snapshot from, if it has them.
+// discovered is the key of a snapshot in [inprocess.Discovered].
+type discovered struct{}
+
+// discover is discoverAgain, unless another mapper has made the same of the same documents.
 func (m *mapper) discover(from *snapshot) (*snapshot, error) {
+	same := inprocess.Discovered(m.config)
+	if same == nil || from.discovered {
+		return m.discoverAgain(from)
+	}
+	if s, ok := same.Load(discovered{}); ok {
+		return s.(*snapshot), nil
+	}
+	s, err := m.discoverAgain(from)
+	if err == nil && s.aggregated && s.failure(query{all: true}) == nil {
+		same.Store(discovered{}, s)
+	}
+	return s, err
+}
+
+// discoverAgain returns the groups of the server, with their resources if it has aggregated discovery.
+// If a server is unavailable, its resources come from the snapshot from, if it has them.
+func (m *mapper) discoverAgain(from *snapshot) (*snapshot, error) {
 	list, resources, failed, err := m.client.GroupsAndMaybeResources()
 	if err != nil {
 		return nil, fmt.Errorf("failed to get server groups: %w", err)

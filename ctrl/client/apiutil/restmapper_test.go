@@ -145,7 +145,7 @@ func TestMapperAggregated(t *testing.T) {
 	}
 }
 
-// TestMapperStaleGroup checks that a group whose server is unavailable is not mistaken for one that
+// TestMapperStaleGroup checks that a group with an unavailable server is not mistaken for one that
 // does not exist, and that resources which are known already stay known.
 func TestMapperStaleGroup(t *testing.T) {
 	s := newDiscovery()

@@ -186,7 +186,7 @@ func (b *ClientBuilder) schemeOrDefault() *runtime.Scheme {
 }
 
 // Build returns the client. It panics if it was called before, if options contradict each other,
-// and if an initial object cannot be added: one whose kind is not registered, one that is there
+// and if an initial object cannot be added: one of a kind that is not registered, one that is there
 // already, or one that is being deleted and has no finalizer.
 func (b *ClientBuilder) Build() client.WithWatch {
 	if b.built {
@@ -259,7 +259,7 @@ func (b *ClientBuilder) memoryClient() (*fakeClient, error) {
 	return c, nil
 }
 
-// statusKinds returns the kinds whose status is a subresource.
+// statusKinds returns the kinds with a status subresource.
 func (b *ClientBuilder) statusKinds() (sets.Set[schema.GroupVersionKind], error) {
 	kinds := kindsWithStatus()
 	for _, obj := range b.withStatus {

@@ -22,12 +22,12 @@ import (
 	"flyball.dev/ctrl/internal/reflectutil"
 )
 
-// fakeClient is a client whose objects are in memory, or in a tracker.
+// fakeClient is a client with its objects in memory, or in a tracker.
 type fakeClient struct {
 	scheme        *runtime.Scheme
 	mapper        meta.RESTMapper
 	indexes       *indexes
-	withStatus    sets.Set[schema.GroupVersionKind] // whose status is a subresource
+	withStatus    sets.Set[schema.GroupVersionKind] // with a status subresource
 	managedFields bool                              // are returned
 	collect       bool                              // dependents
 
@@ -144,8 +144,8 @@ func (c *fakeClient) Watch(
 	return c.objects.watch(ctx, itemKind(listKind), o.Namespace, what)
 }
 
-// selected returns what a watch with these selectors selects, whose objects are like the items of a
-// list.
+// selected returns what a watch with these selectors selects. The objects of the watch are like the
+// items of the list.
 func (c *fakeClient) selected(
 	gvk schema.GroupVersionKind, list client.ObjectList, l labels.Selector, f fields.Selector,
 ) (selected, error) {
@@ -187,7 +187,7 @@ func (c *fakeClient) kindOf(obj runtime.Object) (schema.GroupVersionKind, error)
 	return apiutil.GVKForObject(obj, c.scheme)
 }
 
-// itemKind returns the kind of the items of a list, whose kind may be theirs already.
+// itemKind returns the kind of the items of a list. gvk may be this kind already.
 func itemKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	return gvk

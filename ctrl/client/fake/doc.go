@@ -1,4 +1,4 @@
-// Package fake has a client for tests whose objects are in memory.
+// Package fake has a client for tests. Its objects are in memory.
 //
 //	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(initial...).Build()
 //
@@ -18,7 +18,7 @@
 //   - A dry run does nothing and succeeds. Deletions have no grace period and are not propagated,
 //     unless the builder has the option WithGarbageCollection.
 //   - A list is always complete and has no resource version. Field selectors need an index.
-//   - A watch begins with the next write, whose event is in the channel when the write returns.
+//   - A watch begins with the next write. Its event is in the channel when the write returns.
 //   - A new object keeps its status. An initial one keeps all that it has, even if it is invalid.
 //   - Of subresources, there are status; scale, for the built-in kinds that have one; the eviction
 //     of pods, which always succeeds; and the token of service accounts, which is not valid.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// statusTable has the built-in kinds whose status is a subresource unless a builder adds others.
+// statusTable has the built-in kinds with a status subresource. A builder may add others.
 const statusTable = `
 v1 Namespace Node PersistentVolume PersistentVolumeClaim Pod ReplicationController Service
 apps/v1 DaemonSet Deployment ReplicaSet StatefulSet
@@ -39,7 +39,7 @@ scheduling.k8s.io PriorityClass
 storage.k8s.io StorageClass
 `
 
-// createTable has the kinds, by group, of which an update creates an object that does not exist.
+// createTable has kinds by group. An update of an object of these kinds creates it if it is absent.
 const createTable = `
 core Endpoints Event LimitRange Service
 coordination.k8s.io Lease

@@ -154,7 +154,7 @@ func TestConcurrentWatch(t *testing.T) {
 }
 
 // A watch delivers more events than it buffers, in order, and ends with its context. goleak proves
-// that nothing is left of one whose events nobody receives, once it is stopped.
+// that a stopped watch leaves nothing behind, even if nobody receives its events.
 func TestWatchMany(t *testing.T) {
 	const n = 350
 	c := fake.NewClientBuilder().Build()

@@ -283,7 +283,7 @@ func (s *seed) defineKinds() error {
 	return nil
 }
 
-// definable reports whether a kind can have a definition: custom kinds can, whose group has a dot.
+// definable reports whether a kind can have a definition: custom kinds can if their group has a dot.
 func (s *seed) definable(gvk schema.GroupVersionKind) bool {
 	if gvk.Version == runtime.APIVersionInternal || builtinScheme().Recognizes(gvk) ||
 		!strings.Contains(gvk.Group, ".") {

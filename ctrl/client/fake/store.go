@@ -146,7 +146,7 @@ func (s *store) watch(
 	return w, nil
 }
 
-// notify sends the event of a write to the watchers whose watch has not ended. before is nil for a
+// notify sends the event of a write to the watchers that have not ended. before is nil for a
 // creation, and now for a deletion.
 func (c *collection) notify(before, now client.Object) {
 	c.watchers = slices.DeleteFunc(c.watchers, (*watcher).ended)

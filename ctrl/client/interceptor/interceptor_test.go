@@ -19,7 +19,7 @@ var (
 	errInstead = errors.New("the function")
 )
 
-// below is a client whose methods all fail.
+// below is a client that fails in every method.
 type below struct{ client.WithWatch }
 
 func (below) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

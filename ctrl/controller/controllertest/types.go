@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// UnconventionalListType is a kind whose list, UnconventionalListTypeList, has pointers as items.
+// UnconventionalListType is a kind. Its list, UnconventionalListTypeList, has pointers as items.
 type UnconventionalListType struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

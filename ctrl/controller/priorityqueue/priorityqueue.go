@@ -4,8 +4,8 @@
 // A key is processed by one worker at a time. Keys are deduplicated: one that is added while it is
 // queued remains one key, with the highest of its priorities and the earliest of its times; one
 // that is added while it is being processed is handed out again after Done. Higher priorities go
-// first; keys of one priority go in the order in which they became ready. A key whose priority is
-// raised is moved to the end of the higher priority.
+// first; keys of one priority go in the order in which they became ready. If the priority of a key is
+// raised, the key is moved to the end of the higher priority.
 //
 // There is no starvation: a key that has been queued for longer than Opts.AgingThreshold may
 // precede higher priorities, though only one in eight keys does, so that an aged backlog does not
@@ -33,7 +33,7 @@ type AddOpts = queue.AddOpts
 // PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.
 //
 // After ShutDown nothing is handed out, whatever is still queued. ShutDownWithDrain first hands out
-// what is ready, and waits until it is done; keys whose delay has not expired are dropped.
+// the keys that are ready, and waits until they are done; it drops keys that are still delayed.
 type PriorityQueue[T comparable] = queue.PriorityQueue[T]
 
 // CauseRecorder is a queue that records why a key was added, as the one made by [New] does: of each

@@ -174,7 +174,7 @@ func (r *reporter) Report(result cmp.Result) {
 	}
 }
 
-// pathOf returns the path of steps, the first of which is the object itself.
+// pathOf returns the path of steps. The first step is the object itself.
 func pathOf(steps cmp.Path) fieldPath {
 	var p fieldPath
 	add := func(goName, jsonName string) {

@@ -11,17 +11,18 @@ import (
 	"strings"
 	"time"
 
-	"flyball.dev/ctrl/internal/reflectutil"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // Kind is the kind of a cause.
 type Kind uint8
 
-// The kinds of causes: unknown, then the events of sources, then the outcomes of the previous
-// reconcile.
+// The kinds of causes: an addition without a cause, then the events of sources, then the outcomes of
+// the previous reconcile, then an act of a person.
 const (
 	Added Kind = iota
 	Listed
@@ -34,13 +35,14 @@ const (
 	RequeueAfter
 	Retry
 	Conflict
+	Manual
 
 	// Kinds is the number of kinds.
 	Kinds
 )
 
 var kindNames = [Kinds]string{"added", "listed", "created", "updated", "deleted", "generic", "resync",
-	"requeue", "requeue-after", "retry", "conflict"}
+	"requeue", "requeue-after", "retry", "conflict", "manual"}
 
 // String returns the name of the kind, as in the labels of metrics.
 func (k Kind) String() string {

@@ -70,7 +70,7 @@ func (m *Monitor) newAttempt(
 	return a
 }
 
-// end ends a write, whose response is in obj, and returns err.
+// end ends a write with the response in obj, and returns err.
 func (a *attempt) end(obj metav1.Object, err error) error {
 	if a != nil {
 		a.contained.do(func() { a.observeEnd(obj, err) })

@@ -164,7 +164,7 @@ func (r *countingReader) Get(_ context.Context, key client.ObjectKey, _ client.O
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
 }
 
-// TestRequestsAndMemoryAreBounded writes many objects whose owners do not exist.
+// TestRequestsAndMemoryAreBounded writes many objects with owners that do not exist.
 func TestRequestsAndMemoryAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writes = 50_000

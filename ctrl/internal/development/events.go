@@ -11,7 +11,7 @@ import (
 
 	"flyball.dev/ctrl/cache/cacheapi"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/internal/objectdiff"
 )
 
 // informers are the informers that are observed: of each kind one, even if the operator has it in
@@ -37,7 +37,7 @@ type handler struct {
 	rank    int // of the representation; 0 until the first event
 }
 
-// observes reports whether this is the informer of the kind whose events count: the typed one rather
+// observes reports whether the events of this informer count for the kind: the typed informer rather
 // than the unstructured one, and that rather than the one with only metadata. An informer replaces
 // the one before it, which was removed from the cache.
 func (h *handler) observes(obj client.Object) bool {
@@ -80,7 +80,7 @@ func (h *handler) OnUpdate(before, after any) {
 // OnDelete implements toolscache.ResourceEventHandler.
 func (h *handler) OnDelete(obj any) { h.monitor.contained.do(func() { h.deleted(obj) }) }
 
-// added observes a new object, of which only what is unfinished matters.
+// added observes a new object. Only unfinished work of the object matters.
 func (h *handler) added(obj any) {
 	o, ok := obj.(client.Object)
 	if !ok || !h.observes(o) || o.GetDeletionTimestamp() == nil && !lags(o) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/config"
-	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/internal/objectdiff"
 )
 
 const (
@@ -67,7 +67,7 @@ func (t turns) next(by writer, value uint64, now time.Time) turns {
 	return n
 }
 
-// checkFight warns of a field that two writers, one of which is this process, set back and forth.
+// checkFight warns of a field that this process and another writer set back and forth.
 func (m *Monitor) checkFight(c *change) {
 	now, uid := time.Now(), c.after.GetUID()
 	object, _ := m.fights.objects.get(uid)

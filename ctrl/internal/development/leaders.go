@@ -17,7 +17,7 @@ const (
 // object, as shards of an operator have objects of their own; and only in turn, as an object may move
 // to another shard or leader.
 type leaders struct {
-	turns *bounded[objectID, foreignTurns] // of the objects whose status controllers of this process write
+	turns *bounded[objectID, foreignTurns] // of the objects with a status that controllers of this process write
 }
 
 // foreignTurns counts the turns of others at the status of an object.

@@ -49,6 +49,8 @@ type Options struct {
 	Logger logr.Logger
 	// OnWarning is called with the warnings instead of the logger.
 	OnWarning func(config.Warning)
+	// Record, if not nil, is called with the warnings too.
+	Record func(config.Warning)
 	// FieldManager is the field manager of writes that do not name one.
 	FieldManager string
 }
@@ -90,7 +92,7 @@ type Monitor struct {
 // New returns a monitor that evaluates nothing before Start.
 func New(o Options) *Monitor {
 	logger := o.Logger.WithName("development")
-	return &Monitor{
+	m := &Monitor{
 		contained:  containment{logger: logger},
 		reports:    newReports(logger, o.OnWarning),
 		schedule:   newSchedule(),
@@ -109,6 +111,8 @@ func New(o Options) *Monitor {
 		conflicts:  newConflicts(),
 		leaders:    newLeaders(),
 	}
+	m.reports.record = o.Record
+	return m
 }
 
 // Attach sets the API server that is asked before a warning.

@@ -31,7 +31,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
-	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/internal/objectdiff"
 )
 
 var rounds = flag.Int("development.rounds", 1, "how many random objects of each type the checks observe")
@@ -218,7 +218,7 @@ func (g generator) object(typ reflect.Type, version int) client.Object {
 	return obj
 }
 
-// randomClient is a client whose requests do nothing, and fail now and then.
+// randomClient is a client. Its requests do nothing, and fail now and then.
 type randomClient struct {
 	client.Client
 	generator
@@ -339,7 +339,7 @@ func TestRandomObjects(t *testing.T) {
 	})
 }
 
-// broken is an object whose methods panic.
+// broken is an object that panics in every method.
 type broken struct{ corev1.ConfigMap }
 
 func (*broken) GetDeletionTimestamp() *metav1.Time          { panic("no deletion") }

@@ -27,6 +27,7 @@ const maxReports = 50
 type reports struct {
 	logger    logr.Logger
 	onWarning func(config.Warning)
+	record    func(config.Warning) // nil if the warnings are not recorded
 
 	mu       sync.Mutex
 	reported map[reportKey]struct{}
@@ -52,6 +53,9 @@ func (r *reports) add(w config.Warning) {
 		return
 	}
 	warnings.WithLabelValues(w.Check).Inc()
+	if r.record != nil && w.Check != config.CheckHotLoops { // which controllers record themselves
+		r.record(w)
+	}
 	switch {
 	case r.onWarning != nil:
 		r.call(w)

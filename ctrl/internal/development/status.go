@@ -19,7 +19,7 @@ import (
 // statusGrace is how long the status may be behind its generation after a successful reconcile.
 const statusGrace = 30 * time.Second
 
-// statuses are the objects whose status is behind their generation.
+// statuses are the objects with a status behind their generation.
 type statuses struct {
 	behind *bounded[objectID, lag]
 	// writers are the controllers that have written the status of an object in reconciles. An object
@@ -43,8 +43,8 @@ type statusWriter struct {
 	uid        types.UID
 }
 
-// pending reports whether a controller is still to reconcile an object whose status is behind: one
-// that has failed, or one that writes the status of the object and has not been called yet.
+// pending reports whether a controller is still to reconcile an object with a status that is behind:
+// one that has failed, or one that writes the status of the object and has not been called yet.
 func (s *statuses) pending(l lag) bool {
 	for _, done := range l.done {
 		if !done {
@@ -88,7 +88,7 @@ func lags(obj client.Object) bool {
 	return ok && obj.GetDeletionTimestamp() == nil && observed < obj.GetGeneration()
 }
 
-// reconciledStatus evaluates the end of a reconcile of an object whose status is behind.
+// reconciledStatus evaluates the end of a reconcile of an object with a status that is behind.
 func (m *Monitor) reconciledStatus(controller string, request types.NamespacedName, began time.Time, done bool) {
 	for id, l := range m.status.behind.entries {
 		if id.NamespacedName != request {

@@ -16,7 +16,7 @@ import (
 const (
 	maxWrites = 4096
 	// unknownTime is how long it stays unknown who wrote an object after a write of this process
-	// whose result is not known.
+	// with an unknown result.
 	unknownTime = time.Minute
 	// maxLag is how long after a write its event is delivered, at most. If one is later, its writer may
 	// have been dropped.
@@ -25,8 +25,8 @@ const (
 
 // writer is who wrote an object.
 type writer struct {
-	// own is set for writes by the manager's client. Then controller is the controller in a reconcile
-	// of which it was made, if any.
+	// own is set for writes by the manager's client. Then controller is the controller that made the
+	// write in a reconcile, if any.
 	own        bool
 	controller string
 	manager    string // field manager; empty if the managed fields do not show it
@@ -107,8 +107,8 @@ func (w *writes) lost(id objectID) {
 	w.unknown.put(id, time.Now())
 }
 
-// find returns who of this process made a write whose event was delivered at a time. Known is false
-// if it may have been this process, but that is not certain.
+// find returns who of this process wrote a version; delivered is the time of its event. Known is
+// false if it may have been this process, but that is not certain.
 func (w *writes) find(v version, delivered time.Time) (by writer, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

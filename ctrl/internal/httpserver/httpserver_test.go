@@ -65,7 +65,7 @@ func TestConnectionsAreClosedIfTheListenerFails(t *testing.T) {
 	<-ended
 }
 
-// pipes is a listener whose connections are in memory.
+// pipes is a listener with connections in memory.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -90,8 +90,8 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// TestHTTP2ConnectionsAreClosed stops a server with connections of HTTP/2, one of which may have a request
-// that ends later. The stop takes no longer than that.
+// TestHTTP2ConnectionsAreClosed stops a server with connections of HTTP/2. One connection may have a
+// request that ends later. The stop takes no longer than the request.
 func TestHTTP2ConnectionsAreClosed(t *testing.T) {
 	for request, want := range map[time.Duration]time.Duration{0: 200 * time.Millisecond, 3 * time.Second: 3600 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

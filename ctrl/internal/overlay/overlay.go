@@ -10,9 +10,9 @@ import (
 	"flyball.dev/ctrl/cache/cacheapi"
 )
 
-// Writes is notified of successful writes. A cache implements it; a client whose
-// reader implements it calls it after each write, before the write returns to
-// its caller.
+// Writes is notified of successful writes. A cache implements it. If the reader of a
+// client implements it, the client calls it after each write, before the write returns
+// to its caller.
 //
 // The response determines which method the client calls. Objects belong to the caller and must be
 // copied if they are stored. They are typed, unstructured or metadata-only. Typed ones may have no
@@ -22,7 +22,7 @@ type Writes interface {
 	// was written. The object exists, but may be terminating.
 	Wrote(ctx context.Context, obj cacheapi.Object)
 
-	// Invalidate reports that the object was changed, perhaps deleted, by a write whose
+	// Invalidate reports that a write changed the object, or perhaps deleted it, and that the
 	// response does not contain it. Only the kind, namespace and name of obj are set, and
 	// the resource version after the write if it is known.
 	Invalidate(ctx context.Context, obj cacheapi.Object)

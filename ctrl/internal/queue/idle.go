@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Waiting is a key whose delay has not expired.
+// Waiting is a key with a delay that has not expired.
 type Waiting[K comparable] struct {
 	Key K
 	// At is when it becomes ready.

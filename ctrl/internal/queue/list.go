@@ -49,7 +49,7 @@ type heapItem[T any] interface {
 	moved(index int)
 }
 
-// heap is a binary heap whose elements store their positions, so that any of them can be removed or
+// heap is a binary heap. Its elements store their positions, so that any of them can be removed or
 // moved in logarithmic time.
 type heap[T heapItem[T]] []T
 

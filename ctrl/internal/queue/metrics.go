@@ -61,8 +61,8 @@ func (m Metrics) newMeter(stats func() Stats) meter {
 	}
 }
 
-// providerMeter reports every change to a provider, whose counters and gauges cannot be read on
-// scrape.
+// providerMeter reports every change to a provider, because the counters and gauges of a provider
+// cannot be read on scrape.
 func providerMeter(p workqueue.MetricsProvider, name string) meter {
 	adds, retries, depth := p.NewAddsMetric(name), p.NewRetriesMetric(name), p.NewDepthMetric(name)
 	unfinished := p.NewUnfinishedWorkSecondsMetric(name)
@@ -107,7 +107,7 @@ type collector struct {
 	groups map[string]*group
 }
 
-// group is the queues of one name, whose metrics are summed.
+// group is the queues of one name. Their metrics are summed.
 type group struct {
 	name    string
 	members []*member

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// expect scrapes the given metrics, of the queues whose names the test made up, and compares them.
+// expect scrapes the metrics with the given names, and compares them with text.
 func expect(t *testing.T, c prometheus.Collector, text string, names ...string) {
 	t.Helper()
 	if err := testutil.CollectAndCompare(c, strings.NewReader(text), names...); err != nil {

@@ -98,22 +98,23 @@ func (e *coreEvent) deliver(ctx context.Context) error {
 	return p.outcome(err, &e.event.InvolvedObject, e.event.Reason)
 }
 
-// write patches the event that this one repeats, or creates it.
+// write patches the event that this one repeats, or creates it. It returns the event as the correlator has to know it: the resource
+// version of a new event is not needed for a patch.
 func (e *coreEvent) write(ctx context.Context) (*corev1.Event, error) {
 	event := e.merged.Event
-	events := e.provider.core.Events(event.Namespace)
+	events := e.provider.core
 	if event.Count > 1 {
-		written, err := events.Patch(ctx, event.Name, types.StrategicMergePatchType, e.merged.Patch, metav1.PatchOptions{})
+		written, err := events.patch(ctx, event, types.StrategicMergePatchType, e.merged.Patch)
 		if !apierrors.IsNotFound(err) {
 			return written, err
 		}
 		// Events expire on the server.
 	}
 	event.ResourceVersion = ""
-	written, err := events.Create(ctx, event, metav1.CreateOptions{})
+	err := events.create(ctx, event)
 	if apierrors.IsAlreadyExists(err) {
 		event.Name = nameFor(&event.InvolvedObject)
-		written, err = events.Create(ctx, event, metav1.CreateOptions{})
+		err = events.create(ctx, event)
 	}
-	return written, err
+	return event, err
 }

@@ -137,7 +137,7 @@ func (p *Provider) patch(ctx context.Context, event *eventsv1.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.events.Events(event.Namespace).Patch(ctx, event.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	_, err = p.events.patch(ctx, event, types.MergePatchType, data)
 	if apierrors.IsNotFound(err) { // Events expire on the server.
 		return p.create(ctx, event)
 	}
@@ -146,11 +146,10 @@ func (p *Provider) patch(ctx context.Context, event *eventsv1.Event) error {
 
 // create creates an event, by another name if its own is taken.
 func (p *Provider) create(ctx context.Context, event *eventsv1.Event) error {
-	events := p.events.Events(event.Namespace)
-	_, err := events.Create(ctx, event, metav1.CreateOptions{})
+	err := p.events.create(ctx, event)
 	if apierrors.IsAlreadyExists(err) {
 		event.Name = nameFor(&event.Regarding)
-		_, err = events.Create(ctx, event, metav1.CreateOptions{})
+		err = p.events.create(ctx, event)
 	}
 	return err
 }

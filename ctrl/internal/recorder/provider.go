@@ -13,14 +13,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"flyball.dev/ctrl/recorder"
+	"flyball.dev/internal/restclient"
 )
 
 const (
@@ -32,6 +32,7 @@ const (
 
 // Options are the options of a Provider.
 type Options struct {
+	// Config is the configuration of the clients. They send protobuf unless it has a content type.
 	Config     *rest.Config
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme // for the kinds of the objects of events
@@ -48,8 +49,8 @@ type Provider struct {
 	log         logr.Logger
 	broadcaster record.EventBroadcaster
 
-	core   corev1client.EventsGetter
-	events eventsv1client.EventsGetter
+	core   eventClient[corev1.Event, *corev1.Event]
+	events eventClient[eventsv1.Event, *eventsv1.Event]
 
 	mu      sync.Mutex // so that no event is queued after Run has drained the queue
 	stopped bool
@@ -70,11 +71,15 @@ var _ recorder.Provider = (*Provider)(nil)
 
 // New returns a provider. Events that are recorded before Run are queued.
 func New(o Options) (*Provider, error) {
-	core, err := corev1client.NewForConfigAndClient(o.Config, o.HTTPClient)
+	config := rest.CopyConfig(o.Config)
+	if config.ContentType == "" {
+		config.ContentType = runtime.ContentTypeProtobuf
+	}
+	core, err := restclient.For(config, o.HTTPClient, corev1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
-	events, err := eventsv1client.NewForConfigAndClient(o.Config, o.HTTPClient)
+	events, err := restclient.For(config, o.HTTPClient, eventsv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
@@ -82,8 +87,8 @@ func New(o Options) (*Provider, error) {
 		scheme:      o.Scheme,
 		log:         o.Logger,
 		broadcaster: o.Broadcaster,
-		core:        core,
-		events:      events,
+		core:        eventClient[corev1.Event, *corev1.Event]{core},
+		events:      eventClient[eventsv1.Event, *eventsv1.Event]{events},
 		queue:       make(chan delivery, queueLength),
 		correlator:  record.NewEventCorrelator(clock.RealClock{}),
 	}
@@ -95,7 +100,7 @@ func New(o Options) (*Provider, error) {
 // at most. It must not be called more than once.
 func (p *Provider) Run(ctx context.Context) {
 	if p.broadcaster != nil {
-		defer p.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.core.Events("")}).Stop()
+		defer p.broadcaster.StartRecordingToSink(eventSink{p.core}).Stop()
 	}
 	// Requests outlive ctx, by flushTime.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))

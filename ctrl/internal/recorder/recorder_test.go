@@ -340,7 +340,7 @@ func TestRefusedCounts(t *testing.T) {
 	})
 }
 
-// Thousands of series that end at once do not hold back events, of which none is dropped.
+// Thousands of series that end at once do not hold back events, and no event is dropped.
 func TestManyCounts(t *testing.T) {
 	var took atomic.Int64
 	slow := func(o *Options) {

@@ -36,7 +36,7 @@ type series struct {
 	timer *time.Timer
 	at    time.Time
 	armed bool
-	// dropped is called with an event whose count will not be written.
+	// dropped is called with an event if its count will not be written.
 	dropped func(*eventsv1.Event)
 }
 

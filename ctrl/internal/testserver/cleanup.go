@@ -17,7 +17,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// deletedKinds are the kinds whose objects are deleted before each test, in this order. The
+// deletedKinds are the kinds of objects to delete before each test, in this order. The
 // definitions of custom kinds are last, because deleting one deletes its objects.
 var deletedKinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},

@@ -20,7 +20,7 @@ import (
 )
 
 // WithAuthenticationAndAuthorization is a FilterProvider of the metrics server. Its filter takes a
-// bearer token, asks the API server by a TokenReview whose it is, and by a SubjectAccessReview
+// bearer token, asks the API server by a TokenReview for its user, and by a SubjectAccessReview
 // whether that user may do the method (in lower case) on the path as a non-resource URL. Answers
 // are cached: tokens for a minute, permissions for 5 minutes, denials for 30 seconds.
 //

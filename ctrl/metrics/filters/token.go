@@ -57,7 +57,7 @@ func rejected(err error) bool {
 	return false
 }
 
-// AuthenticateToken returns whose token it is, or a rejectedError if it is nobody's.
+// AuthenticateToken returns the user of a token, or a rejectedError if the token is not valid.
 func (r tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenReviewTimeout)
 	defer cancel()

@@ -24,7 +24,7 @@ func log() logr.Logger { return logf.Current().WithName("conversion-webhook") }
 // NewWebhookHandler returns a handler that answers ConversionReviews, in the version they come in.
 // A kind is converted by its converter in registry, or else by the methods of its types in scheme.
 // A request that is not a review is answered with 400; a conversion that fails, or panics, with a
-// review whose status is Failure. The handler is safe for concurrent use. It panics if scheme is
+// review with the status Failure. The handler is safe for concurrent use. It panics if scheme is
 // nil.
 func NewWebhookHandler(scheme *runtime.Scheme, registry Registry) http.Handler {
 	return &webhook{scheme: scheme, decoder: NewDecoder(scheme), registry: registry}
@@ -125,7 +125,7 @@ func (wh *webhook) convertObject(ctx context.Context, src, dst runtime.Object) e
 	return convertByMethods(wh.scheme, src, dst)
 }
 
-// newObject returns an empty object whose apiVersion and kind are set.
+// newObject returns an empty object with its apiVersion and kind set.
 func (wh *webhook) newObject(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	obj, err := wh.scheme.New(gvk)
 	if err != nil {

@@ -12,9 +12,11 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/webhook"
+	"flyball.dev/internal/kubeconfig"
 )
 
 // runOnCluster runs the operator against the cluster of a kubeconfig. It changes nothing else
@@ -34,7 +36,11 @@ func (e *Example) runOnCluster(ctx context.Context, f flags) error {
 	if err != nil {
 		return fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
-	if err := e.check(cfg); err != nil {
+	content, err := loaded.RawConfig()
+	if err != nil {
+		return fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	if err := e.check(cfg, content); err != nil {
 		return err
 	}
 	mgr, err := e.newManager(cfg, f, func(o *ctrl.Options) {
@@ -51,14 +57,15 @@ func (e *Example) runOnCluster(ctx context.Context, f flags) error {
 	return start(ctx, mgr).Wait()
 }
 
-// check returns an error if a cluster cannot be reached or does not serve the kinds of the example.
-func (e *Example) check(cfg *rest.Config) error {
+// check returns an error if a cluster cannot be reached or does not serve the kinds of the example. content is the
+// kubeconfig of the cluster.
+func (e *Example) check(cfg *rest.Config, content clientcmdapi.Config) error {
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err == nil {
 		_, err = d.ServerVersion()
 	}
 	if err != nil {
-		return fmt.Errorf("the cluster at %s cannot be reached: %w", cfg.Host, err)
+		return kubeconfig.Unreachable(content, "", cfg, err)
 	}
 	definitions, err := manifests[apiextensionsv1.CustomResourceDefinition](e.Config, "crd/bases")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/console"
 	"flyball.dev/internal/kubeconfig"
 )
 
@@ -38,6 +39,9 @@ func (e *Example) runLocally(ctx context.Context, f flags, out io.Writer) (err e
 	var changed error
 	mgr, err := e.newManager(w.account, f, func(o *ctrl.Options) {
 		o.LeaderElectionNamespace = metav1.NamespaceDefault
+		o.Console = console.New(console.Options{URLFile: console.DefaultURLFile, OnURL: func(url string) {
+			fmt.Fprintf(out, "The console is at %s\n", url)
+		}})
 		changed = e.onLoopback(o)
 	})
 	if err := errors.Join(changed, err); err != nil {

@@ -121,7 +121,7 @@ func denying(resource string) (policy, binding client.Object) {
 		}
 }
 
-// NameTaken creates an object of somebody else's, and then one whose dependent has the same name. It
+// NameTaken creates an object of somebody else's, and then one with a dependent of the same name. It
 // checks that the condition says so, for the present generation, and that the object of somebody else
 // is left alone. Then it frees the name, and checks that the operator takes it within some minutes, of
 // virtual time. So the example must not use the network.

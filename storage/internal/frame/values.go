@@ -13,7 +13,7 @@ const Format = 1
 // ErrFormat means that a newer version has written a file.
 var ErrFormat = errors.New("this version does not know the format")
 
-// Numbers in a payload are varints; a string is its length and its bytes; a time is nanoseconds since 1970, or zero for
+// Numbers in a payload are varints, with a sign if they may be negative; a string is its length and its bytes; a time is nanoseconds since 1970, or zero for
 // none.
 
 // AppendNumbers appends a byte that says what a payload is, and numbers.
@@ -37,6 +37,26 @@ func AppendTime(buf []byte, t time.Time) []byte {
 		return append(buf, 0)
 	}
 	return binary.AppendVarint(buf, t.UnixNano())
+}
+
+// clockTolerance is how far the wall clock and the monotonic clock may differ without the wall clock having been set.
+const clockTolerance = time.Second
+
+// ClockSet returns by how much the wall clock was set forward between two readings of the clock, zero if it was not set.
+func ClockSet(before, after time.Time) time.Duration {
+	if d := after.Round(0).Sub(before.Round(0)) - after.Sub(before); d.Abs() > clockTolerance {
+		return d
+	}
+	return 0
+}
+
+// AppendExpiry appends the time at which a record expires, as the wall clock shows it if nobody sets it after clock, a reading of
+// the clock.
+func AppendExpiry(buf []byte, t, clock time.Time) []byte {
+	if !t.IsZero() && ClockSet(clock, t) != 0 {
+		t = clock.Add(t.Sub(clock))
+	}
+	return AppendTime(buf, t)
 }
 
 // ErrPayload means that a frame is intact, and its content is not what it should be.
@@ -75,6 +95,17 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
+// Int reads a number with a sign.
+func (d *Decoder) Int() int64 {
+	n, size := binary.Varint(d.Data)
+	if size <= 0 {
+		d.Fail()
+		return 0
+	}
+	d.Data = d.Data[size:]
+	return n
+}
+
 // Bytes returns a part of the payload.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uint()
@@ -89,12 +120,7 @@ func (d *Decoder) Bytes() []byte {
 
 // Time reads a time.
 func (d *Decoder) Time() time.Time {
-	n, size := binary.Varint(d.Data)
-	if size <= 0 {
-		d.Fail()
-		return time.Time{}
-	}
-	d.Data = d.Data[size:]
+	n := d.Int()
 	if n == 0 {
 		return time.Time{}
 	}

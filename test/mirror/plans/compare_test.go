@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,10 +31,22 @@ type comparison struct {
 	kinds []client.Object
 	add   func(manager.Manager) error
 	run   runFunc
+	// orphans, if not nil, returns the objects that the second of our controllers reconciles after the first.
+	orphans func(w *world, object client.Object) []client.Object
 	// order, if not nil, gives objects of a world with an undetermined order or name their place.
 	order func(*world)
+	// undetermined, if not nil, matches text that Kubernetes chooses at random.
+	undetermined *regexp.Regexp
 	// generate returns a world and the object that the controllers reconcile. The world may refuse writes.
 	generate func(s *random.Source) (objects []client.Object, object client.Object, refuse func(verb string, k key) error)
+	// later, if not nil, returns what changes in a world, each after some time. The controllers run again after each change.
+	later func(s *random.Source, object client.Object) []change
+}
+
+// change is a change of a world after a time.
+type change struct {
+	after time.Duration
+	make  func(w *world)
 }
 
 // compare shows both controllers the same worlds.
@@ -42,15 +55,26 @@ func (c comparison) compare(t *testing.T) {
 	moments = 0
 	synctest.Test(t, func(t *testing.T) {
 		nextSecond()
-		a, b := newOurs(t, c.add), newTheirs(t, c.kinds, c.run)
+		a, b := newOurs(t, c.add, c.orphans), newTheirs(t, c.kinds, c.run)
 		worlds, writes, differing := 0, random.Seen{}, counts{}
 		var examples []string // at least one of each field
 		random.Compare(t, c.worlds, func(s *random.Source) {
 			objects, object, refuse := c.generate(s)
 			ours, theirs := newWorld(objects), newWorld(objects)
 			ours.refuse, theirs.refuse = refuse, refuse
+			ours.undetermined, theirs.undetermined = c.undetermined, c.undetermined
 			a.run(t, ours, object)
 			b.run(t, theirs, object)
+			if c.later != nil {
+				for _, change := range c.later(s, object) {
+					time.Sleep(change.after)
+					nextSecond()
+					change.make(ours)
+					change.make(theirs)
+					a.run(t, ours, object)
+					b.run(t, theirs, object)
+				}
+			}
 			versions = max(ours.version, theirs.version)
 			worlds++
 			for verb := range theirs.verbs() {
@@ -59,6 +83,9 @@ func (c comparison) compare(t *testing.T) {
 			if c.order != nil {
 				c.order(ours)
 				c.order(theirs)
+			}
+			if c.later != nil {
+				theirs.events = ours.events // client-go drops events if there are many
 			}
 			if found := listed.unlisted(differ(ours, theirs)); differing.count(found) {
 				examples = append(examples, fmt.Sprintf("%s\nour writes   %q\ntheir writes %q\nof\n%s", found, ours.writes, theirs.writes, describe(objects)))

@@ -54,7 +54,7 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
 			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: share(), MaxUnavailable: share()}}
 	}
-	if s.Chance(20) || d.Spec.Paused && *d.Spec.RevisionHistoryLimit == 0 { // Kubernetes deletes a ReplicaSet that it has just scaled up
+	if s.Chance(20) {
 		d.Spec.RevisionHistoryLimit = nil
 	}
 	if s.Chance(20) {
@@ -65,8 +65,11 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 	}
 	deleted(s, d)
 	objects := []client.Object{d}
-	for i := range s.IntN(5) {
-		rs := newReplicaSet(s, d, i)
+	scaled := false
+	count := s.IntN(5)
+	for i := range count {
+		rs := newReplicaSet(s, d, i, count == 1)
+		scaled = scaled || *rs.Spec.Replicas > 0 && metav1.IsControlledBy(rs, d) && rs.Labels["app"] == "x"
 		if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && i > 0 {
 			rs.Spec.Replicas = ptr.To[int32](0) // Kubernetes does not get past several active ReplicaSets; ours does
 		}
@@ -76,6 +79,9 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 			meta.Labels, meta.OwnerReferences = labelled(s), ownedBy(s, rs)
 			objects = append(objects, newPod(s, meta))
 		}
+	}
+	if d.Spec.Paused && !scaled {
+		d.Spec.RevisionHistoryLimit = nil // Kubernetes scales a ReplicaSet up and, by its state before, deletes it
 	}
 	d.Status = newDeploymentStatus(s)
 	forbidden := apierrors.NewForbidden(corev1.Resource("replicasets"), "", errors.New("exceeded quota"))
@@ -88,7 +94,8 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 	return objects, d, refusing(s, forbidden, "create replicasets.apps")
 }
 
-func newReplicaSet(s *random.Source, d *appsv1.Deployment, i int) *appsv1.ReplicaSet {
+// newReplicaSet returns a ReplicaSet of a Deployment. alone is whether the Deployment has no other.
+func newReplicaSet(s *random.Source, d *appsv1.Deployment, i int, alone bool) *appsv1.ReplicaSet {
 	n := int32(s.IntN(12))
 	if s.Chance(40) {
 		n = 0
@@ -104,6 +111,11 @@ func newReplicaSet(s *random.Source, d *appsv1.Deployment, i int) *appsv1.Replic
 	rs.Labels, rs.OwnerReferences = map[string]string{"app": "x"}, []metav1.OwnerReference{*metav1.NewControllerRef(d, kindOf(d))}
 	if s.Chance(15) {
 		rs.Labels, rs.OwnerReferences = labelled(s), ownedBy(s, d)
+		if !alone && metav1.GetControllerOf(rs) == nil {
+			// Kubernetes scales a ReplicaSet that it adopts by the version before. That is a conflict, after which some of the
+			// ReplicaSets are scaled already, and the others are scaled from there.
+			n = 0
+		}
 	}
 	rs.Labels["pod-template-hash"] = hash
 	rs.Annotations = map[string]string{}

@@ -4,7 +4,8 @@
 //
 // Kubernetes's controllers run as they are, with informers that a test fills and a client that writes to the world, in a
 // synctest bubble. A world takes less than a second, the time for retries. differences.txt lists the fields and events that
-// may differ, with the reasons. Of the scheduler, only the filters are compared, as functions.
+// may differ, with the reasons. Package scheduling compares the
+// scheduler; here are only the filters with resources that are resized.
 //
 //	go test ./plans -run TestJobs -objects 100000 -seed 7
 package plans

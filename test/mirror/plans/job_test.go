@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -35,15 +36,50 @@ func TestJobs(t *testing.T) {
 			j, err := upstream.NewController(ctx, c, f.Core().V1().Pods(), f.Batch().V1().Jobs(), nil, nil)
 			return func(ctx context.Context) { j.Run(ctx, 1) }, err
 		},
+		orphans:  jobPods,
+		order:    orderJob,
 		generate: generateJob,
 	}.compare(t)
+}
+
+// jobPods returns the pods that the selector of a Job matches, if the Job has finished in this world. Both controllers look
+// for orphans among them.
+func jobPods(w *world, object client.Object) []client.Object {
+	o, err := w.get(keyOf(object))
+	if err != nil || !finished(o.(*batchv1.Job)) || finished(object.(*batchv1.Job)) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(o.(*batchv1.Job).Spec.Selector)
+	if err != nil {
+		panic(err)
+	}
+	return slices.DeleteFunc(w.list(corev1.Resource("pods")), func(pod client.Object) bool {
+		return pod.GetNamespace() != object.GetNamespace() || !selector.Matches(labels.Set(pod.GetLabels()))
+	})
+}
+
+// orderJob removes the start time of a Job that has finished while it was suspended. Ours sets the time, since the API
+// server requires it. Kubernetes's controller does not, and the API server refuses the update.
+func orderJob(w *world) {
+	for _, o := range w.list(batchv1.Resource("jobs")) {
+		if j := o.(*batchv1.Job); finished(j) && *j.Spec.Suspend {
+			j.Status.StartTime = nil
+		}
+	}
+}
+
+func finished(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
 }
 
 func generateJob(s *random.Source) ([]client.Object, client.Object, func(string, key) error) {
 	ns := namespace()
 	j := &batchv1.Job{ObjectMeta: object(s, ns, "x"), Spec: batchv1.JobSpec{
 		Parallelism: ptr.To(int32(s.IntN(6))), BackoffLimit: ptr.To(random.Pick[int32](s, 6, 6, 6, 0, 1, 2)), Selector: newSelector(s), Template: newTemplate(s),
-		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Suspend: ptr.To(s.Chance(12)), PodReplacementPolicy: ptr.To(batchv1.TerminatingOrFailed)}}
+		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Suspend: ptr.To(s.Chance(12)),
+		PodReplacementPolicy: ptr.To(random.Pick(s, batchv1.TerminatingOrFailed, batchv1.TerminatingOrFailed, batchv1.Failed))}}
 	delete(j.Spec.Template.Labels, "more")
 	j.Spec.Template.Finalizers = nil
 	j.Spec.Template.Spec.RestartPolicy = random.Pick(s, corev1.RestartPolicyNever, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure)
@@ -101,12 +137,29 @@ func newIndexes(s *random.Source, j *batchv1.Job) {
 		}
 	}
 	if s.Chance(30) && *j.Spec.Completions > 0 {
-		rule := batchv1.SuccessPolicyRule{SucceededCount: ptr.To(1 + int32(s.IntN(int(*j.Spec.Completions))))}
-		if s.Chance(50) {
-			rule = batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To(random.Pick(s, "0", "0-1", "0,2"))}
+		j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
+		for range 1 + s.IntN(3) {
+			j.Spec.SuccessPolicy.Rules = append(j.Spec.SuccessPolicy.Rules, newSuccessRule(s, int(*j.Spec.Completions)))
 		}
-		j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{rule}}
 	}
+}
+
+// newSuccessRule returns a rule with indexes, with a count of the indexes of a Job, or with a count of the indexes of the rule.
+func newSuccessRule(s *random.Source, completions int) batchv1.SuccessPolicyRule {
+	if s.Chance(30) {
+		return batchv1.SuccessPolicyRule{SucceededCount: ptr.To(1 + int32(s.IntN(completions)))}
+	}
+	type set struct {
+		text                 string
+		count, atCompletions int
+	}
+	list := []set{{"0", 1, 1}, {"0-1", 2, 2}, {"0,2", 2, 3}, {"1,3-5", 4, 6}}
+	indexes := random.Pick(s, slices.DeleteFunc(list, func(i set) bool { return i.atCompletions > completions })...)
+	rule := batchv1.SuccessPolicyRule{SucceededIndexes: &indexes.text}
+	if s.Chance(50) {
+		rule.SucceededCount = ptr.To(1 + int32(s.IntN(indexes.count)))
+	}
+	return rule
 }
 
 func newFailurePolicy(s *random.Source, j *batchv1.Job) {

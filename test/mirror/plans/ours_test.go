@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/ctrl/cache"
@@ -29,15 +31,17 @@ import (
 // ours is one of our controllers on a world. It is the manager that the controller is added to.
 type ours struct {
 	manager.Manager
-	world      *world
-	controller reconcile.Reconciler
-	indexes    map[reflect.Type]map[string]client.IndexerFunc
+	world       *world
+	controllers []reconcile.Reconciler // in the order in which they are added
+	orphans     func(*world, client.Object) []client.Object
+	indexes     map[reflect.Type]map[string]client.IndexerFunc
 }
 
-// newOurs returns the controller that a function adds to a manager.
-func newOurs(t *testing.T, add func(manager.Manager) error) *ours {
+// newOurs returns the controllers that a function adds to a manager. orphans, if not nil, returns what the second of them
+// reconciles.
+func newOurs(t *testing.T, add func(manager.Manager) error, orphans func(*world, client.Object) []client.Object) *ours {
 	t.Helper()
-	m := &ours{indexes: map[reflect.Type]map[string]client.IndexerFunc{}}
+	m := &ours{orphans: orphans, indexes: map[reflect.Type]map[string]client.IndexerFunc{}}
 	if err := add(m); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +52,12 @@ func newOurs(t *testing.T, add func(manager.Manager) error) *ours {
 func (m *ours) run(t *testing.T, w *world, object client.Object) {
 	m.world = w
 	for range rounds {
-		_, err := m.controller.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+		err := m.reconcile(t, 0, object)
+		if m.orphans != nil {
+			for _, o := range m.orphans(w, object) {
+				err = errors.Join(err, m.reconcile(t, 1, o))
+			}
+		}
 		if changed := w.takeChanged(); len(changed) == 0 {
 			return
 		} else if err != nil && testing.Verbose() {
@@ -56,6 +65,12 @@ func (m *ours) run(t *testing.T, w *world, object client.Object) {
 		}
 	}
 	t.Errorf("our controller does not end: %q", w.writes)
+}
+
+// reconcile reconciles an object by one of the controllers.
+func (m *ours) reconcile(t *testing.T, controller int, object client.Object) error {
+	_, err := m.controllers[controller].Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+	return err
 }
 
 // rounds is how often a controller may need to see what it has changed.
@@ -69,6 +84,7 @@ func (m *ours) GetLogger() logr.Logger               { return logr.Discard() }
 func (m *ours) GetRESTMapper() meta.RESTMapper {
 	return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme)
 }
+func (m *ours) GetConfig() *rest.Config                         { return metricsConfig }
 func (m *ours) GetCache() cache.Cache                           { return nil }
 func (m *ours) GetEventRecorderFor(string) record.EventRecorder { return recorder{m} }
 func (m *ours) GetControllerOptions() config.Controller {
@@ -76,10 +92,10 @@ func (m *ours) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: &skip}
 }
 
-// Add takes the controller.
+// Add takes a controller.
 func (m *ours) Add(r manager.Runnable) error {
-	if c, ok := r.(reconcile.Reconciler); ok && m.controller == nil {
-		m.controller = c
+	if c, ok := r.(reconcile.Reconciler); ok {
+		m.controllers = append(m.controllers, c)
 	}
 	return nil
 }
@@ -214,7 +230,13 @@ type subResource struct {
 	name   string
 }
 
-func (s subResource) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+func (s subResource) Update(_ context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if s.name == "scale" {
+		o := client.SubResourceUpdateOptions{}
+		o.ApplyOptions(opts)
+		return s.client.world.setScale(key{resourceOfKind(obj.GetObjectKind().GroupVersionKind()), client.ObjectKeyFromObject(obj)},
+			o.SubResourceBody.(*autoscalingv1.Scale).Spec.Replicas)
+	}
 	return written(obj)(s.client.world.update(obj, s.name))
 }
 
@@ -228,8 +250,7 @@ func (s subResource) Get(_ context.Context, obj, scale client.Object, _ ...clien
 	if err != nil {
 		return err
 	}
-	replicas := reflect.ValueOf(found).Elem().FieldByName("Spec").FieldByName("Replicas").Interface().(*int32)
-	set(scale, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: found.GetName(), UID: found.GetUID()}, Spec: autoscalingv1.ScaleSpec{Replicas: *replicas}})
+	set(scale, scaleOf(found))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	upstream "k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/replication"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/replicaset"
@@ -33,6 +34,54 @@ func TestReplicaSets(t *testing.T) {
 		},
 		generate: generateReplicaSet,
 	}.compare(t)
+}
+
+// TestReplicationControllers compares the same of ReplicationControllers.
+func TestReplicationControllers(t *testing.T) {
+	comparison{
+		name:    "replicationcontroller",
+		worlds:  1000,
+		atLeast: map[string]int{"create pods": 15, "delete pods": 15, "update pods": 15, "update status of replicationcontrollers": 60},
+		kinds:   []client.Object{&corev1.ReplicationController{}, &corev1.Pod{}},
+		add:     replicaset.AddReplicationControllersToManager,
+		run: func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) (func(context.Context), error) {
+			r := replication.NewReplicationManager(ctx, f.Core().V1().Pods(), f.Core().V1().ReplicationControllers(), c, replication.BurstReplicas)
+			return func(ctx context.Context) { r.Run(ctx, 1) }, nil
+		},
+		generate: func(s *random.Source) ([]client.Object, client.Object, func(string, key) error) {
+			objects, _, refuse := generateReplicaSet(s)
+			for i, o := range objects {
+				objects[i] = withControllers(o)
+			}
+			return objects, objects[0], refuse
+		},
+	}.compare(t)
+}
+
+// withControllers returns a ReplicaSet as a ReplicationController, and other objects with such owners.
+func withControllers(o client.Object) client.Object {
+	rs, ok := o.(*appsv1.ReplicaSet)
+	if !ok {
+		refs := o.GetOwnerReferences()
+		for i := range refs {
+			if refs[i].Kind == "ReplicaSet" {
+				refs[i].APIVersion, refs[i].Kind = "v1", "ReplicationController"
+			}
+		}
+		o.SetOwnerReferences(refs)
+		return o
+	}
+	rc := &corev1.ReplicationController{ObjectMeta: rs.ObjectMeta, Spec: corev1.ReplicationControllerSpec{Replicas: rs.Spec.Replicas,
+		Selector: rs.Spec.Selector.MatchLabels, Template: &rs.Spec.Template, MinReadySeconds: rs.Spec.MinReadySeconds}}
+	if rc.Spec.Selector == nil {
+		rc.Spec.Selector = map[string]string{"app": "x"}
+	}
+	rc.Status = corev1.ReplicationControllerStatus{Replicas: rs.Status.Replicas, ReadyReplicas: rs.Status.ReadyReplicas, ObservedGeneration: rs.Status.ObservedGeneration}
+	for _, c := range rs.Status.Conditions {
+		rc.Status.Conditions = append(rc.Status.Conditions, corev1.ReplicationControllerCondition{Type: corev1.ReplicationControllerConditionType(c.Type),
+			Status: c.Status, Reason: c.Reason, Message: c.Message})
+	}
+	return rc
 }
 
 func generateReplicaSet(s *random.Source) ([]client.Object, client.Object, func(string, key) error) {

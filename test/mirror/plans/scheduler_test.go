@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/controllers/scheduler"
+	scheduler "flyball.dev/controllers/scheduler/framework"
 	"flyball.dev/test/mirror/random"
 )
 

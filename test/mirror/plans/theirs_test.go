@@ -126,7 +126,8 @@ func (k *theirs) show(t *testing.T, w *world, changed []key, object client.Objec
 		switch {
 		case err != nil && had:
 			_ = i.GetIndexer().Delete(old)
-			events = append(events, func() { i.deleted(old) })
+			last := w.last[name]
+			events = append(events, func() { i.updated(old, last) }, func() { i.deleted(last) })
 		case err != nil:
 		case had:
 			_ = i.GetIndexer().Update(kind)

@@ -37,7 +37,7 @@ func ago(s *random.Source) time.Time {
 	return s.Now.Truncate(time.Second).Add(-time.Duration(random.Pick(s, 1, 2, 5, 10, 30, 60, 600, 3600)+moments%97) * time.Second)
 }
 
-// ownedBy returns references to owners, of which one may be a controller.
+// ownedBy returns references to owners. One of the owners may be a controller.
 func ownedBy(s *random.Source, owner client.Object) []metav1.OwnerReference {
 	ref := *metav1.NewControllerRef(owner, kindOf(owner))
 	other := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Other", Name: "other", UID: "other"}

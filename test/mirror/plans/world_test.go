@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,20 +38,23 @@ func (k key) String() string { return fmt.Sprintf("%s %s", k.GroupResource, k.Na
 type world struct {
 	// refuse, if not nil, returns an error for a write that the API server refuses.
 	refuse func(verb string, k key) error
+	// undetermined, if not nil, matches text that Kubernetes chooses at random. A change of such text alone is not shown to controllers.
+	undetermined *regexp.Regexp
 
 	mu      sync.Mutex
 	version int
 	objects map[key]client.Object
-	changed []key          // since the controller has seen the objects
-	writes  []string       // that had an effect
-	events  map[string]int // by their text
+	last    map[key]client.Object // the last state of objects that are gone
+	changed []key                 // since the controller has seen the objects
+	writes  []string              // that had an effect
+	events  map[string]int        // by their text
 }
 
 // versions is the last resource version. It increases from world to world.
 var versions int
 
 func newWorld(objects []client.Object) *world {
-	w := &world{objects: map[key]client.Object{}, events: map[string]int{}, version: versions}
+	w := &world{objects: map[key]client.Object{}, last: map[key]client.Object{}, events: map[string]int{}, version: versions}
 	for _, o := range objects {
 		o = o.DeepCopyObject().(client.Object)
 		w.version++
@@ -145,12 +149,23 @@ func (w *world) put(k key, o client.Object, verb string) {
 	w.version++
 	o.SetResourceVersion(strconv.Itoa(w.version))
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if !w.redundant(w.objects[k], o) {
+		w.changed = append(w.changed, k)
+	}
 	w.objects[k] = o
-	w.changed = append(w.changed, k)
 	w.writes = append(w.writes, fmt.Sprint(verb, " ", k))
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && !graceful(o) {
 		delete(w.objects, k)
+		w.last[k] = o
 	}
+}
+
+// redundant reports whether an update changes only undetermined text.
+func (w *world) redundant(old, o client.Object) bool {
+	if w.undetermined == nil || old == nil {
+		return false
+	}
+	return w.undetermined.ReplaceAllString(text(old), "") == w.undetermined.ReplaceAllString(text(o), "")
 }
 
 // graceful reports whether an object that is being deleted stays until kubelet has ended it.

@@ -164,7 +164,9 @@ func (c *cluster) Storage(gvr schema.GroupVersionResource) rest.Storage {
 	return lister{items: list}
 }
 
-func (c *cluster) Changed(schema.GroupResource) func() bool { return func() bool { return true } }
+func (c *cluster) Observe(schema.GroupResource) (changed, unchanged func() bool) {
+	return func() bool { return true }, func() bool { return false }
+}
 
 // registries are the objects as Kubernetes reads them.
 type registries struct {

@@ -101,8 +101,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// differentErrors are the kinds of which only the text of the error for an unknown label differs, with whether it does: Kubernetes has
-// a sentence of its own for each of them. The list only shrinks.
+// differentErrors are the kinds that differ only in the text of the error for an unknown label: Kubernetes has a sentence of its
+// own for each of them. The value tells whether the test has seen the difference. The list only shrinks.
 var differentErrors = map[schema.GroupVersionKind]bool{
 	{Group: "batch", Version: "v1", Kind: "Job"}:                     false,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}: false,

@@ -29,6 +29,8 @@ var opaque = map[reflect.Type]bool{
 type mutator struct {
 	*rand.Rand
 	*corpus
+	graph
+	aim reflect.Type // the type to change, or nil
 }
 
 // chance reports true in percent of the calls.
@@ -62,6 +64,7 @@ func (m *mutator) root(v reflect.Value, weights map[string]int) {
 	at := m.IntN(total)
 	for i := range v.NumField() {
 		if at -= weight(i); at < 0 {
+			m.take(v.Field(i).Type())
 			m.change(v.Field(i), fieldKey{v.Type(), v.Type().Field(i).Name})
 			return
 		}
@@ -80,6 +83,9 @@ func (m *mutator) change(v reflect.Value, key fieldKey) {
 		case v.IsNil():
 			v.Set(reflect.New(v.Type().Elem()))
 			m.fill(v.Elem(), key, 0)
+			if m.leads(v.Type()) && m.chance(60) {
+				m.change(v.Elem(), key)
+			}
 		case m.chance(15):
 			v.SetZero()
 		default:
@@ -100,6 +106,9 @@ func (m *mutator) changeStruct(v reflect.Value) {
 	if v.NumField() == 0 {
 		return
 	}
+	if v.Type() == m.aim {
+		m.aim = nil
+	}
 	if m.chance(4) {
 		if from, ok := m.known(v.Type()); ok {
 			v.Set(from)
@@ -116,6 +125,9 @@ func (m *mutator) changeStruct(v reflect.Value) {
 	if len(set) > 0 && m.chance(50) {
 		i = set[m.IntN(len(set))]
 	}
+	if fields := m.toward(v.Type()); len(fields) > 0 {
+		i = pick(m, fields)
+	}
 	f := v.Type().Field(i)
 	if !f.IsExported() || f.Name == "ManagedFields" {
 		return
@@ -126,7 +138,7 @@ func (m *mutator) changeStruct(v reflect.Value) {
 	m.change(v.Field(i), fieldKey{v.Type(), f.Name})
 }
 
-// union reports whether a struct has pointers only, of which most often one is set.
+// union reports whether a struct has pointers only. Most often one of them is set.
 func union(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if t.Field(i).Type.Kind() != reflect.Pointer {
@@ -142,6 +154,10 @@ func (m *mutator) changeSlice(v reflect.Value, key fieldKey) {
 		return
 	}
 	n := v.Len()
+	if n > 0 && m.leads(v.Type()) && m.chance(80) {
+		m.change(v.Index(m.IntN(n)), key)
+		return
+	}
 	switch op := m.IntN(20); {
 	case n == 0 || op < 3: // one more
 		item := reflect.New(v.Type().Elem()).Elem()
@@ -356,6 +372,10 @@ func (m *mutator) scalar(v reflect.Value, key fieldKey) {
 	}
 	switch v.Kind() {
 	case reflect.String:
+		if changed, ok := m.document(v.String()); ok {
+			v.SetString(changed)
+			return
+		}
 		v.SetString(m.text(key, v.Type()))
 	case reflect.Bool:
 		v.SetBool(!v.Bool())

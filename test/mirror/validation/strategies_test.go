@@ -94,8 +94,8 @@ func TestStrategies(t *testing.T) {
 	})
 	t.Logf("%d writes, %d valid upstream", total, valid)
 	if *only == "" && *seed == 1 && *objects == flagDefault("objects") {
-		for _, stale := range list.unused() {
-			t.Errorf("differences.txt lists what does not occur: %s", stale)
+		for _, reason := range list.unused() {
+			t.Errorf("differences.txt gives a reason for what does not occur: %s", reason)
 		}
 	}
 }
@@ -162,7 +162,7 @@ type finding struct {
 func newRun(k *kind, values *corpus, list *listed) *run {
 	h := fnv.New64a()
 	h.Write([]byte(k.name))
-	r := &run{kind: k, mutator: mutator{rand.New(rand.NewPCG(*seed, h.Sum64())), values}, list: list, found: map[string]*finding{}}
+	r := &run{kind: k, mutator: mutator{Rand: rand.New(rand.NewPCG(*seed, h.Sum64())), corpus: values, graph: graph{}}, list: list, found: map[string]*finding{}}
 	return r
 }
 
@@ -345,7 +345,7 @@ type listed struct {
 
 // entry is a line of differences.txt.
 type entry struct {
-	text    string
+	reason  string
 	pattern *regexp.Regexp
 	used    bool
 }
@@ -364,22 +364,22 @@ func readListed(file string) (*listed, error) {
 		return nil, err
 	}
 	l := &listed{}
-	reason := false
+	reason := ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "":
-			reason = false
+			reason = ""
 		case strings.HasPrefix(line, "#"):
-			reason = len(strings.Fields(line)) > 3
-		case !reason:
+			reason += line
+		case len(strings.Fields(reason)) < 4:
 			return nil, fmt.Errorf("%s: no reason for %q", file, line)
 		default:
 			if isWhole(line) {
 				return nil, fmt.Errorf("%s: %q excuses all differences of a kind", file, line)
 			}
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(line), `\*`, `.*`)
-			l.entries = append(l.entries, &entry{text: line, pattern: regexp.MustCompile("(?s)^" + pattern + "$")})
+			l.entries = append(l.entries, &entry{reason: reason, pattern: regexp.MustCompile("(?s)^" + pattern + "$")})
 		}
 	}
 	return l, nil
@@ -398,13 +398,11 @@ func (l *listed) has(at, sign string) bool {
 	return found
 }
 
-// unused returns the entries that have matched nothing.
+// unused returns the reasons without an entry that has matched. The rarer entries of a reason need more objects.
 func (l *listed) unused() []string {
-	var all []string
+	used := map[string]bool{}
 	for _, e := range l.entries {
-		if !e.used {
-			all = append(all, e.text)
-		}
+		used[e.reason] = used[e.reason] || e.used
 	}
-	return all
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(used)), func(reason string) bool { return used[reason] })
 }

@@ -92,7 +92,7 @@ func (k *kind) encode(s *side, obj runtime.Object) (string, error) {
 	return string(text), err
 }
 
-// context returns the context of a request, whose warnings go to o.
+// context returns the context of a request. The warnings go to o.
 func (k *kind) context(w write, o *outcome) context.Context {
 	info := &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIPrefix: "apis", APIGroup: k.resource.Group,
 		APIVersion: k.resource.Version, Resource: k.resource.Resource, Subresource: w.subresource}

@@ -348,10 +348,10 @@ func TestReadErrors(t *testing.T) {
 }
 
 func TestDifferences(t *testing.T) {
-	const before = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '1'}\nspec: {a: 1, b: 2, list: [{name: one, x: 1}], short: [1]}\nstatus: {x: 1}\n"
-	const after = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '2'}\nspec: {b: 3, c: 4, list: [{name: one, x: 2}], short: [1, 2]}\nstatus: {x: 2}\n"
+	const before = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '1'}\nspec: {a: 1, b: 2, list: [{name: one, x: 1}, {name: two}], short: [1]}\nstatus: {x: 1}\n"
+	const after = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '2'}\nspec: {b: 3, c: 4, list: [{name: three}, {name: one, x: 2}], short: [1, 2]}\nstatus: {x: 2}\n"
 	got := Differences(documents(t, before)[0].Object, documents(t, after)[0].Object)
-	want := []string{"spec.a removed", "spec.b changed", "spec.c added", "spec.list[one].x changed", "spec.short changed"}
+	want := []string{"spec.a removed", "spec.b changed", "spec.c added", "spec.list[one].x changed", "spec.list[three] added", "spec.list[two] removed", "spec.short changed"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -80,16 +81,12 @@ func finalizersOf(o *unstructured.Unstructured) string {
 	if len(finalizers) == 0 {
 		return ""
 	}
-	name := o.GetName()
-	if o.GetNamespace() != "" {
-		name = o.GetNamespace() + "/" + name
-	}
 	for i, f := range finalizers {
 		if manager := managerOf(o, f); manager != "" {
 			finalizers[i] = fmt.Sprintf("%s (added by %s)", f, manager)
 		}
 	}
-	return fmt.Sprintf("%s %s: %s", o.GetKind(), name, strings.Join(finalizers, ", "))
+	return fmt.Sprintf("%s %s: %s", o.GetKind(), klog.KObj(o), strings.Join(finalizers, ", "))
 }
 
 // managerOf returns the field manager of a finalizer, or "" if no manager owns it.

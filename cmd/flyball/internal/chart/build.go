@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	gopath "path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -150,9 +152,12 @@ func (d document) build(file string, further []string) ([]*object, error) {
 	}
 	options := krusty.MakeDefaultOptions()
 	options.LoadRestrictions = kustomize.LoadRestrictionsNone // as projects that share files between folders need
-	disk := overlay{filesys.MakeFsOnDisk(), file, content}
+	disk := &overlay{FileSystem: filesys.MakeFsOnDisk(), file: file, content: content}
 	all, err := krusty.MakeKustomizer(options).Run(disk, filepath.Dir(file))
 	if err != nil {
+		if missing := disk.notGenerated(); len(missing) > 0 {
+			return nil, fmt.Errorf("%s needs %s: run flyball generate first", kustomization, strings.Join(missing, ", "))
+		}
 		return nil, fmt.Errorf("kustomize build %s: %w", kustomization, err)
 	}
 	var objects []*object
@@ -170,19 +175,47 @@ func (d document) build(file string, further []string) ([]*object, error) {
 	return objects, nil
 }
 
-// overlay is a file system with other content for one file.
+// overlay is a file system with other content for one file, the kustomization.
 type overlay struct {
 	filesys.FileSystem
 	file    string
 	content []byte
+	missing []string // files that were to be read and do not exist
 }
 
 // ReadFile implements filesys.FileSystem.
-func (o overlay) ReadFile(path string) ([]byte, error) {
+func (o *overlay) ReadFile(path string) ([]byte, error) {
 	if path == o.file {
 		return o.content, nil
 	}
-	return o.FileSystem.ReadFile(path)
+	content, err := o.FileSystem.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		o.missing = append(o.missing, path)
+	}
+	return content, err
+}
+
+// generated are the files of a project that flyball generate writes, as patterns.
+var generated = []string{"config/crd/bases/*.yaml", "config/rbac/role.yaml", "config/webhook/manifests.yaml"}
+
+// notGenerated returns the missing files that flyball generate writes, relative to the project.
+func (o *overlay) notGenerated() (missing []string) {
+	root := strings.TrimSuffix(filepath.Dir(o.file), filepath.FromSlash(kustomization))
+	for _, path := range o.missing {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			continue
+		}
+		name = filepath.ToSlash(name)
+		isGenerated := slices.ContainsFunc(generated, func(pattern string) bool {
+			ok, _ := gopath.Match(pattern, name) // fails only for a bad pattern
+			return ok
+		})
+		if isGenerated && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 func trimHyphen(prefix string) string {

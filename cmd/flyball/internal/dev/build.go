@@ -67,10 +67,14 @@ func mainPackage(ctx context.Context) (string, error) {
 const clusterTags = "-tags=nocontrolplane"
 
 // build builds a program without debug information, like "go run". If the build fails, it returns the compiler's
-// output.
-func build(ctx context.Context, pkg, output string, log *buildLog) error {
+// output. Overlay is the file for go build -overlay, or empty.
+func build(ctx context.Context, pkg, overlay, output string, log *buildLog) error {
 	log.reset()
-	cmd := process.Command(ctx, "go", "build", "-v", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
+	cmd := process.Command(ctx, "go", "build", "-v", clusterTags, "-overlay="+overlay, "-ldflags=-s -w", "-o", output, pkg)
+	if os.Getenv("GOTMPDIR") == "" {
+		// An interrupted build leaves its folder go-build* behind, which goes with the program's folder.
+		cmd.Env = append(os.Environ(), "GOTMPDIR="+filepath.Dir(output))
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	err := cmd.Run()
 	printed := log.errors()
@@ -141,7 +145,9 @@ func (l *buildLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.compiled > 0:
+	case l.compiled == 1:
+		return "generating and building, with 1 package compiled"
+	case l.compiled > 1:
 		return fmt.Sprintf("generating and building, with %d packages compiled", l.compiled)
 	case l.downloading != "":
 		return "downloading modules, the last one " + l.downloading

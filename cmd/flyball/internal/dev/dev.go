@@ -16,6 +16,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/progress"
 	"flyball.dev/cmd/flyball/internal/projectfile"
 	"flyball.dev/cmd/flyball/internal/watch"
+	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/kubeconfig"
 )
@@ -43,6 +44,10 @@ type Options struct {
 	Listen string
 	// DataDir is the directory that keeps the objects of the control plane; empty for none.
 	DataDir string
+	// Script is the script of all pods; nil for none.
+	Script *pods.Script
+	// NoConsole leaves out the console that an operator without one would get.
+	NoConsole bool
 	// StackTraces shows the stack traces in the operator's log unfolded.
 	StackTraces bool
 	// Grace is how long the operator may take to end after SIGTERM.
@@ -65,6 +70,7 @@ type session struct {
 	generated *generate.Result // the last one that has succeeded
 	stacks    *stacks          // for the log of the operator; nil folds nothing
 
+	console      overlay
 	notGenerated string // the last line about why nothing is generated
 }
 

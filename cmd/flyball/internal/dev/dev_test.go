@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,10 +22,12 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/cmd/flyball/internal/testproject"
+	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
 )
 
@@ -221,6 +226,50 @@ func (w *world) until(text string) string {
 	return ""
 }
 
+// untilAll reads the output until each text was in a line, in any order, and returns the lines.
+func (w *world) untilAll(texts ...string) []string {
+	w.Helper()
+	found := make([]string, len(texts))
+	for slices.Contains(found, "") {
+		line := w.until("")
+		for i, text := range texts {
+			if strings.Contains(line, text) {
+				found[i] = line
+			}
+		}
+	}
+	return found
+}
+
+// hasConsole fails unless the operator, which sets no console, has one at a URL that flyball top finds.
+func (w *world) hasConsole(printed string) {
+	w.Helper()
+	address, err := url.Parse(printed)
+	if err != nil {
+		w.Fatal(err)
+	}
+	token := address.Query().Get("token")
+	address.RawQuery = ""
+	request, err := http.NewRequestWithContext(w.ctx, http.MethodGet, address.JoinPath("api/now").String(), nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(content), `"widget"`) {
+		w.Errorf("the console answers %s %s, %v", response.Status, content, err)
+	}
+	file, err := os.ReadFile(".flyball/console")
+	if err != nil || strings.TrimSpace(string(file)) != printed {
+		w.Errorf("the file has %q, want %q: %v", file, printed, err)
+	}
+}
+
 // edit replaces texts in a file.
 func (w *world) edit(path string, oldnew ...string) {
 	w.Helper()
@@ -258,9 +307,13 @@ func TestDev(t *testing.T) {
 	read, write := io.Pipe()
 	done := make(chan error, 1)
 	port := freePort(t)
+	script, err := pods.ParseScript([]byte("containers: [{image: 'tool:*', runs: [{steps: [{exit: {code: 0}}]}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		done <- Run(ctx, write, Options{WebhookPort: port, Args: []string{strconv.Itoa(port)},
-			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Grace: time.Minute})
+			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Script: script, Grace: time.Minute})
 		_ = write.Close()
 	}()
 	w := &world{t, ctx, make(chan string, 1000)}
@@ -279,7 +332,8 @@ func TestDev(t *testing.T) {
 	w.until("CustomResourceDefinition widgets.example.com created")
 	w.until("operator | hello")
 	first := w.pids()
-	w.until("the operator watches widgets: ")
+	printed := w.untilAll("operator | The console is at ", "the operator watches widgets: ")
+	w.hasConsole(strings.TrimPrefix(printed[0], "operator | The console is at "))
 	cfg, err := clientcmd.BuildConfigFromFlags("", ".flyball/kubeconfig")
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +342,8 @@ func TestDev(t *testing.T) {
 	if err := c.Create(ctx, widget("v")); err != nil {
 		t.Fatal(err)
 	}
+
+	w.untilScripted(c)
 
 	// The markers grant the permission.
 	w.until("the roles of the operator do not allow it to update widgets/status; this marker does: " +
@@ -352,6 +408,9 @@ func TestDev(t *testing.T) {
 		t.Error(err)
 	}
 	w.gone(last)
+	if _, err := os.Stat(".flyball/console"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the operator has left the URL of its console: %v", err)
+	}
 	address, err := url.Parse(cfg.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -449,6 +508,29 @@ func (w *world) untilVersion(c client.WithWatch, version string) {
 			}
 		}
 	}
+}
+
+// untilScripted creates a pod, and waits until it has ended as the script says.
+func (w *world) untilScripted(c client.WithWatch) {
+	w.Helper()
+	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "default", "name": "p"},
+		"spec": map[string]any{"restartPolicy": "Never", "containers": []any{map[string]any{"name": "c", "image": "tool:1"}}}}}
+	if err := c.Create(w.ctx, pod); err != nil {
+		w.Fatal(err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
+	watch, err := c.Watch(w.ctx, list, client.InNamespace("default"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		if phase, _, _ := unstructured.NestedString(event.Object.(*unstructured.Unstructured).Object, "status", "phase"); phase == "Succeeded" {
+			return
+		}
+	}
+	w.Fatal("the watch has ended before the pod")
 }
 
 func widget(name string) *unstructured.Unstructured {

@@ -33,14 +33,13 @@ type installer struct {
 	client      client.Client
 	definitions dynamic.ResourceInterface
 	manifests   *reader
-	asAdmin     bool                                     // whether the operator is an administrator in any case
-	account     *account                                 // of the operator, or nil for an administrator
-	lines       []string                                 // about the manifests, the last time
-	address     string                                   // of the operator's webhook server
-	ca          []byte                                   // verifies its certificate
-	done        map[string]installed                     // by kind, namespace and name
-	convert     map[schema.GroupKind]bool                // the kinds with conversion webhooks
-	scheme      map[metav1.TypeMeta]func() client.Object // the kinds that are installed
+	asAdmin     bool                      // whether the operator is an administrator in any case
+	account     *account                  // of the operator, or nil for an administrator
+	lines       []string                  // about the manifests, the last time
+	address     string                    // of the operator's webhook server
+	ca          []byte                    // verifies its certificate
+	done        map[string]installed      // by kind, namespace and name
+	convert     map[schema.GroupKind]bool // the kinds with conversion webhooks
 }
 
 // newInstaller returns an installer with an administrator's client.
@@ -59,19 +58,23 @@ func newInstaller(cfg *rest.Config, manifests *reader) (*installer, error) {
 		return nil, err
 	}
 	definitions := d.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	kind := func(group schema.GroupVersion, kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: group.String(), Kind: kind}
-	}
-	return &installer{client: c, definitions: definitions, manifests: manifests, done: map[string]installed{}, scheme: map[metav1.TypeMeta]func() client.Object{
-		kind(apiextensionsv1.SchemeGroupVersion, "CustomResourceDefinition"):   func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
-		kind(admissionv1.SchemeGroupVersion, "MutatingWebhookConfiguration"):   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
-		kind(admissionv1.SchemeGroupVersion, "ValidatingWebhookConfiguration"): func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
-		kind(corev1.SchemeGroupVersion, "ServiceAccount"):                      func() client.Object { return &corev1.ServiceAccount{} },
-		kind(rbacv1.SchemeGroupVersion, "Role"):                                func() client.Object { return &rbacv1.Role{} },
-		kind(rbacv1.SchemeGroupVersion, "RoleBinding"):                         func() client.Object { return &rbacv1.RoleBinding{} },
-		kind(rbacv1.SchemeGroupVersion, "ClusterRole"):                         func() client.Object { return &rbacv1.ClusterRole{} },
-		kind(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"):                  func() client.Object { return &rbacv1.ClusterRoleBinding{} },
-	}}, nil
+	return &installer{client: c, definitions: definitions, manifests: manifests, done: map[string]installed{}}, nil
+}
+
+// installedKinds are the kinds that are installed.
+var installedKinds = map[metav1.TypeMeta]func() client.Object{
+	typeMeta(apiextensionsv1.SchemeGroupVersion, "CustomResourceDefinition"):   func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+	typeMeta(admissionv1.SchemeGroupVersion, "MutatingWebhookConfiguration"):   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+	typeMeta(admissionv1.SchemeGroupVersion, "ValidatingWebhookConfiguration"): func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+	typeMeta(corev1.SchemeGroupVersion, "ServiceAccount"):                      func() client.Object { return &corev1.ServiceAccount{} },
+	typeMeta(rbacv1.SchemeGroupVersion, "Role"):                                func() client.Object { return &rbacv1.Role{} },
+	typeMeta(rbacv1.SchemeGroupVersion, "RoleBinding"):                         func() client.Object { return &rbacv1.RoleBinding{} },
+	typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"):                         func() client.Object { return &rbacv1.ClusterRole{} },
+	typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"):                  func() client.Object { return &rbacv1.ClusterRoleBinding{} },
+}
+
+func typeMeta(group schema.GroupVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: group.String(), Kind: kind}
 }
 
 // installed is the installed state of an object.

@@ -31,14 +31,31 @@ func (in *installer) read() (all []source, lines []string, err error) {
 	if err != nil {
 		return nil, lines, err
 	}
-	var workloads []account
-	for _, d := range documents {
-		s, err := in.decode(d)
-		if err == nil && s != nil {
-			err = in.connect(s.object)
+	all, workloads, err := decodeAll(documents)
+	if err != nil {
+		return nil, lines, err
+	}
+	for _, s := range all {
+		if err := in.connect(s.object); err != nil {
+			return nil, lines, fmt.Errorf("%s: %w", s.file, err)
 		}
+	}
+	if in.account = nil; !in.asAdmin {
+		in.account = accountOf(all, workloads)
+	}
+	all, line = withRoles(all, in.account, in.manifests.source())
+	if line != "" && !in.asAdmin {
+		lines = append(lines, line)
+	}
+	return all, lines, nil
+}
+
+// decodeAll returns the objects of documents that are installed, and the accounts of the workloads among them.
+func decodeAll(documents []document) (all []source, workloads []account, err error) {
+	for _, d := range documents {
+		s, err := decode(d)
 		if err != nil {
-			return nil, lines, fmt.Errorf("%s: %w", d.file, err)
+			return nil, nil, fmt.Errorf("%s: %w", d.file, err)
 		}
 		if s != nil {
 			all = append(all, *s)
@@ -46,19 +63,21 @@ func (in *installer) read() (all []source, lines []string, err error) {
 			workloads = append(workloads, *a)
 		}
 	}
-	if in.account = nil; !in.asAdmin {
-		in.account = accountOf(all, workloads)
+	return all, workloads, nil
+}
+
+// withRoles returns the objects for an operator with an account: the roles in its namespace, or no roles for an administrator. The line
+// says which.
+func withRoles(all []source, account *account, origin string) (chosen []source, line string) {
+	if account != nil {
+		setNamespaces(all, account.namespace)
+		return all, fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", account, origin)
 	}
-	switch {
-	case in.account != nil:
-		lines = append(lines, fmt.Sprintf("the operator acts as the service account %s, with the roles in %s", in.account, in.manifests.source()))
-		setNamespaces(all, in.account.namespace)
-		return all, lines, nil
-	case !in.asAdmin && slices.ContainsFunc(all, isRole):
-		lines = append(lines, fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s, or a role, "+
-			"to the service account of a Deployment", in.manifests.source(), roleFile))
+	if slices.ContainsFunc(all, isRole) {
+		line = fmt.Sprintf("the operator acts as an administrator: no binding in %s gives the role in %s, or a role, "+
+			"to the service account of a Deployment", origin, roleFile)
 	}
-	return slices.DeleteFunc(all, isRole), lines, nil
+	return slices.DeleteFunc(all, isRole), line
 }
 
 // isRole reports whether an object is part of RBAC: a role, a binding or a service account.
@@ -83,12 +102,12 @@ func setNamespaces(all []source, namespace string) {
 }
 
 // decode returns the object of a document, or nil if it is of a kind that is not installed.
-func (in *installer) decode(d document) (*source, error) {
+func decode(d document) (*source, error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(d.content, &kind); err != nil {
 		return nil, err
 	}
-	newObject := in.scheme[kind]
+	newObject := installedKinds[kind]
 	if newObject == nil {
 		return nil, nil
 	}

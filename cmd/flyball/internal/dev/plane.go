@@ -34,6 +34,7 @@ func (s *session) startPlane() error {
 		Tokens: map[string]*user.DefaultInfo{s.token: {Name: operatorUser, Groups: []string{user.SystemPrivilegedGroup}}},
 		Audit:  auditlog.Options{PolicyFile: policy, Writer: s.requests},
 	}
+	options.Controllers.Pods.Script = s.Script
 	if s.DataDir == "" {
 		options.Storage = memory.New(memory.Options{CompressAfter: 10 * time.Second})
 	}
@@ -66,23 +67,31 @@ func (s *session) writeOperatorKubeconfig() error {
 	return kubeconfig.Write(s.operatorKubeconfig(), content)
 }
 
-// makeCertificate makes the certificate of the operator's webhook server, in the folder below the
-// one for temporary files where webhook servers look by default.
-func (s *session) makeCertificate() error {
-	const host, validity = "127.0.0.1", 365 * 24 * time.Hour
-	pair, err := selfsigned.New("localhost", validity, []string{"localhost", host})
+// webhookHost is the address at which an operator serves its webhooks.
+const webhookHost = "127.0.0.1"
+
+// makeCertificate makes the certificate of the operator's webhook server.
+func (s *session) makeCertificate() (err error) {
+	s.installer.address = net.JoinHostPort(webhookHost, strconv.Itoa(s.WebhookPort))
+	s.installer.ca, err = writeCertificate(s.dir)
+	return err
+}
+
+// writeCertificate writes a certificate for a webhook server to the folder below dir, the one for temporary files, where webhook servers
+// look by default. It returns the certificate of the authority.
+func writeCertificate(dir string) (ca []byte, err error) {
+	pair, err := selfsigned.New("localhost", 365*24*time.Hour, []string{"localhost", webhookHost})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	certificate, key, err := pair.PEM()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir := filepath.Join(s.dir, "k8s-webhook-server", "serving-certs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	folder := filepath.Join(dir, "k8s-webhook-server", "serving-certs")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
 	}
-	s.installer.ca, s.installer.address = pair.CAPEM(), net.JoinHostPort(host, strconv.Itoa(s.WebhookPort))
-	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	return pair.CAPEM(), errors.Join(os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600),
+		os.WriteFile(filepath.Join(folder, "tls.key"), key, 0o600))
 }

@@ -22,7 +22,11 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	buildDone := t.start("build")
 	log := &buildLog{}
 	defer progress.Start(s.out.own(), log.String)()
-	go func() { built <- build(building, s.Main, next, log) }()
+	overlay := ""
+	if !s.NoConsole {
+		overlay = s.console.file(ctx, s.Main, s.dir)
+	}
+	go func() { built <- build(building, s.Main, overlay, next, log) }()
 	listed := make(chan struct{})
 	go func() {
 		defer close(listed)
@@ -41,7 +45,7 @@ func (s *session) prepare(ctx context.Context, t *timings) (program string, ok b
 	}
 	err := <-built
 	if codeChanged {
-		err = build(ctx, s.Main, next, log)
+		err = build(ctx, s.Main, overlay, next, log)
 	}
 	buildDone()
 	switch {

@@ -117,9 +117,9 @@ func optionsOf(name string, args []string) (options []string, ok bool) {
 	return options, name == "flyball" || len(options) > 0
 }
 
-// readers are programs that do not change the files in their arguments, or only remove them, so that they are generated
+// harmless are programs that do not change the files in their arguments, or only remove them, so that they are generated
 // again.
-var readers = []string{"cp", "echo", "printf", "mkdir", "rm", "ls", "test", "[", "cat", "diff", "git"}
+var harmless = []string{"cp", "echo", "printf", "mkdir", "rm", "ls", "test", "[", "cat", "diff", "git"}
 
 // doubtChange records a command that may change generated files in some folders.
 func (c *commands) doubtChange(name string, args, folders []string) {
@@ -127,7 +127,7 @@ func (c *commands) doubtChange(name string, args, folders []string) {
 		for _, folder := range folders {
 			within := strings.HasPrefix(filepath.Clean(arg)+"/", folder+"/") || strings.Contains(arg, "/"+folder+"/")
 			destination := name == "cp" && i == len(args)-1
-			if within && (destination || !slices.Contains(readers, name)) {
+			if within && (destination || !slices.Contains(harmless, name)) {
 				c.setDoubt("the Makefile changes %s by %s after it is generated", arg, name)
 			}
 		}

@@ -60,18 +60,16 @@ func compare(path string, content []byte) (File, error) {
 // versionLine matches the line of a definition with the version of the generator.
 var versionLine = regexp.MustCompile(`(?m)^    ` + regexp.QuoteMeta(versionAnnotation) + `: .*\n`)
 
-// sameGenerated reports whether a file has the given content, ignoring the version of the generator. A different
-// version alone is no reason to change a file.
+// sameGenerated reports whether a file has the given content, ignoring the version of the generator and the line
+// endings. A different version alone is no reason to change a file, and git may convert the line endings of the file or
+// of the header that the content begins with.
 func sameGenerated(file, content []byte) bool {
-	file = bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n"))
-	return sameText(versionLine.ReplaceAll(file, nil), versionLine.ReplaceAll(content, nil))
+	return bytes.Equal(withoutVersion(file), withoutVersion(content))
 }
 
-// sameText reports whether a file has the given content, with either Unix or Windows line endings, because git may
-// convert them.
-func sameText(file, content []byte) bool {
-	return bytes.Equal(file, content) ||
-		bytes.Equal(bytes.ReplaceAll(file, []byte("\r\n"), []byte("\n")), content)
+// withoutVersion returns generated content with Unix line endings and without the version of the generator.
+func withoutVersion(content []byte) []byte {
+	return versionLine.ReplaceAll(bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), nil)
 }
 
 // firstDifference returns the number of the first line that differs between two texts.

@@ -49,7 +49,8 @@ func Manifests(options []string) (patterns []string) {
 	return patterns
 }
 
-// Configured reports whether the options for generating in the current folder are known.
+// Configured reports whether there are options for generating in the current folder: the options of the project, or the
+// defaults of Kubebuilder's layout.
 func Configured() bool {
 	_, err := complete(nil)
 	return err == nil

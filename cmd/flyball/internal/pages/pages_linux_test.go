@@ -1,9 +1,14 @@
 package pages
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestMappingsOf(t *testing.T) {
@@ -43,14 +48,51 @@ func TestRelease(t *testing.T) {
 	Release()
 }
 
-func TestTracerOf(t *testing.T) {
-	for status, want := range map[string]string{
-		"Name:\tflyball\nTracerPid:\t0\nUid:\t0\n":    "0",
-		"Name:\tflyball\nTracerPid:\t4711\nUid:\t0\n": "4711",
-		"": "0",
+// TestSingly expects that the kernel maps no pages around a page that is used, if it can.
+func TestSingly(t *testing.T) {
+	if !Singly() {
+		t.Skip("the kernel maps the pages around a page")
+	}
+	largest := slices.MaxFunc(programMappings(), func(a, b mapping) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
+	const pageSize, around = 4096, 16
+	Release()
+	before := fileMemory(t)
+	used, sum := 0, byte(0)
+	for p := largest.start; p < largest.end; p += around * pageSize {
+		sum += *(*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))) // the address is in the program file
+		used++
+	}
+	// The program itself uses pages meanwhile.
+	if grown, most := fileMemory(t)-before, 4*used*pageSize; grown > most {
+		t.Errorf("%d pages were used (%d) and %d bytes mapped, want at most %d", used, sum, grown, most)
+	}
+}
+
+// fileMemory returns how many bytes of files are mapped.
+func fileMemory(t *testing.T) (size int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(status), "RssFile:")
+	if _, err := fmt.Sscanf(line, "%d kB", &size); err != nil {
+		t.Fatal(err)
+	}
+	return size << 10
+}
+
+func TestValueOf(t *testing.T) {
+	for status, want := range map[string]struct {
+		tracer   string
+		filtered bool
+	}{
+		"Name:\tflyball\nTracerPid:\t0\nUid:\t0\nSeccomp:\t0\nSeccomp_filters:\t1\n": {"0", false},
+		"Name:\tflyball\nTracerPid:\t4711\nUid:\t0\nSeccomp:\t2\n":                   {"4711", true},
+		"": {"0", false},
 	} {
-		if got := tracerOf(status); got != want {
-			t.Errorf("the tracer in %q is %s, want %s", status, got, want)
+		if got := valueOf(status, "TracerPid"); got != want.tracer || isFiltered(status) != want.filtered {
+			t.Errorf("the tracer in %q is %s, want %s; filtered: %v", status, got, want.tracer, isFiltered(status))
 		}
 	}
 }

@@ -157,6 +157,35 @@ func TestChartBadInput(t *testing.T) {
 	})
 }
 
+// TestChartBeforeGenerate checks that the error for a missing generated file names the file and the command.
+func TestChartBeforeGenerate(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		remove string
+		create func(t *testing.T, folder string) error
+	}{
+		{"the definition of a new kind", "config/crd/bases/shop.example.com_orders.yaml", func(t *testing.T, folder string) error {
+			_, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: kind("Order"), Resource: true})
+			return err
+		}},
+		{"the role", "config/rbac/role.yaml", func(*testing.T, string) error { return nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			folder := newFolder(t)
+			if err := tt.create(t, folder); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(folder, filepath.FromSlash(tt.remove))); err != nil {
+				t.Fatal(err)
+			}
+			testUnchanged(t, folder, "config/default needs "+tt.remove+": run flyball generate first", func(ctx context.Context) error {
+				_, err := Edit(ctx, folder, EditOptions{Plugins: []string{helmPlugin}})
+				return err
+			})
+		})
+	}
+}
+
 // TestWorkflows checks that the workflows are valid and run targets of the Makefile.
 func TestWorkflows(t *testing.T) {
 	folder := newFolder(t)

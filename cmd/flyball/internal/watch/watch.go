@@ -20,8 +20,8 @@ import (
 // steps.
 const quiet = 60 * time.Millisecond
 
-// Watcher watches the files below a directory. It ignores hidden directories and directories that the go command
-// ignores.
+// Watcher watches the files below a directory. It ignores hidden directories, directories that the go command ignores,
+// and directories of binaries and of packages of other languages.
 type Watcher struct {
 	watcher *fsnotify.Watcher
 	matters func(path string) bool
@@ -89,7 +89,7 @@ func (w *Watcher) add(dir string) (files []string, err error) {
 	return files, err
 }
 
-// ignored reports whether the go command ignores directories of this name.
+// ignored reports whether a Watcher ignores directories of this name.
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
 		slices.Contains([]string{"bin", "node_modules", "testdata", "vendor"}, name)

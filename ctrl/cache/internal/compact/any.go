@@ -63,7 +63,7 @@ func (e *encoder) any(x any) {
 			e.end(mark)
 			if len(x) >= minKept {
 				e.weigh(mark, len(x), true, unsafe.Pointer(&[]map[string]any{x}[0]))
-				e.marks[mark].slow = false // copies allocate too: a variable for each text and number
+				e.marks[mark].slow = 0 // copies allocate too: a variable for each text and number
 			}
 		}
 	case []any:
@@ -74,7 +74,7 @@ func (e *encoder) any(x any) {
 			e.end(mark)
 			if len(x) >= minKept {
 				e.weigh(mark, len(x), false, unsafe.Pointer(&[][]any{x}[0]))
-				e.marks[mark].slow = false // as above
+				e.marks[mark].slow = 0 // as above
 			}
 		}
 	default:

@@ -43,7 +43,7 @@ func nodeOf(t reflect.Type) *node {
 // together, which may refer to each other before they are complete.
 type builder map[reflect.Type]*node
 
-// of returns the node of a type, whose codec may not be built yet.
+// of returns the node of a type. The codec of the node may not be built yet.
 func (b builder) of(t reflect.Type) *node {
 	if n, ok := nodes.known.Load(t); ok {
 		return n.(*node)

@@ -1,13 +1,13 @@
 // Package compact keeps Go values of API types in a fraction of their memory, and makes values of
-// them again in less time than a deep copy takes.
+// them again, in less time than a deep copy takes, short slices and maps of plain values excepted.
 //
 // A packed value is a few hundred bytes without pointers, which the garbage collector does not
 // scan: the fields that are set, one after the other, with numbers of variable length. What values
 // have in common is interned, and a packed value only has its ID: strings, such as images and names
 // of owners, and whole subtrees, such as the containers of all pods of one template. Of a subtree
 // that many values share there is a Go value too, the prototype, so unpacking copies it in a few
-// moves. Only what is worth its cost is interned, so values of which there are a few of a kind take
-// no more than if each was the only one. Unpacking makes a value that only the caller refers to. It
+// moves. A part is interned only if that is worth its cost, so a few values of a kind take no more
+// than if each was the only one. Unpacking makes a value that only the caller refers to. It
 // allocates no strings: they are immutable, and so are shared, and kept in memory in small parts, so
 // that a string that a reader keeps does not keep the whole value. The text of managed fields is
 // shared too, which apimachinery replaces and never writes into.

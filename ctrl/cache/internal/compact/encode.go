@@ -30,10 +30,10 @@ type mark struct {
 	data, dataEnd, end int
 	// variables are the variables of the value before the subtree.
 	variables int
-	// kept is the variable of the subtree if that is to be kept as a Go value.
+	// kept is the variable of the subtree, a map, if that is to be kept as a Go value.
 	kept unsafe.Pointer
-	// slow is set if unpacking the subtree takes longer than copying it.
-	slow bool
+	// slow is the weight of the subtree's steps if unpacking it takes longer than copying it, and else zero.
+	slow int
 }
 
 // steps is about how many steps unpacking a subtree takes that has ended, which is mark i: one for each
@@ -139,12 +139,15 @@ const (
 	// Unpacking takes no longer than copying if there are at most stepsPerVariable bytes of data,
 	// strings and subtrees for each variable that is allocated.
 	stepsPerVariable = 3
+	// blockWeight is the weight of the steps of a slice that is copied as one block of memory, in a fraction of the time
+	// that other variables take.
+	blockWeight = 4
 )
 
 // weigh decides what happens to a slice or map that has ended and has a number of elements. Copying a
 // long one takes less time than unpacking it if it consists of few variables. If it is the only one,
-// and is a map, which is cloned in less time than it is filled, or not very long, it is kept as a Go
-// value unless it is interned. Otherwise the value is not packed if it is very long, and is slow if not.
+// and is a map, which is cloned in less time than it is filled, it is kept as a Go value unless it is
+// interned. Otherwise the value is not packed if it is very long, and is slow if not.
 //
 // Unsafe: the variable is of the subtree's type, and stays as it is until the value is packed.
 func (e *encoder) weigh(subtree, elements int, isMap bool, variable unsafe.Pointer) {
@@ -152,11 +155,13 @@ func (e *encoder) weigh(subtree, elements int, isMap bool, variable unsafe.Point
 	variables, steps := e.variables-m.variables, m.steps(subtree)
 	switch {
 	case elements < minKept:
-	case variables == 1 && (isMap || elements < minDecoded):
+	case variables == 1 && isMap:
 		m.kept = variable
+	case variables == 1 && elements < minDecoded:
+		m.slow = blockWeight
 	case steps <= stepsPerVariable*variables:
 	case elements < minDecoded:
-		m.slow = true
+		m.slow = 1
 	default:
 		e.fail()
 	}

@@ -32,19 +32,14 @@ func newPrototype(entries []entry, t *subtree) (*prototype, int) {
 	return p, size + size/8 // allocations are rounded up
 }
 
-// newKept returns a slice or map that is kept as a Go value, and about how many bytes that takes. Its
-// elements refer to no variables.
+// newKept returns a map that is kept as a Go value, and about how many bytes that takes. Its elements
+// refer to no variables.
 //
 // Unsafe: the mark has a variable of the type of its codec.
 func newKept(m *mark) (*subtree, int) {
 	t := m.codec.(*subtreeCodec)
 	c := t.codec
-	switch s := c.(type) {
-	case *sliceCodec:
-		elem := *s.elem
-		elem.plain = true
-		c = &sliceCodec{&elem}
-	case specializer:
+	if s, ok := c.(specializer); ok {
 		c = s.specialize(m.kept)
 	}
 	d := decoder{arena: arena.Arena{Dedicated: true}}
@@ -56,7 +51,7 @@ func newKept(m *mark) (*subtree, int) {
 	return kept, d.arena.Allocated + keptCost
 }
 
-// specializer is a codec for which there is a faster one for a variable of which copies are made.
+// specializer is a codec with a faster variant for a variable that is to be copied.
 type specializer interface{ specialize(unsafe.Pointer) codec }
 
 // relocatable is what the variable of a prototype refers to, in one block of memory, so that it is
@@ -72,7 +67,7 @@ type relocatable struct {
 // relocation is a slot with a pointer to another one.
 type relocation struct{ at, to slot }
 
-// fixup is a slot whose copies are made independent by a codec.
+// fixup is a slot. A codec makes the copies of the slot independent.
 type fixup struct {
 	at    slot
 	codec codec
@@ -113,8 +108,8 @@ func (r *relocatable) unalias(d *decoder, variable unsafe.Pointer) {
 
 // relocate makes the pointers of a block, and of the variable, point into that block.
 //
-// Unsafe: a relocation's slot is of a pointer type, or a slice, whose first word is the pointer;
-// what it is to point to is of the element type, as many elements as the slice is long.
+// Unsafe: a relocation's slot is of a pointer type, or a slice: the first word of a slice is the
+// pointer. The target is of the element type, with as many elements as the slice is long.
 func (r *relocatable) relocate(block, variable unsafe.Pointer) {
 	for i := range r.relocations {
 		l := &r.relocations[i]

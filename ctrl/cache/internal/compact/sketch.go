@@ -44,5 +44,5 @@ func (s frequencySketch) count(hash uint64, owner uint8) int {
 // both get the old count.
 func (s frequencySketch) grown() frequencySketch { return append(s[:len(s):len(s)], s...) }
 
-// shrunk returns a sketch with half the counters, of those whose hashes belong to one.
+// shrunk returns a sketch with half the counters. Of two counters for the same hashes, it keeps one.
 func (s frequencySketch) shrunk() frequencySketch { return slices.Clone(s[:len(s)/2]) }

@@ -16,7 +16,7 @@ type fieldCodec struct {
 // that reflect.StructField gives.
 type structCodec struct {
 	fields []fieldCodec
-	// indirect are the fields whose codecs are not plain.
+	// indirect are the fields with codecs that are not plain.
 	indirect []fieldCodec
 }
 

@@ -38,7 +38,7 @@ func (t *subtreeCodec) assign(to, from unsafe.Pointer) {
 	}
 }
 
-// elements returns how many elements a slice or a map has, whose length does not depend on its type.
+// elements returns how many elements a slice or a map has. The length does not depend on the type.
 func (t *subtreeCodec) elements(p unsafe.Pointer) int {
 	switch t.kind {
 	case reflect.Slice:
@@ -109,7 +109,7 @@ func (t *pointerCodec) unalias(d *decoder, p unsafe.Pointer) {
 // sliceCodec packs slices: the length, and the elements.
 //
 // Unsafe: the methods rely on the contract of codec, on the layout of slices, and on elem being the
-// node of the element type, whose size is the distance of elements.
+// node of the element type. The size of this type is the distance of elements.
 type sliceCodec struct{ elem *node }
 
 func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
@@ -145,8 +145,8 @@ func (t *sliceCodec) unalias(d *decoder, p unsafe.Pointer) {
 
 // arrayCodec packs arrays: the elements.
 //
-// Unsafe: the methods rely on the contract of codec, and on elem being the node of the element
-// type, of which the array has len.
+// Unsafe: the methods rely on the contract of codec, on elem being the node of the element type, and
+// on the array having len elements.
 type arrayCodec struct {
 	elem *node
 	len  int

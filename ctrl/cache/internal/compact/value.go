@@ -24,7 +24,7 @@ type apart struct {
 	// pieces are the text of a large value. A string is in one piece; one that is longer than
 	// maxPiece is a piece of its own.
 	pieces []string
-	// kept are the subtrees that are kept as Go values, and size is about how many bytes they take.
+	// kept are the maps that are kept as Go values, and size is about how many bytes they take.
 	kept []*subtree
 	size int
 	// slow is set if unpacking the value takes longer than copying it.
@@ -70,7 +70,7 @@ type sections struct {
 	kept []*subtree
 	// keptSize is about how many bytes the kept subtrees take.
 	keptSize int
-	// slow are the steps that slow subtrees take.
+	// slow are the steps that slow subtrees take, by their weight.
 	slow int
 }
 

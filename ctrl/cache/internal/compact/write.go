@@ -71,8 +71,8 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 			w.kept, w.keptSize = append(w.kept, t), w.keptSize+size
 		} else {
 			w.tokens = appendToken(w.tokens, tokenInline, 0)
-			if m.slow && i >= slowEnd {
-				w.slow += m.steps(i)
+			if m.slow > 0 && i >= slowEnd {
+				w.slow += m.slow * m.steps(i)
 				slowEnd = m.end
 			}
 			i++

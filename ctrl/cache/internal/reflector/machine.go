@@ -120,7 +120,8 @@ type machine struct {
 	// interval is the time from the end of the last list to the next one, while backing off without a
 	// failure. It is zero otherwise.
 	interval time.Duration
-	// paging is set if the server does not support watch lists, so that lists are requested in pages.
+	// paging is set if lists are requested in pages: the server does not support watch lists, or
+	// bookmarks, which end them, are not requested.
 	paging bool
 	// consistent is set if the server could not list from version, which it no longer has or does
 	// not have yet, so that the next list must be a consistent read of the storage.
@@ -162,7 +163,8 @@ func (m machine) begin() action {
 // ⁵ with a list in one page; ⁶ and continue from empty: until an interval has passed since the last
 // list if that was the first of consecutive fruitless ones, for longer with each further one; ⁷ and
 // continue from empty, when a short interval has passed since the last list, without a failure; ⁸ after
-// a fruitless list; ⁹ or as expired, if the last reset discarded the same version. While backing off, only backOffElapsed is valid. Any other signal panics.
+// a fruitless list; ⁹ or as expired, if the last reset discarded the same version. While backing off,
+// only backOffElapsed is valid. Any other signal panics.
 func (m machine) step(in input) (machine, action) {
 	if in.signal == reset && m.state != backingOff {
 		return m.wasReset()

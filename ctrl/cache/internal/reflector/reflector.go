@@ -208,11 +208,11 @@ func (r *Reflector) read() input {
 	if len(r.watch.events) == 0 {
 		r.Sink.Idle()
 	}
-	event, err := r.watch.event(r.machine.state == streaming)
+	event, err := r.watch.next(r.machine.state == streaming)
 	var in input
 	switch {
 	case err == nil:
-		in = r.event(event)
+		in = r.deliver(event)
 	case errors.Is(err, io.EOF):
 		r.err = ErrWatchEnded
 		in = input{signal: ended}
@@ -226,8 +226,8 @@ func (r *Reflector) read() input {
 	return in
 }
 
-// event passes an event on to the sink.
-func (r *Reflector) event(event apiwatch.Event) input {
+// deliver passes an event on to the sink.
+func (r *Reflector) deliver(event apiwatch.Event) input {
 	if event.Type == apiwatch.Error {
 		return r.failure(apierrors.FromObject(event.Object))
 	}

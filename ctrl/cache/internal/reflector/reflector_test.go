@@ -367,7 +367,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// prefetchSource is a source whose first page blocks until the second one is requested.
+// prefetchSource is a source. Its first page blocks until the second one is requested.
 type prefetchSource struct {
 	Source
 	second chan struct{}

@@ -52,10 +52,10 @@ func newOpenWatch(
 	return &openWatch{Stream: stream, cancel: cancel, opened: time.Now()}, nil
 }
 
-// event returns the next event. While streaming, it fails after initialEventsTimeout without one.
-func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
+// next returns the next event. While streaming, it fails after initialEventsTimeout without one.
+func (w *openWatch) next(streaming bool) (apiwatch.Event, error) {
 	if len(w.events) == 0 {
-		if err := w.read(streaming); err != nil {
+		if err := w.fill(streaming); err != nil {
 			return apiwatch.Event{}, err
 		}
 	}
@@ -64,7 +64,8 @@ func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
 	return event, nil
 }
 
-func (w *openWatch) read(streaming bool) (err error) {
+// fill reads the events that the server has sent, and waits for one.
+func (w *openWatch) fill(streaming bool) (err error) {
 	stopTimer := func() bool { return true }
 	if streaming {
 		stopTimer = time.AfterFunc(initialEventsTimeout, w.cancel).Stop

@@ -8,7 +8,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Invalidation marks a key whose object in the store is stale: a write of this process
+// Invalidation marks a key with a stale object in the store: a write of this process
 // changed or deleted it, and the answer did not contain the new state, or not all of
 // it. A read of the key must ask the server unless the watch has caught up by then.
 // An Invalidation is immutable once it is in the store.

@@ -34,13 +34,13 @@ func (s *Store) check(r *record) {
 	}
 }
 
-// checkLabels checks that a record whose visible state has just changed is in the postings of its
-// labels.
+// checkLabels checks a record after a change of its visible state: the record is in the postings of
+// its labels.
 func (s *Store) checkLabels(r *record) {
 	if r.visible == nil {
 		return
 	}
-	for label, x := range s.labels { // but not s.fields, whose functions are the program's
+	for label, x := range s.labels { // but not s.fields: its functions are the program's
 		for _, value := range x.values(s.object(r, r.visible)) {
 			invariants.Check(slices.Contains(r.postings, x.postings[value]),
 				"%s is not in the postings of %s=%s", r.key, label, value)

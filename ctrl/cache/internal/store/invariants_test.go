@@ -8,7 +8,7 @@ import (
 	"flyball.dev/internal/invariants"
 )
 
-// TestInvariants breaks invariants by hand, each of which the next event must report.
+// TestInvariants breaks invariants by hand. The next event must report each of them.
 func TestInvariants(t *testing.T) {
 	if !invariants.Enabled {
 		t.Skip("invariants are checked with the race detector or the build tag invariants only")

@@ -16,8 +16,8 @@ type overlay struct {
 	// version is the resource version that the watch must reach to end the overlay.
 	// For a deletion it is one at which the object still existed.
 	version uint64
-	// deleted is the UID of the deleted object, whose late events are ignored. It is
-	// empty if this is not a deletion.
+	// deleted is the UID of the deleted object. Late events of the object are ignored.
+	// deleted is empty if this is not a deletion.
 	deleted types.UID
 }
 

@@ -135,6 +135,26 @@ func (o Object) shared() client.Object {
 	return nil
 }
 
+// Detached returns the object with its resource version. The result refers to no record, so it keeps nothing but this
+// state in memory.
+func (o Object) Detached() (detached Object, version string) {
+	key := *o.key
+	o.key = &key
+	return o, o.version()
+}
+
+// Size is about how many bytes the object takes.
+func (o Object) Size() int {
+	decoded, o := o.resolve()
+	if decoded != nil {
+		if sized, ok := decoded.(interface{ Size() int }); ok {
+			return 3 * sized.Size()
+		}
+		return 4 << 10 // the usual size of a custom resource
+	}
+	return recordCost + o.state.value.Size()
+}
+
 // Namespace returns the namespace of the object.
 func (o Object) Namespace() string { return o.key.Namespace }
 

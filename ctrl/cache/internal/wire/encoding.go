@@ -40,7 +40,7 @@ type format interface {
 	decodeItem(data []byte, obj client.Object) error
 }
 
-// encodedList is a list whose items are not decoded yet.
+// encodedList is a list with items that are not decoded yet.
 type encodedList struct {
 	apiVersion, kind string
 	metadata         metav1.ListMeta

@@ -21,7 +21,7 @@ type Stream struct {
 	// ahead receives the batches in order while a goroutine reads ahead. That goroutine owns the
 	// reader until it closes the channel.
 	ahead chan *batch
-	// current is the batch whose events are being returned; err is why there is none.
+	// current is the batch with the events that are being returned; err is why there is none.
 	current *batch
 	err     error
 }

@@ -132,8 +132,8 @@ func (c *Client) decodeList(result rest.Result) (client.ObjectList, error) {
 	return list, result.Into(list)
 }
 
-// splitPage returns a page whose items are not decoded yet, or nil if the response is not a list in
-// the usual encoding.
+// splitPage returns a page with items that are not decoded yet, or nil if the response is not a list
+// in the usual encoding.
 func (c *Client) splitPage(result rest.Result) *Page {
 	var contentType string
 	result.ContentType(&contentType)

@@ -106,7 +106,7 @@ func (f representation) newClient(t testing.TB, respond fakeapi.Func) *Client {
 	return c
 }
 
-// replay returns a client whose watches consist of these bytes, which are read in pieces of these
+// replay returns a client. Its watches consist of these bytes, which are read in pieces of these
 // sizes.
 func (f representation) replay(t testing.TB, stream []byte, pieces ...int) *Client {
 	return f.newClient(t, func(*http.Request) (*http.Response, error) {

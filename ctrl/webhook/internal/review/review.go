@@ -38,8 +38,8 @@ type Reader struct {
 	limit     int64
 }
 
-// NewReader returns a reader of the kind in scheme, whose versions must have the same fields. A
-// review without a version is one of the first. The limit is in bytes; a body must be shorter.
+// NewReader returns a reader of the kind in scheme. The versions must have the same fields. A review
+// without a version is of the first one. The limit is in bytes; a body must be shorter.
 func NewReader(scheme *runtime.Scheme, limit int64, kind string, versions ...schema.GroupVersion) *Reader {
 	r := &Reader{universal: serializer.NewCodecFactory(scheme).UniversalDeserializer(), limit: limit}
 	for _, v := range versions {

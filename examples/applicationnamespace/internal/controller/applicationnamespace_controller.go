@@ -156,6 +156,9 @@ func (r *ApplicationNamespaceReconciler) claim(ctx context.Context,
 // reason. The labels belong to the ApplicationNamespace, whoever has set them before.
 func (r *ApplicationNamespaceReconciler) apply(ctx context.Context, app *tenancyv1.ApplicationNamespace,
 	ns *corev1.Namespace, wanted *corev1ac.NamespaceApplyConfiguration, reason string) error {
+	if err := r.confirm(ctx, app); err != nil {
+		return err
+	}
 	err := r.Apply(ctx, wanted, client.FieldOwner(fieldManager), client.ForceOwnership)
 	if err != nil {
 		return err
@@ -163,6 +166,13 @@ func (r *ApplicationNamespaceReconciler) apply(ctx context.Context, app *tenancy
 	ns.Name = app.Spec.NamespaceName
 	r.report(ctx, app, ns, reason)
 	return nil
+}
+
+// confirm fails with a conflict, or because nothing is found, unless the ApplicationNamespace is still as it was read: a patch that
+// changes nothing. The collector deletes a Namespace with an owner that is gone, so no Namespace may get an owner that an
+// old view still shows. A read could come from the same old view.
+func (r *ApplicationNamespaceReconciler) confirm(ctx context.Context, app *tenancyv1.ApplicationNamespace) error {
+	return r.Patch(ctx, app.DeepCopy(), withLock(app))
 }
 
 // namespaceFor returns the fields of the Namespace that an ApplicationNamespace determines.

@@ -266,7 +266,7 @@ func (w *world) releaseLate(ctx context.Context) error {
 	return errors.Join(w.kept(ctx, before), w.contentKept(ctx))
 }
 
-// collect deletes an ApplicationNamespace with the policy Delete, whose Namespace is not empty.
+// collect deletes an ApplicationNamespace with the policy Delete. Its Namespace is not empty.
 func (w *world) collect(ctx context.Context) error {
 	ns, err := w.owned(ctx, payments, payments, nil)
 	if err != nil {

@@ -172,7 +172,7 @@ func (w *world) secondWaits(ctx context.Context) (err error) {
 	if w.second, err = w.StartReplica(withLeaderElection); err != nil {
 		return err
 	}
-	// The cache syncs before the election begins, so a replica whose cache has synced is running.
+	// The cache syncs before the election begins, so a replica with a synced cache is running.
 	if !w.second.Manager.GetCache().WaitForCacheSync(ctx) {
 		return errors.New("the second operator has not started")
 	}
@@ -229,8 +229,8 @@ func (w *world) holder(ctx context.Context, other string) (holder string, err er
 	return holder, err
 }
 
-// finalizer deletes an AppService with a finalizer, whose dependents must be kept until it is
-// removed.
+// finalizer deletes an AppService with a finalizer. The dependents must be kept until the finalizer
+// is removed.
 func (w *world) finalizer(ctx context.Context) error {
 	const guarded = "guarded"
 	app := newApp(guarded)

@@ -1,4 +1,4 @@
-// Package controller has the controller of Migrations, each of which is executed by one Job, once.
+// Package controller has the controller of Migrations. One Job executes each Migration, once.
 //
 // What must not be forgotten is that a Migration has been executed, and how it has ended. These are
 // the places that say so, in the order in which they are written:
@@ -199,7 +199,7 @@ func (r *MigrationReconciler) start(ctx context.Context, m *migrationv1.Migratio
 	return incomplete(ReasonRunning, "the Job "+job.Name+" is running"), nil
 }
 
-// release removes the finalizer of the Jobs whose result is recorded.
+// release removes the finalizer of the Jobs with a recorded result.
 func (r *MigrationReconciler) release(ctx context.Context, m *migrationv1.Migration, jobs []batchv1.Job) error {
 	have := recordOf(m)
 	for i := range jobs {

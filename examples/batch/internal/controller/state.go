@@ -44,7 +44,7 @@ func incomplete(reason, message string) state {
 	return state{status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
-// stateOf returns the state of a Migration with these Jobs, whose results are recorded. It is
+// stateOf returns the state of a Migration with these Jobs. Their results are recorded. It is
 // [ReasonStarting] if the Job of the attempt is to be created.
 func (r *MigrationReconciler) stateOf(ctx context.Context, m *migrationv1.Migration, jobs []batchv1.Job) (state, error) {
 	record := recordOf(m)

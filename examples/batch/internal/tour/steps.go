@@ -179,7 +179,7 @@ func (w *world) rejected(ctx context.Context) error {
 	return nil
 }
 
-// after creates a Migration before those that it waits for, of which one fails at first.
+// after creates a Migration before the two that it waits for. One of these fails at first.
 func (w *world) after(ctx context.Context) error {
 	last := newMigration("last", "")
 	last.Spec.After = []string{"middle", "first"}

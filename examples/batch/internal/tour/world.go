@@ -24,7 +24,7 @@ type world struct {
 	broken   *migrationv1.Migration
 }
 
-// newMigration returns a Migration whose Pods have an outcome, or succeed if that is "".
+// newMigration returns a Migration with Pods that have an outcome, or succeed if that is "".
 func newMigration(name, outcome string) *migrationv1.Migration {
 	m := &migrationv1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: name},

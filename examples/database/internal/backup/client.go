@@ -37,6 +37,11 @@ func NewClient(url string) *Client {
 	return &Client{url: strings.TrimSuffix(url, "/"), http: &http.Client{Timeout: 10 * time.Second}}
 }
 
+// WithTransport returns a client that sends its requests with this transport.
+func (c *Client) WithTransport(transport http.RoundTripper) *Client {
+	return &Client{url: c.url, http: &http.Client{Timeout: c.http.Timeout, Transport: transport}}
+}
+
 // Vault returns the state of a vault.
 func (c *Client) Vault(ctx context.Context, vault string) (State, error) {
 	return c.do(ctx, http.MethodGet, "vaults", vault)

@@ -9,10 +9,11 @@ import (
 	"flyball.dev/examples/internal/loopback"
 )
 
-// Server is a backup service on loopback. It is safe for concurrent use.
+// Server is a backup service, and its HTTP handler. It is safe for concurrent use.
 type Server struct {
-	url  string
-	stop func() error
+	url     string
+	stop    func() error
+	handler http.Handler
 
 	mu       sync.Mutex
 	settings Settings
@@ -41,8 +42,16 @@ type vault struct {
 	Snapshots map[string]*item `json:"snapshots"`
 }
 
-// Start starts a server on a free port.
+// Start starts a server on a free port of the loopback interface.
 func Start(settings Settings) (*Server, error) {
+	s := New(settings)
+	var err error
+	s.url, s.stop, err = loopback.Serve(s)
+	return s, err
+}
+
+// New returns a server without a port.
+func New(settings Settings) *Server {
 	s := &Server{settings: settings, vaults: map[string]*vault{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /settings", s.putSettings)
@@ -52,10 +61,12 @@ func Start(settings Settings) (*Server, error) {
 	mux.HandleFunc("DELETE /vaults/{vault}", s.locked(s.deleteVault))
 	mux.HandleFunc("GET /vaults/{vault}/snapshots/{snapshot}", s.locked(s.getSnapshot))
 	mux.HandleFunc("PUT /vaults/{vault}/snapshots/{snapshot}", s.locked(s.putSnapshot))
-	var err error
-	s.url, s.stop, err = loopback.Serve(mux)
-	return s, err
+	s.handler = mux
+	return s
 }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Close stops the server and closes its connections.
 func (s *Server) Close() error { return s.stop() }

@@ -7,7 +7,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -60,7 +62,9 @@ func labelsOf(db *dbv1.Database) map[string]string {
 
 // execute executes a plan. Errors of the backup service become o.backupErr.
 func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
-	r.backUp(ctx, db, o, p)
+	if err := r.backUp(ctx, db, o, p); err != nil {
+		return err
+	}
 	if o.taken == "" && (o.set || p.apply) {
 		if err := r.applyServices(ctx, db, o, p); err != nil {
 			return err
@@ -79,36 +83,62 @@ func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *
 	return r.stop(ctx, db, p)
 }
 
-// backUp creates the vault or takes a snapshot, if that is planned.
-func (r *DatabaseReconciler) backUp(ctx context.Context, db *dbv1.Database, o *observed, p *plan) {
+// backUp creates the vault or takes a snapshot, if that is planned. Nobody would delete a vault of a Database that is gone.
+func (r *DatabaseReconciler) backUp(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
 	if p.createVault {
+		if err := r.confirm(ctx, db); err != nil {
+			return err
+		}
 		o.vault, o.backupErr = r.Backups.CreateVault(ctx, vaultOf(db))
 	}
 	if p.snapshot == "" {
-		return
+		return nil
 	}
 	if _, o.backupErr = r.Backups.TakeSnapshot(ctx, vaultOf(db), p.snapshot); o.backupErr == nil {
 		r.report(ctx, db, nil, corev1.EventTypeNormal, "SnapshotRequested", "Snapshot",
 			"Snapshot %s is requested before the upgrade", p.snapshot)
 	}
+	return nil
 }
 
 // applySet applies the StatefulSet. The fields are the operator's: what others have written there
 // is drift. It reports whether a StatefulSet that existed has changed.
 func (r *DatabaseReconciler) applySet(ctx context.Context, db *dbv1.Database, o *observed, p *plan) (bool, error) {
-	set := statefulSetFor(db, p.version, p.replicas)
-	if err := r.Apply(ctx, set, fieldManager, client.ForceOwnership); err != nil {
+	set := statefulSetFor(db, p.version, p.replicas).WithUID(o.setUID)
+	if err := r.apply(ctx, db, set, o.setUID); err != nil {
 		return false, err
 	}
 	return o.set && *set.Generation != o.generation, nil
 }
 
-// applyServices applies the Services, and with them the choice of the primary.
-func (r *DatabaseReconciler) applyServices(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
-	if err := r.Apply(ctx, headlessFor(db), fieldManager, client.ForceOwnership); err != nil {
+// apply applies an object with the UID that was observed, or creates it if the UID is empty. So the object is neither one that somebody
+// else has created with its name while the cache was behind, nor one for a Database that is gone.
+func (r *DatabaseReconciler) apply(ctx context.Context, db *dbv1.Database, obj runtime.ApplyConfiguration, uid types.UID) error {
+	if uid != "" {
+		return r.Apply(ctx, obj, fieldManager, client.ForceOwnership)
+	}
+	if err := r.confirm(ctx, db); err != nil {
 		return err
 	}
-	if err := r.Apply(ctx, serviceFor(db, p.primary), fieldManager, client.ForceOwnership); err != nil {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return err
+	}
+	return r.Create(ctx, &unstructured.Unstructured{Object: content}, fieldManager)
+}
+
+// confirm fails with a conflict, or because nothing is found, unless the Database is still as it was read: a patch that changes
+// nothing. A read could come from the same old view.
+func (r *DatabaseReconciler) confirm(ctx context.Context, db *dbv1.Database) error {
+	return r.Patch(ctx, db.DeepCopy(), client.MergeFromWithOptions(db, client.MergeFromWithOptimisticLock{}))
+}
+
+// applyServices applies the Services, and with them the choice of the primary.
+func (r *DatabaseReconciler) applyServices(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
+	if err := r.apply(ctx, db, headlessFor(db).WithUID(o.headlessUID), o.headlessUID); err != nil {
+		return err
+	}
+	if err := r.apply(ctx, db, serviceFor(db, p.primary).WithUID(o.serviceUID), o.serviceUID); err != nil {
 		return err
 	}
 	if o.primary == "" || o.primary == p.primary {

@@ -132,8 +132,8 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	}
 	p := next(db, o)
-	if err := r.execute(ctx, db, o, &p); apierrors.IsConflict(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+	if err := r.execute(ctx, db, o, &p); behind(err) {
+		return ctrl.Result{}, err // the next reconcile sees what is there
 	} else if err != nil {
 		// It is retried with backoff. The user sees in the status why.
 		return ctrl.Result{}, errors.Join(err, r.updateReady(ctx, db, notReady("ReconcileFailed", err.Error())))
@@ -147,6 +147,11 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, o.backupErr
 	}
 	return ctrl.Result{RequeueAfter: r.after(&p)}, nil
+}
+
+// behind reports whether an error says that the cache was behind.
+func behind(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
 // after returns after how long a Database is to be reconciled if there is no event before.

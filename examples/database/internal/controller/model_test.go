@@ -10,7 +10,7 @@ import (
 	"flyball.dev/examples/database/internal/backup"
 )
 
-// model is a Database in a world of which every part may fail or be slow.
+// model is a Database in a world where every part may fail or be slow.
 type model struct {
 	db         *dbv1.Database
 	o          observed

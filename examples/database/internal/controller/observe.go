@@ -28,6 +28,8 @@ type observed struct {
 	secret string
 	// primary is the instance that the Service selects, or "" if there is no Service.
 	primary string
+	// serviceUID, headlessUID and setUID are the UIDs of the dependents, or "" for one that does not exist.
+	serviceUID, headlessUID, setUID types.UID
 	// set is whether there is a StatefulSet. The following fields are zero if not.
 	set bool
 	// generation, replicas and version are from the StatefulSet.
@@ -69,17 +71,20 @@ func (r *DatabaseReconciler) observe(ctx context.Context, db *dbv1.Database) (*o
 	if found, err := r.getOwned(ctx, db, o, db.Name, service); err != nil {
 		return nil, err
 	} else if found {
-		o.primary = service.Spec.Selector[labelPod]
+		o.primary, o.serviceUID = service.Spec.Selector[labelPod], service.UID
 	}
-	if _, err := r.getOwned(ctx, db, o, headlessOf(db), &corev1.Service{}); err != nil {
+	headless := &corev1.Service{}
+	if found, err := r.getOwned(ctx, db, o, headlessOf(db), headless); err != nil {
 		return nil, err
+	} else if found {
+		o.headlessUID = headless.UID
 	}
 	found, err := r.getOwned(ctx, db, o, db.Name, set)
 	if err != nil {
 		return nil, err
 	}
 	if found {
-		o.set = true
+		o.set, o.setUID = true, set.UID
 		o.generation = set.Generation
 		o.replicas = *set.Spec.Replicas
 		o.version = versionOf(&set.Spec.Template.Spec)

@@ -16,7 +16,7 @@ import (
 	"flyball.dev/examples/internal/await"
 )
 
-// hang deletes pods whose node does not answer: they remain, and are not ready.
+// hang deletes pods on a node that does not answer: they remain, and are not ready.
 func (w *world) hang(ctx context.Context, pods ...string) error {
 	for _, pod := range pods {
 		if err := w.setFinalizers(ctx, pod, "example.com/node"); err != nil {
@@ -104,8 +104,8 @@ func (w *world) snapshot(ctx context.Context) (err error) {
 	return w.untouched(ctx)
 }
 
-// untouched checks that the Database waits for the snapshot, of which there is one, and that
-// nothing has the new version.
+// untouched checks that the Database waits for the only snapshot, and that nothing has the new
+// version.
 func (w *world) untouched(ctx context.Context) error {
 	if _, err := w.condition(ctx, dbv1.ConditionReady, "TakingSnapshot"); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -308,7 +309,7 @@ func (w *world) nameTaken(ctx context.Context) error {
 	if err := w.c.Create(ctx, model); err != nil {
 		return err
 	}
-	reason := func(want string) error {
+	reason := func(ctx context.Context, want string) error {
 		return await.Object(ctx, w.c, model, func(m *mlv1.MLModelDeployment) string {
 			ready := meta.FindStatusCondition(m.Status.Conditions, mlv1.ConditionReady)
 			if ready == nil || ready.Reason != want || ready.ObservedGeneration != m.Generation {
@@ -317,7 +318,7 @@ func (w *world) nameTaken(ctx context.Context) error {
 			return ""
 		})
 	}
-	if err := reason("NameTaken"); err != nil {
+	if err := reason(ctx, "NameTaken"); err != nil {
 		return err
 	}
 	now := &corev1.Service{}
@@ -330,16 +331,25 @@ func (w *world) nameTaken(ctx context.Context) error {
 	if err := w.c.Delete(ctx, other); err != nil {
 		return err
 	}
-	// The operator would try again within a minute. The user does not wait.
-	before := client.MergeFrom(model.DeepCopy())
-	metav1.SetMetaDataAnnotation(&model.ObjectMeta, "look", "again")
-	if err := w.c.Patch(ctx, model, before); err != nil {
-		return err
+	return errors.Join(w.lookAgain(ctx, model, reason), w.c.Delete(ctx, model))
+}
+
+// lookAgain makes the operator look at the name again, which it would do by itself within a minute. The operator may look before its
+// cache has the deletion of the Service, so the user does not stop at one try.
+func (w *world) lookAgain(ctx context.Context, model *mlv1.MLModelDeployment, reason func(context.Context, string) error) error {
+	for try := 1; ; try++ {
+		before := client.MergeFrom(model.DeepCopy())
+		metav1.SetMetaDataAnnotation(&model.ObjectMeta, "look", fmt.Sprint(try))
+		if err := w.c.Patch(ctx, model, before); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		err := reason(short, "AllServersReady")
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
 	}
-	if err := reason("AllServersReady"); err != nil {
-		return err
-	}
-	return w.c.Delete(ctx, model)
 }
 
 func (w *world) delete(ctx context.Context) error {

@@ -251,7 +251,7 @@ func (w *world) giveUpForced(ctx context.Context) error {
 	return w.has(ctx, applied, "kept", "app:1", "log:4")
 }
 
-// giveUp applies a variable, and then no variables, one of which the user has set to the same value.
+// giveUp applies two variables, and then none. The user has set one of them to the same value.
 func (w *world) giveUp(ctx context.Context) error {
 	d, err := w.get(ctx, applied)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestWaysAgree(t *testing.T) {
 	}
 }
 
-// TestJSONIsGuarded writes JSON patches to stale copies, whose tests must fail.
+// TestJSONIsGuarded writes JSON patches to stale copies. The tests of the patches must fail.
 func TestJSONIsGuarded(t *testing.T) {
 	wanted := Container{Name: "app", Image: "app:2", Env: map[string]string{"LEVEL": "debug"}}
 	app := func(env ...corev1.EnvVar) corev1.Container {

@@ -72,11 +72,11 @@ func (r *PodReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 // usage may have sunk, or a pod of a StatefulSet may have been replaced by one of the same name.
 func (r *PodReconciler) delete(ctx context.Context, pod *corev1.Pod, excess string) error {
 	err := r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // the change that the precondition saw is on its way to the cache, and is judged again
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
 	if err != nil {
-		return err
+		return err // after a conflict, too: the pod is judged again, as the cache has it then
 	}
 	log.FromContext(ctx).Info("Pod deleted.", "because", excess)
 	r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, "MemoryExceeded", "Delete", "Deleted: %s", excess)

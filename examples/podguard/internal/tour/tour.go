@@ -199,7 +199,7 @@ func (w *world) whileStopped(ctx context.Context) error {
 	return w.replaced(ctx, pods[1])
 }
 
-// finished reports the usage of a pod whose containers have ended.
+// finished reports the usage of a pod after its containers have ended.
 func (w *world) finished(ctx context.Context) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: example.Namespace, Name: "finished", Annotations: map[string]string{"flyball.dev/outcome": "Succeeded"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
@@ -72,7 +73,11 @@ func (r *SecureStorageReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	if err := r.addFinalizer(ctx, storage); err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.report(ctx, storage, r.secure(ctx, storage))
+	p := r.secure(ctx, storage)
+	if apierrors.IsConflict(p.err) || apierrors.IsNotFound(p.err) {
+		return ctrl.Result{}, client.IgnoreNotFound(p.err) // the cache was behind: the next reconcile sees what is there
+	}
+	return r.report(ctx, storage, p)
 }
 
 // secure takes the four steps, as far as they go. The status is not read: what has been done
@@ -114,6 +119,9 @@ func accountName(uid types.UID) string {
 // createStorageAccount creates the storage account.
 func (r *SecureStorageReconciler) createStorageAccount(ctx context.Context,
 	storage *storagev1.SecureStorage) (*cloud.Account, error) {
+	if err := r.confirm(ctx, storage); err != nil {
+		return nil, err
+	}
 	account, err := r.Cloud.PutAccount(ctx, cloud.Account{
 		Name:     accountName(storage.UID),
 		Owner:    string(storage.UID),
@@ -124,6 +132,13 @@ func (r *SecureStorageReconciler) createStorageAccount(ctx context.Context,
 	}
 	r.record(ctx, storage, "AccountCreated", "Storage account %s", account.Name)
 	return account, nil
+}
+
+// confirm fails with a conflict, or because nothing is found, unless the SecureStorage is still as it was read: a patch that changes
+// nothing. Nobody would delete accounts of the cloud for a SecureStorage that only an old view still shows.
+// A read could come from the same old view.
+func (r *SecureStorageReconciler) confirm(ctx context.Context, storage *storagev1.SecureStorage) error {
+	return r.Patch(ctx, storage.DeepCopy(), withLock(storage))
 }
 
 // ensureKeyVaultAccess grants the account access to the vault. It ends the access of earlier accounts,
@@ -148,6 +163,9 @@ func (r *SecureStorageReconciler) ensureKeyVaultAccess(ctx context.Context, stor
 	if granted {
 		return nil
 	}
+	if err := r.confirm(ctx, storage); err != nil {
+		return err
+	}
 	access := cloud.Access{PrincipalID: account.PrincipalID, Owner: string(storage.UID)}
 	if err := r.Cloud.PutAccess(ctx, vault.Name, access); err != nil {
 		return err
@@ -162,6 +180,9 @@ func (r *SecureStorageReconciler) enableCMK(ctx context.Context, storage *storag
 	key := cloud.Key{Vault: storage.Spec.KeyVault, Name: storage.Spec.Key}
 	if account.Key != nil && *account.Key == key {
 		return nil
+	}
+	if err := r.confirm(ctx, storage); err != nil {
+		return err
 	}
 	if err := r.Cloud.PutKey(ctx, account.Name, key); err != nil {
 		return err

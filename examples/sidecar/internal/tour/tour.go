@@ -102,7 +102,7 @@ func (w *world) unmarked(ctx context.Context) error {
 	return w.created(ctx, newPod("unmarked", false), 0)
 }
 
-// deployment creates a Deployment, whose pods the webhook sees but not its template.
+// deployment creates a Deployment. The webhook sees its pods, but not its template.
 func (w *world) deployment(ctx context.Context) error {
 	labels := map[string]string{"app": "shop", webhook.InjectLabel: "true"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "shop"}}
@@ -173,7 +173,7 @@ func (w *world) again(ctx context.Context) error {
 	}
 	twin := newPod("twin", true)
 	twin.Spec.InitContainers = preview.Spec.InitContainers
-	twin.Spec.InitContainers[0].VolumeMounts = nil // of the volume with the token, whose name is random
+	twin.Spec.InitContainers[0].VolumeMounts = nil // of the volume with the token; the name of the volume is random
 	return w.created(ctx, twin, 1)
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type observation struct {
 	job  *trainingv1.TrainingJob
 	pods map[string]*corev1.Pod // by name
-	// lost are the Pods whose nodes are lost, and why.
+	// lost are the Pods on lost nodes, and why.
 	lost map[types.UID]string
 	// blocked is the error that keeps the TrainingJob from going on, or nil.
 	blocked error
@@ -43,7 +44,29 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *trainingv1.Tra
 			return nil, err
 		}
 	}
-	return o, nil
+	return o, r.confirmMissing(ctx, o)
+}
+
+// confirmMissing fails with a conflict if a recorded Pod exists that the cache does not have. The watch of the TrainingJob may be
+// ahead of the watch of its Pods, and such a Pod would be replaced.
+func (r *TrainingJobReconciler) confirmMissing(ctx context.Context, o *observation) error {
+	if ended(&o.job.Status) {
+		return nil
+	}
+	for _, recorded := range o.job.Status.Pods {
+		if recorded.Phase == trainingv1.PodReplaced || recorded.Phase == trainingv1.PodSucceeded || o.pods[recorded.Name] != nil {
+			continue
+		}
+		pod := &corev1.Pod{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.job.Namespace, Name: recorded.Name}, pod)
+		if err == nil && pod.UID == recorded.UID {
+			return apierrors.NewConflict(corev1.Resource("pods"), recorded.Name, errors.New("it is not in the cache yet"))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // observeNode finds out whether a Pod is lost because of its node.

@@ -46,7 +46,7 @@ func membersOf(spec *trainingv1.TrainingJobSpec) []member {
 	return all
 }
 
-// podName returns the name of all Pods of a member, of which there is one at a time.
+// podName returns the name of all Pods of a member. There is one of them at a time.
 func (m member) podName(job *trainingv1.TrainingJob) string {
 	return fmt.Sprintf("%s-%s-%d", job.Name, m.role, m.index)
 }

@@ -127,7 +127,7 @@ func (r *TrainingJobReconciler) advance(ctx context.Context, job *trainingv1.Tra
 // there.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// soonest returns the shorter of two times, of which the first may be zero for never.
+// soonest returns the shorter of two times. The first one may be zero for never.
 func soonest(after, interval time.Duration) time.Duration {
 	if after == 0 {
 		return interval
@@ -156,10 +156,10 @@ func (r *TrainingJobReconciler) updateStatus(ctx context.Context, o *observation
 	return o.plan(status), nil
 }
 
-// execute deletes and creates Pods.
+// execute deletes and creates Pods. A Pod is deleted only as it was seen: it may have succeeded since, and its logs would be lost.
 func (r *TrainingJobReconciler) execute(ctx context.Context, job *trainingv1.TrainingJob, p plan) error {
 	for _, d := range p.remove {
-		options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID}}
+		options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID, ResourceVersion: &d.pod.ResourceVersion}}
 		if d.force {
 			options = append(options, client.GracePeriodSeconds(0))
 		}
@@ -176,8 +176,8 @@ func (r *TrainingJobReconciler) execute(ctx context.Context, job *trainingv1.Tra
 	return nil
 }
 
-// create creates a Pod. If one of that name exists already, the API server is asked whose it is: it
-// may be one that the cache does not have yet, and then its event triggers the next reconcile.
+// create creates a Pod. If one of that name exists already, create asks the API server for its owner:
+// it may be one that the cache does not have yet, and then its event triggers the next reconcile.
 func (r *TrainingJobReconciler) create(ctx context.Context, job *trainingv1.TrainingJob, m member) error {
 	pod := newPod(job, m)
 	if err := ctrl.SetControllerReference(job, pod, r.Scheme); err != nil {

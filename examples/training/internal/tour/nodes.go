@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/examples/internal/await"
@@ -182,5 +183,20 @@ func (w *world) nodeDeleted(ctx context.Context) error {
 	if err := w.runOn(ctx, w.onB, "b2", 3); err != nil {
 		return err
 	}
-	return w.onlyReconciled(ctx, w.onB)
+	if err := w.onlyReconciled(ctx, w.onB); err != nil {
+		return err
+	}
+	return w.cordon(ctx, nodeA, "a2", "b2")
+}
+
+// cordon keeps the Pods of further steps, which select no nodes, from nodes without a kubelet.
+func (w *world) cordon(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))
+		if err := w.Client.Patch(ctx, node, patch); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -86,7 +86,7 @@ func store(ctx context.Context, t *testing.T, w *example.World, version string) 
 	}
 }
 
-// reconciler returns a reconciler whose patches are changed by a function, with its events.
+// reconciler returns a reconciler and its events. A function changes the patches of the reconciler.
 func reconciler(w *example.World, before func(client.Object) error) (*controller.StorageVersionReconciler, *events.FakeRecorder) {
 	c := interceptor.NewClient(w.Client, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object,
 		patch client.Patch, opts ...client.PatchOption) error {

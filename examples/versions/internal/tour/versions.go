@@ -350,7 +350,8 @@ func (w *world) watched(ctx context.Context) error {
 	}
 }
 
-// configMaps deletes the ConfigMap of a Proxy, and has another one whose name is taken.
+// configMaps deletes the ConfigMap of a Proxy. Then it takes the name of another ConfigMap before it
+// creates the Proxy for it.
 func (w *world) configMaps(ctx context.Context) error {
 	cm := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: example.Namespace, Name: "in-v1alpha1-proxy"}

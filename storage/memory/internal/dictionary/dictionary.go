@@ -18,8 +18,9 @@ const (
 	minMatch = 7
 	// tableBits and recentBits are the sizes of the encoder's tables.
 	tableBits, recentBits = 14, 11
-	// minSample is the length of the shortest literal of a sample that Train adds to a dictionary.
-	minSample = 8
+	// minSample is the length of the shortest literal of a sample that Train adds to a dictionary. Train adds a whole sample if its
+	// matches have fewer than wholeMatch bytes on average, and there is room for it in wholeSize bytes.
+	minSample, wholeMatch, wholeSize = 8, 32, maxSize / 2
 	// skipShift makes the encoder skip faster, the longer it has found no match.
 	skipShift = 6
 )
@@ -27,10 +28,11 @@ const (
 // Dictionary decompresses values. It is immutable.
 type Dictionary struct{ data []byte }
 
-// Decode returns the value that an encoder of this dictionary has compressed. The caller owns the result.
-func (d *Dictionary) Decode(packed []byte) []byte {
+// Decode returns the value that an encoder of this dictionary has compressed. The caller owns the result. It may be in the
+// space of buf.
+func (d *Dictionary) Decode(packed, buf []byte) []byte {
 	size, packed := uvarint(packed)
-	value := make([]byte, 0, size)
+	value := slices.Grow(buf[:0], size)
 	for {
 		n, rest := uvarint(packed)
 		value, packed = append(value, rest[:n]...), rest[n:]
@@ -63,12 +65,6 @@ func repeat(value []byte, from, length int) []byte {
 	return value
 }
 
-// Size returns the length of the value that was compressed.
-func Size(packed []byte) int {
-	size, _ := uvarint(packed)
-	return size
-}
-
 // uvarint reads a varint.
 func uvarint(b []byte) (int, []byte) {
 	x, n := binary.Uvarint(b)
@@ -85,17 +81,25 @@ type Encoder struct {
 	packed []byte
 }
 
-// Train returns an encoder with a dictionary made from the samples. The dictionary has each part once, and at most
-// maxSize bytes.
+// Train returns an encoder with a dictionary made from the samples. The dictionary has at most maxSize bytes. It has whole samples of
+// each sort, with what they repeat, so that values of the sort consist of few, long matches. Of other samples, it has the parts that
+// are new.
 func Train(samples [][]byte) *Encoder {
 	e := &Encoder{dictionary: &Dictionary{}}
 	for _, sample := range samples {
 		var added []byte
-		e.scan(sample, func(literal []byte, _, _ int) {
+		matches, matched := 0, 0
+		e.scan(sample, func(literal []byte, length, _ int) {
 			if len(literal) >= minSample {
 				added = append(added, literal...)
 			}
+			if length > 0 {
+				matches, matched = matches+1, matched+length
+			}
 		})
+		if matched < wholeMatch*matches && len(e.dictionary.data)+len(sample) <= wholeSize {
+			added = sample
+		}
 		e.add(added)
 	}
 	return e

@@ -5,17 +5,38 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // function is a function of upstream.
 type function struct {
-	name       string // with its package
-	first, end int    // lines
-	mentions   []string
+	name     string // with its package
+	lines    span
+	loops    []span // the bodies of the loops
+	mentions []mention
+}
+
+// mention is a name in a function.
+type mention struct {
+	name string // with its package
+	line int
+}
+
+// span is a range of lines.
+type span struct{ first, last int }
+
+func (s span) has(line int) bool { return s.first <= line && line <= s.last }
+
+// inLoop reports whether a line is in a loop.
+func (f *function) inLoop(line int) bool {
+	return slices.ContainsFunc(f.loops, func(s span) bool { return s.has(line) })
 }
 
 // source has the functions of the validation packages.
@@ -23,23 +44,105 @@ type source struct {
 	packages  map[string]bool
 	functions map[string]*function
 	files     map[string][]*function
+	excluded  []*exclusion
 }
 
-func readSource(root string) (*source, error) {
-	s := &source{packages: map[string]bool{}, functions: map[string]*function{}, files: map[string][]*function{}}
+// exclusion names a function that the objects of some kinds cannot reach.
+type exclusion struct {
+	kinds *regexp.Regexp
+	name  string      // without its package
+	loops bool        // whether they can reach all but the loops
+	used  atomic.Bool // whether a function that was reached mentions it
+}
+
+// readUnreachable reads unreachable.txt. A line that begins with # is the reason for the lines that follow; each of these is
+// a regular expression of the names of kinds and the names of functions. NAME:loops stands for the bodies of the loops of a
+// function. An empty line ends the reason.
+func (s *source) readUnreachable(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	reason := ""
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+			reason = ""
+			continue
+		case strings.HasPrefix(line, "#"):
+			reason += line
+			continue
+		case len(strings.Fields(reason)) < 4:
+			return fmt.Errorf("%s: no reason for %q", file, line)
+		}
+		kinds, err := regexp.Compile("^(" + words[0] + ")$")
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, word := range words[1:] {
+			name, loops := strings.CutSuffix(word, ":loops")
+			if !s.has(name) {
+				return fmt.Errorf("%s: Kubernetes has no function %s", file, name)
+			}
+			s.excluded = append(s.excluded, &exclusion{kinds: kinds, name: name, loops: loops})
+		}
+	}
+	return nil
+}
+
+// has reports whether a package has a function of this name.
+func (s *source) has(name string) bool {
+	for of := range s.functions {
+		if path.Ext(of) == "."+name {
+			return true
+		}
+	}
+	return false
+}
+
+// unreachable reports whether the objects of a kind cannot reach a line of a function.
+func (s *source) unreachable(kind string, f *function, line int) bool {
+	found := false
+	for _, e := range s.excluded {
+		if "."+e.name == path.Ext(f.name) && e.kinds.MatchString(kind) && (!e.loops || f.inLoop(line)) {
+			e.used.Store(true)
+			found = true
+		}
+	}
+	return found
+}
+
+// unused returns the entries of unreachable.txt that have excluded nothing.
+func (s *source) unused() []string {
+	var all []string
+	for _, e := range s.excluded {
+		if !e.used.Load() {
+			all = append(all, fmt.Sprintf("%s %s", e.kinds, e.name))
+		}
+	}
+	return all
+}
+
+func newSource() *source {
+	return &source{packages: map[string]bool{}, functions: map[string]*function{}, files: map[string][]*function{}}
+}
+
+// readModule reads the validation packages of a module.
+func (s *source) readModule(module, root string) error {
 	files, err := filepath.Glob(filepath.Join(root, "pkg/apis/*/validation/*.go"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		if err := s.read(file, module+filepath.ToSlash(strings.TrimPrefix(file, root))); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func (s *source) read(file, name string) error {
@@ -64,76 +167,47 @@ func (s *source) read(file, name string) error {
 		if !ok || f.Body == nil {
 			continue
 		}
-		fn := &function{name: pkg + "." + f.Name.Name, first: set.Position(f.Pos()).Line, end: set.Position(f.End()).Line}
-		ast.Inspect(f.Body, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && imports[x.Name] != "" {
-					fn.mentions = append(fn.mentions, imports[x.Name]+"."+n.Sel.Name)
-					return false
-				}
-			case *ast.Ident:
-				fn.mentions = append(fn.mentions, pkg+"."+n.Name)
-			}
-			return true
-		})
-		s.functions[fn.name] = fn
-		s.files[name] = append(s.files[name], fn)
+		s.add(newFunction(set, f, pkg, imports), name)
 	}
 	return nil
 }
 
-// report prints how many statements of a kind's functions were reached.
-func (s *source) report(kind string, blocks []block, missing bool) {
-	within := map[*function][]block{}
-	reachable := map[*function]bool{}
-	for _, b := range blocks {
-		if f := s.at(b); f != nil {
-			within[f] = append(within[f], b)
-			if b.times > 0 {
-				s.reach(f, reachable)
+// add adds a function of a file.
+func (s *source) add(f *function, file string) {
+	s.functions[f.name] = f
+	s.files[file] = append(s.files[file], f)
+}
+
+func newFunction(set *token.FileSet, f *ast.FuncDecl, pkg string, imports map[string]string) *function {
+	line := func(p token.Pos) int { return set.Position(p).Line }
+	fn := &function{name: pkg + "." + f.Name.Name, lines: span{line(f.Pos()), line(f.End())}}
+	addMention := func(name string, at ast.Node) { fn.mentions = append(fn.mentions, mention{name, line(at.Pos())}) }
+	addLoop := func(body *ast.BlockStmt) { fn.loops = append(fn.loops, span{line(body.Lbrace), line(body.Rbrace)}) }
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ForStmt:
+			addLoop(n.Body)
+		case *ast.RangeStmt:
+			addLoop(n.Body)
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && imports[x.Name] != "" {
+				addMention(imports[x.Name]+"."+n.Sel.Name, n)
+				return false
 			}
+		case *ast.Ident:
+			addMention(pkg+"."+n.Name, n)
 		}
-	}
-	total, reached := 0, 0
-	var left []string
-	for f := range reachable {
-		for _, b := range within[f] {
-			total += b.statements
-			if b.times > 0 {
-				reached += b.statements
-			} else {
-				left = append(left, fmt.Sprintf("%s:%d %s", b.file, b.line, path.Base(f.name)))
-			}
-		}
-	}
-	fmt.Printf("%-60s %5d of %5d  %3d%%\n", kind, reached, total, 100*reached/max(1, total))
-	if missing {
-		for _, at := range left {
-			fmt.Println("\t" + at)
-		}
-	}
+		return true
+	})
+	return fn
 }
 
 // at returns the function of a block.
 func (s *source) at(b block) *function {
 	for _, f := range s.files[b.file] {
-		if f.first <= b.line && b.line <= f.end {
+		if f.lines.has(b.line) {
 			return f
 		}
 	}
 	return nil
-}
-
-// reach adds a function and what it mentions.
-func (s *source) reach(f *function, reachable map[*function]bool) {
-	if reachable[f] {
-		return
-	}
-	reachable[f] = true
-	for _, name := range f.mentions {
-		if next := s.functions[name]; next != nil {
-			s.reach(next, reachable)
-		}
-	}
 }

@@ -47,7 +47,7 @@ var MinIdle = 64
 func New[V comparable]() *Table[V] { return &Table[V]{ids: map[uint64]uint32{}} }
 
 // Lookup returns the ID of the entry with a hash. Whether it is the entry that is meant is up to
-// the caller: different things may have the same hash, of which only the first one has an ID.
+// the caller: different things may have the same hash, and only the first of them has an ID.
 func (t *Table[V]) Lookup(hash uint64) (id uint32, ok bool) {
 	id, ok = t.ids[hash]
 	return id, ok
@@ -56,7 +56,7 @@ func (t *Table[V]) Lookup(hash uint64) (id uint32, ok bool) {
 // Entry returns what an ID stands for.
 func (t *Table[V]) Entry(id uint32) Entry[V] { return t.entries[id] }
 
-// Add adds an entry whose hash no other one has, with one use, and returns its ID. Each use saves
+// Add adds an entry with one use, and returns its ID. No other entry has the same hash. Each use saves
 // gain bytes, and the entry costs some. The table keeps a copy of the text.
 func (t *Table[V]) Add(hash uint64, e Entry[V], gain, cost int) uint32 {
 	e.Text = strings.Clone(e.Text)

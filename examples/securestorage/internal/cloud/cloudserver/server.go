@@ -1,4 +1,4 @@
-// Package cloudserver is the cloud: an HTTP server with storage accounts and key vaults, whose delays
+// Package cloudserver is the cloud: an HTTP server with storage accounts and key vaults. Its delays
 // and failures can be set.
 package cloudserver
 

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"reflect"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/apiserver/store/transcode"
+	"flyball.dev/internal/protobuf"
+	"flyball.dev/storage"
+)
+
+// The notes of a record. A value is verbatim if decoding it and encoding the object changes nothing. The note of a
+// verbatim value is the length of its metadata, plus noteVerbatim. The metadata is the first field of the encoded object.
+// The note of an exact value has noteExact too: the codec adds nothing to the object that JSON shows and protobuf does not,
+// such as the kind of a StatefulSet's claim templates. So the JSON of the object follows from the value. See text.go for the notes of
+// stores of JSON.
+const (
+	noteNone     = 0 // nothing is known about the value
+	noteSound    = 1 // it can be decoded
+	noteVerbatim = 2
+	noteExact    = 1 << 31
+)
+
+// Tags of fields, each less than 128. Fields of objects and of lists are messages, the others are strings and bytes.
+const (
+	tagMetadata  = 1<<3 | 2 // of an object, and of a list
+	tagItem      = 2<<3 | 2 // of a list
+	tagRaw       = 2<<3 | 2 // the object in its envelope, a runtime.Unknown
+	tagLabels    = 11<<3 | 2
+	tagName      = 1<<3 | 2
+	tagNamespace = 3<<3 | 2
+	tagVersion   = 6<<3 | 2
+)
+
+// tagManaged is the tag of the managed fields, the last fields of metadata.
+const tagManaged = 17<<3 | 2
+
+// envelopeEnd follows the object in its envelope: the empty content encoding and content type.
+var envelopeEnd = []byte{3<<3 | 2, 0, 4<<3 | 2, 0}
+
+// envelopeStart returns how stored objects begin: the prefix of protobuf and the kind. It returns nil if they are not
+// stored as protobuf.
+func (s *Store) envelopeStart() []byte {
+	empty := s.newObject()
+	if _, ok := empty.(protobufObject); !ok {
+		return nil
+	}
+	value, err := runtime.Encode(s.codec, empty)
+	if err != nil || !bytes.HasPrefix(value, protobufPrefix) {
+		return nil
+	}
+	kind, rest, ok := protobuf.Next(value[len(protobufPrefix):])
+	if !ok || kind.Tag != 1<<3|2 {
+		return nil
+	}
+	return value[:len(value)-len(rest)]
+}
+
+var protobufPrefix = []byte("k8s\x00")
+
+// protobufObject is an object with generated methods of protobuf.
+type protobufObject interface {
+	Size() int
+	MarshalTo([]byte) (int, error)
+	Unmarshal([]byte) error
+}
+
+// encodedObject returns the encoded object in a stored value, or false if the value is in another format than the
+// store's.
+func (s *Store) encodedObject(value []byte) ([]byte, bool) { return encodedObject(s.start(), value) }
+
+// encodedObject returns the encoded object in a stored value that begins with start.
+func encodedObject(start, value []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(value, start)
+	if !ok || start == nil {
+		return nil, false
+	}
+	raw, end, ok := protobuf.Next(rest)
+	return raw.Content, ok && raw.Tag == tagRaw && bytes.Equal(end, envelopeEnd)
+}
+
+// noteOf returns the note of a value from which an object was decoded. The object has no resource version yet.
+func (s *Store) noteOf(value []byte, decoded *object) uint32 {
+	if s.transformer != nil || decoded.converted {
+		return noteNone // the key or the webhook may be gone
+	}
+	if s.text != nil {
+		return s.textNote(value, decoded.Object)
+	}
+	obj, ok := decoded.Object.(protobufObject)
+	raw, isKind := s.encodedObject(value)
+	if !ok || !isKind || obj.Size() != len(raw) {
+		return noteSound
+	}
+	buffer := encodeBuffers.Get().(*[]byte)
+	defer encodeBuffers.Put(buffer)
+	*buffer = append((*buffer)[:0], raw...)
+	if n, err := obj.MarshalTo(*buffer); err != nil || n != len(raw) || !bytes.Equal(*buffer, raw) {
+		return noteSound
+	}
+	metadata, _, ok := protobuf.Next(raw)
+	if !ok || metadata.Tag != tagMetadata || versionIn(metadata.Content) < 0 {
+		return noteSound
+	}
+	note := noteVerbatim + uint32(len(metadata.Content))
+	if t := s.transcoder(); t != nil && t.Exact(decoded.Object) {
+		note |= noteExact
+	}
+	return note
+}
+
+// typeTranscoder returns the transcoder of the stored objects to JSON, or nil if there is none.
+func (s *Store) typeTranscoder() *transcode.Type {
+	if s.start() == nil {
+		return nil
+	}
+	t, err := transcode.For(reflect.TypeOf(s.newObject()).Elem())
+	if err != nil {
+		return nil // its objects are decoded
+	}
+	return t
+}
+
+var encodeBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// versionIn returns the index of the empty resource version in encoded metadata, or -1 if there is none.
+func versionIn(metadata []byte) int {
+	for rest := metadata; len(rest) > 0; {
+		f, after, ok := protobuf.Next(rest)
+		if !ok || f.Tag > tagVersion {
+			return -1
+		}
+		if f.Tag == tagVersion && len(f.Content) == 0 {
+			return len(metadata) - len(rest)
+		}
+		rest = after
+	}
+	return -1
+}
+
+// isVerbatim reports whether the value of a record is verbatim.
+func (s *Store) isVerbatim(r *storage.Record) bool {
+	return s.protobuf && r.Note() >= noteVerbatim
+}
+
+// isExact reports whether the value of a record is exact.
+func (s *Store) isExact(r *storage.Record) bool {
+	return s.protobuf && r.Note()&noteExact != 0
+}
+
+// encodedSize returns the size of the object in a verbatim value of a size.
+func (s *Store) encodedSize(value int) int {
+	size := value - len(s.start()) - 1 - len(envelopeEnd)
+	for n := 1; ; n++ {
+		if lengthSize(size-n) <= n {
+			return size - n
+		}
+	}
+}
+
+// lengthSize returns the size of an encoded length.
+func lengthSize(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
+
+// verbatimSize returns the size of the object of a verbatim record with its resource version.
+func (s *Store) verbatimSize(r *storage.Record) int {
+	metadata := int(r.Note()&^noteExact - noteVerbatim)
+	version := versionSize(r.Revision)
+	return s.encodedSize(r.Size()) + version + lengthSize(metadata+version) - lengthSize(metadata)
+}
+
+// versionSize returns the number of digits of a resource version.
+func versionSize(revision uint64) int {
+	n := 1
+	for ; revision >= 10; revision /= 10 {
+		n++
+	}
+	return n
+}
+
+// appendVerbatim appends the object of a verbatim record with its resource version. It may use scratch for the stored value.
+func (s *Store) appendVerbatim(to []byte, r *storage.Record, scratch *[]byte) []byte {
+	raw, _ := s.encodedObject(valueIn(r, scratch))
+	metadata, rest, _ := protobuf.Next(raw)
+	to = append(to, tagMetadata)
+	to = binary.AppendUvarint(to, uint64(len(metadata.Content)+versionSize(r.Revision)))
+	to = appendMetadata(to, metadata.Content, r.Revision)
+	return append(to, rest...)
+}
+
+// appendUnmanaged appends an encoded object that is verbatim without its managed fields.
+func appendUnmanaged(to, raw []byte) []byte {
+	metadata, rest, _ := protobuf.Next(raw)
+	kept := metadata.Content
+	for left := kept; len(left) > 0; {
+		f, after, ok := protobuf.Next(left)
+		if !ok {
+			return append(to, raw...)
+		}
+		if f.Tag == tagManaged {
+			kept = kept[:len(kept)-len(left)]
+			break
+		}
+		left = after
+	}
+	to = append(to, tagMetadata)
+	to = binary.AppendUvarint(to, uint64(len(kept)))
+	return append(append(to, kept...), rest...)
+}
+
+// appendMetadata appends metadata with its resource version, which is empty in metadata.
+func appendMetadata(to, metadata []byte, revision uint64) []byte {
+	at := versionIn(metadata)
+	to = append(to, metadata[:at]...)
+	to = append(to, tagVersion, byte(versionSize(revision)))
+	to = strconv.AppendUint(to, revision, 10)
+	return append(to, metadata[at+2:]...)
+}

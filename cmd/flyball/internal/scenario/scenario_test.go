@@ -1,0 +1,72 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: shop}\n")
+	path := write("scenario.yaml", `
+rest: 2s
+controllers: [pods]
+steps:
+- apply: two.yaml
+- name: grow
+  patch: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {size: "3"}}
+- delete: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+invariants:
+- name: few
+  expression: all("ConfigMap").size() < 9
+  atRest: true
+`)
+	s, err := Read(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, step := range s.Steps {
+		names = append(names, step.Name)
+	}
+	if got, want := strings.Join(names, ", "), "apply ConfigMap a, apply ConfigMap shop/b, grow, delete ConfigMap a"; got != want {
+		t.Errorf("steps %s, want %s", got, want)
+	}
+	if s.Rest != 2*time.Second || len(s.Controllers) != 1 || len(s.Invariants) != 1 || !s.Invariants[0].AtRest {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for _, tc := range []struct{ name, content, want string }{
+		{"no steps", "rest: 2s", "there are no steps"},
+		{"unknown field", "step: []", `unknown field "step"`},
+		{"two verbs", "steps:\n- {apply: a.yaml, delete: {kind: Pod}}", "steps[0]: a step has exactly one of apply, patch and delete"},
+		{"no identity", "steps:\n- delete: {kind: Pod}", "steps[0]: an object needs apiVersion, kind and metadata.name"},
+		{"no file", "steps:\n- apply: nowhere.yaml", "nowhere.yaml: no such file"},
+		{"a number", "steps:\n- apply: 3", "apply: neither the path of a file nor an object"},
+		{"short rest", "rest: 1ms\nsteps:\n- apply: {apiVersion: v1, kind: Pod, metadata: {name: a}}", "the world must be at rest for at least 1s"},
+		{"expression", "steps:\n- apply: {apiVersion: v1, kind: Pod, metadata: {name: a}}\ninvariants:\n- {name: x, expression: all(3)}", `invariants[0]: the invariant "x"`},
+		{"no bool", "steps:\n- apply: {apiVersion: v1, kind: Pod, metadata: {name: a}}\ninvariants:\n- {name: x, expression: all(\"Pod\").size()}", "is of type int, want bool"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s.yaml")
+			if err := os.WriteFile(path, []byte(tc.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Read(t.Context(), path); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"flyball.dev/controllers/pods"
+)
+
+// nodeFlags are the flags of the nodes.
+type nodeFlags struct {
+	count    int
+	file     string
+	capacity map[string]string
+	zones    []string
+	all      bool
+}
+
+// add adds the flags to a command.
+func (f *nodeFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&f.count, "nodes", 1, "the number of nodes: flyball, flyball-2, flyball-3 and so on")
+	flags.StringVar(&f.file, "nodes-from", "", "a file with manifests of the nodes, such as the output of kubectl get nodes -o yaml; - is standard input")
+	flags.StringToStringVar(&f.capacity, "node-capacity", nil,
+		"the capacity of each of --nodes, such as cpu=8,memory=32Gi,pods=110; resources that are not named are unlimited")
+	flags.StringSliceVar(&f.zones, "node-zones", nil, "zones over which --nodes are distributed in turn, such as a,b,c")
+	flags.BoolVar(&f.all, "all-nodes", false, "simulate the kubelets of all Node objects; by default only of these nodes, "+
+		"and of nodes with the annotation "+pods.KubeletAnnotation)
+	refuseEmpty(flags, "nodes-from", "node-zones")
+}
+
+// apply sets the nodes of a control plane.
+func (f *nodeFlags) apply(flags *pflag.FlagSet, o *pods.Options) (err error) {
+	o.AllNodes = f.all
+	if f.file != "" {
+		for _, name := range []string{"nodes", "node-capacity", "node-zones"} {
+			if flags.Changed(name) {
+				return fmt.Errorf("--nodes-from and --%s are mutually exclusive", name)
+			}
+		}
+		o.Nodes, err = readNodes(f.file)
+		return err
+	}
+	if f.count < 0 {
+		return fmt.Errorf("--nodes must not be negative: %d", f.count)
+	}
+	capacity, err := parseCapacity(f.capacity)
+	if err != nil {
+		return fmt.Errorf("--node-capacity: %w", err)
+	}
+	o.Nodes = pods.Nodes(f.count)
+	for i := range o.Nodes {
+		n := &o.Nodes[i]
+		n.Status.Capacity = capacity.DeepCopy()
+		if len(f.zones) > 0 {
+			metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelTopologyZone, f.zones[i%len(f.zones)])
+		}
+	}
+	return nil
+}
+
+// parseCapacity returns the default capacity with other quantities.
+func parseCapacity(of map[string]string) (corev1.ResourceList, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	list := pods.Capacity()
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		q, err := resource.ParseQuantity(of[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", name, of[name], err)
+		}
+		list[corev1.ResourceName(name)] = q
+	}
+	return list, nil
+}
+
+// readNodes returns the nodes of a file.
+func readNodes(file string) ([]corev1.Node, error) {
+	in := os.Stdin
+	if file != "-" {
+		var err error
+		if in, err = os.Open(file); err != nil {
+			return nil, err
+		}
+		defer in.Close()
+	}
+	nodes, err := decodeNodes(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return nodes, nil
+}
+
+// decodeNodes returns the nodes of manifests in YAML or JSON. The list is not nil.
+func decodeNodes(in io.Reader) ([]corev1.Node, error) {
+	nodes := []corev1.Node{}
+	for documents := yamlutil.NewYAMLReader(bufio.NewReader(in)); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nodes, nil
+		}
+		if err == nil {
+			nodes, err = appendNodes(nodes, document)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// appendNodes appends the nodes of a manifest, which is a Node or a list of nodes.
+func appendNodes(nodes []corev1.Node, document []byte) ([]corev1.Node, error) {
+	list := struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []runtime.RawExtension `json:"items"`
+	}{}
+	if err := yaml.Unmarshal(document, &list); err != nil {
+		return nil, err
+	}
+	switch list.Kind {
+	case "":
+		if len(list.Items) == 0 && list.APIVersion == "" {
+			return nodes, nil // comments alone
+		}
+		return nil, errors.New("a manifest has no kind; want Node or List")
+	case "List", "NodeList":
+		for _, item := range list.Items {
+			var err error
+			if nodes, err = appendNodes(nodes, item.Raw); err != nil {
+				return nil, err
+			}
+		}
+		return nodes, nil
+	case "Node":
+		node := corev1.Node{}
+		if err := yaml.UnmarshalStrict(document, &node); err != nil {
+			return nil, fmt.Errorf("node %q: %w", node.Name, err)
+		}
+		return append(nodes, node), nil
+	}
+	return nil, fmt.Errorf("a manifest has the kind %s; want Node or List", list.Kind)
+}

@@ -1,0 +1,9 @@
+package loadbalancer_test
+
+import (
+	"testing"
+
+	"flyball.dev/controllers/controllerstest"
+)
+
+func TestMain(m *testing.M) { controllerstest.Main(m) }

@@ -1,0 +1,237 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/watches"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
+)
+
+// nodeNetwork has the addresses of nodes without one.
+var nodeNetwork = netip.MustParsePrefix("10.0.0.0/16")
+
+// nodeRequest returns the request for a node.
+func nodeRequest(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// servedNodes are the nodes with a kubelet that runs, with their addresses. Its methods may be called from several
+// goroutines at once.
+type servedNodes struct {
+	mu        sync.RWMutex
+	addresses map[string]string
+}
+
+// address returns the address of a node, or false if its kubelet does not run.
+func (n *servedNodes) address(name string) (string, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	address, ok := n.addresses[name]
+	return address, ok
+}
+
+// hasAddress reports whether a node has an address.
+func (n *servedNodes) hasAddress(address string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, a := range n.addresses {
+		if a == address {
+			return true
+		}
+	}
+	return false
+}
+
+// set sets the address of a node, and reports whether it is another one than before. A node without an address is removed.
+func (n *servedNodes) set(name, address string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.addresses[name] == address {
+		return false
+	}
+	if n.addresses[name] = address; address == "" {
+		delete(n.addresses, name)
+	}
+	return true
+}
+
+// isResponsible reports whether this controller handles a pod: the kubelet of its node runs, or the pod was deleted before
+// it was bound.
+func (n *servedNodes) isResponsible(pod *corev1.Pod) bool {
+	_, ok := n.address(pod.Spec.NodeName)
+	return ok || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
+}
+
+// nodeEvents returns the handler that updates the served nodes. It enqueues the pods on a node that has an address now.
+func (r *reconciler) nodeEvents() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	set := func(ctx context.Context, o client.Object, q queue) {
+		node, address := o.(*corev1.Node), ""
+		if r.options.runs(node) {
+			address = internalIP(node)
+		}
+		if !r.nodes.set(node.Name, address) || address == "" {
+			return
+		}
+		pods, err := podstate.OnNode(ctx, r.client, node.Name)
+		if err != nil {
+			return // the cache has stopped
+		}
+		for i := range pods {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { set(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { set(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.nodes.set(e.Object.GetName(), "") },
+	}
+}
+
+// addNodes adds the controller of the nodes: it keeps them ready, and renews their leases.
+//
+//upstream:pkg/kubelet.Kubelet.syncNodeStatus
+func addNodes(mgr manager.Manager, o *Options, stages Stages) error {
+	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(),
+		stages: stages}
+	runs := predicate.NewPredicateFuncs(func(node client.Object) bool { return o.runs(node.(*corev1.Node)) })
+	return builder.ControllerManagedBy(mgr).
+		Named("node").
+		For(&corev1.Node{}, builder.WithPredicates(predicate.Or(runs, watches.OnlyDeletes))).
+		WatchesRawSource(source.Func(r.onStages)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(watches.Named(corev1.NamespaceNodeLease))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// nodeReconciler reconciles the nodes and their leases.
+type nodeReconciler struct {
+	client    client.Client
+	live      client.Reader
+	options   *Options
+	addresses *addresses
+	leases    *leases
+	stages    Stages // nil if there are none
+
+	mu       sync.Mutex
+	restored bool // restoreAddresses is done
+}
+
+// allNodes maps an object to all nodes.
+func (r *nodeReconciler) allNodes(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	nodes := &corev1.NodeList{}
+	if err := r.client.List(ctx, nodes); err != nil {
+		return nil // the cache has stopped
+	}
+	for i := range nodes.Items {
+		requests = append(requests, nodeRequest(nodes.Items[i].Name))
+	}
+	return requests
+}
+
+// Reconcile keeps a node ready, and renews its lease when that is due.
+//
+//upstream:pkg/kubelet.Kubelet.updateNodeStatus
+func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx = withNode(ctx, req.Name)
+	node := &corev1.Node{}
+	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil {
+		r.leases.forget(req.Name)
+		if r.stages != nil {
+			r.stages.Forget(&corev1.Node{}, req.NamespacedName)
+		}
+		r.addresses.release(req.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.options.runs(node) || node.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	address, err := r.address(ctx, node)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	played, next, playErr := r.play(ctx, node, address)
+	if !played && playErr == nil {
+		if err := r.update(ctx, node, address); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if r.options.WithoutLeases {
+		return reconcile.Result{RequeueAfter: next}, playErr
+	}
+	after, err := r.renew(ctx, node, time.Now()) // also if a stage fails
+	if next > 0 {
+		after = min(after, next)
+	}
+	return reconcile.Result{RequeueAfter: after}, errors.Join(playErr, err)
+}
+
+// update registers a node, and updates its status.
+func (r *nodeReconciler) update(ctx context.Context, node *corev1.Node, address string) error {
+	if register(node) {
+		if err := r.client.Update(ctx, node); err != nil {
+			return err
+		}
+	}
+	status := nodeStatus(node, address, time.Now())
+	if equality.Semantic.DeepEqual(status, node.Status) {
+		return nil
+	}
+	node.Status = status
+	return r.client.Status().Update(ctx, node)
+}
+
+// address returns the internal address of a node. It is the address that the node has, unless the address is of the
+// nodes' network and of another node.
+func (r *nodeReconciler) address(ctx context.Context, node *corev1.Node) (string, error) {
+	if err := r.restoreAddresses(ctx); err != nil {
+		return "", err
+	}
+	return addressOf(node, r.addresses), nil
+}
+
+// addressOf returns the internal address of a node, and allocates it if it is of the nodes' network.
+func addressOf(node *corev1.Node, from *addresses) string {
+	has, key := internalIP(node), client.ObjectKeyFromObject(node)
+	if addr, err := netip.ParseAddr(has); err == nil && !nodeNetwork.Contains(addr) {
+		return has
+	}
+	from.occupy(key, has)
+	return from.allocate(key)
+}
+
+// restoreAddresses allocates, once, the addresses that nodes have in their status.
+func (r *nodeReconciler) restoreAddresses(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.restored {
+		return nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.client.List(ctx, nodes); err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		r.addresses.occupy(client.ObjectKeyFromObject(&nodes.Items[i]), internalIP(&nodes.Items[i]))
+	}
+	r.restored = true
+	return nil
+}

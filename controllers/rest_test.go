@@ -1,0 +1,132 @@
+package controllers_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/metrics"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// written is a storage that counts the writes of each key.
+type written struct {
+	*memory.Store
+	mu  sync.Mutex
+	key map[string]int
+}
+
+func (s *written) count(writes ...storage.Write) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range writes {
+		s.key[w.Key]++
+	}
+}
+
+// take returns the counts since the last call.
+func (s *written) take() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.key
+	s.key = map[string]int{}
+	return last
+}
+
+func (s *written) Put(ctx context.Context, w storage.Write) (*storage.Record, error) {
+	s.count(w)
+	return s.Store.Put(ctx, w)
+}
+
+func (s *written) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
+	s.count(storage.Write{Key: key})
+	return s.Store.Delete(ctx, key, revision)
+}
+
+func (s *written) Commit(ctx context.Context, writes []storage.Write) ([]*storage.Record, error) {
+	s.count(writes...)
+	return s.Store.Commit(ctx, writes)
+}
+
+// TestRest: a cluster at rest writes the Lease of each node every 10 seconds, and nothing else, whatever kinds of objects it has. No
+// controller reconciles more than 12 times a minute, so none is busy.
+func TestRest(t *testing.T) {
+	const hours, limit = 2, 12 * 60
+	synctest.Test(t, func(t *testing.T) {
+		store := &written{Store: memory.New(memory.Options{}), key: map[string]int{}}
+		controllerstest.WithPlane(t, controlplane.Options{Storage: store}, func(e controllerstest.Env) {
+			e.CreateAll(restingObjects()...)
+			time.Sleep(10 * time.Minute) // of virtual time
+			store.take()
+			before := reconciles(e)
+			time.Sleep(hours * time.Hour)
+			written := store.take()
+			if len(written) == 0 {
+				t.Error("the lease of the node was not renewed")
+			}
+			for key, n := range written {
+				if !strings.HasPrefix(key, "/registry/leases/kube-node-lease/") || n > hours*360+1 {
+					t.Errorf("%s was written %d times in %d hours", key, n, hours)
+				}
+			}
+			after := reconciles(e)
+			for _, name := range slices.Sorted(maps.Keys(after)) {
+				if n := after[name] - before[name]; n > hours*limit {
+					t.Errorf("%s has reconciled %d times in %d hours, want at most %d", name, n, hours, hours*limit)
+				}
+			}
+		})
+	})
+}
+
+// restingObjects returns objects of the kinds that controllers act on.
+func restingObjects() []client.Object {
+	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	return []client.Object{
+		&corev1.ResourceQuota{ObjectMeta: in("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("100")}}},
+		controllerstest.Deployment(20, "a"),
+		controllerstest.Service(),
+		controllerstest.StatefulSet(2, "a"),
+		controllerstest.Job(3, nil),
+		controllerstest.CronJob("0 0 1 1 *", nil, func(s *batchv1.CronJobSpec) { s.Suspend = ptr.To(true) }),
+		&policyv1.PodDisruptionBudget{ObjectMeta: in("budget"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: web}},
+	}
+}
+
+// reconciles returns the number of reconciles of each controller in this process.
+func reconciles(e controllerstest.Env) map[string]int {
+	e.Helper()
+	families, err := metrics.Registry.Gather()
+	e.Must(err)
+	counts := map[string]int{}
+	for _, f := range families {
+		if f.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "controller" {
+					counts[label.GetValue()] += int(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return counts
+}

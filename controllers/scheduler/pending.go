@@ -1,0 +1,112 @@
+package scheduler
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/controllers/scheduler/framework"
+)
+
+// pending are the pods that fit nowhere. A pod is here until it has a node, and is tried again when a change may help. An attempt
+// that fails is followed by a back-off, from one second to ten.
+//
+//upstream:pkg/scheduler/backend/queue.PriorityQueue
+type pending struct {
+	pods map[types.NamespacedName]*pendingPod
+}
+
+// pendingPod is a pod that fits nowhere.
+//
+//upstream:pkg/scheduler/framework.QueuedPodInfo
+type pendingPod struct {
+	pod      *corev1.Pod
+	plugins  []string // the ones that rejected it
+	attempts int
+	until    time.Time // the end of the back-off
+	helped   bool      // something has changed since the last attempt
+	delayed  bool      // and the pod waits for the end of the back-off
+}
+
+// retry is a pod to try again.
+type retry struct {
+	key      types.NamespacedName
+	priority int
+	after    time.Duration // the rest of its back-off
+}
+
+func newPending() *pending { return &pending{map[types.NamespacedName]*pendingPod{}} }
+
+// The limits of the back-off.
+//
+//upstream:pkg/scheduler/backend/queue.DefaultPodInitialBackoffDuration
+//upstream:pkg/scheduler/backend/queue.DefaultPodMaxBackoffDuration
+const (
+	minBackoff = time.Second
+	maxBackoff = 10 * time.Second
+)
+
+// backoff returns the back-off after a number of attempts.
+//
+//upstream:pkg/scheduler/backend/queue.backoffQueue.calculateBackoffDuration
+func backoff(attempts int) time.Duration {
+	if attempts > 4 {
+		return maxBackoff
+	}
+	return min(minBackoff<<(attempts-1), maxBackoff)
+}
+
+// add adds a copy of a pod after an attempt that failed. The caller updates its pod with the responses to its writes.
+//
+//upstream:pkg/scheduler/backend/queue.PriorityQueue.AddUnschedulablePodIfNotPresent
+func (p *pending) add(pod *corev1.Pod, plugins []string, now time.Time) {
+	w := p.pods[keyOf(pod)]
+	if w == nil || w.pod.UID != pod.UID {
+		w = &pendingPod{}
+		p.pods[keyOf(pod)] = w
+	}
+	w.attempts++
+	w.pod, w.plugins, w.until, w.helped, w.delayed = pod.DeepCopy(), plugins, now.Add(backoff(w.attempts)), false, false
+}
+
+// remove removes a pod that has a node or is deleted.
+func (p *pending) remove(key types.NamespacedName) { delete(p.pods, key) }
+
+// helped returns the pods that a change may help. changed are the states of the pod that changed, or none.
+//
+//upstream:pkg/scheduler/backend/queue.PriorityQueue.MoveAllToActiveOrBackoffQueue
+func (p *pending) helped(event framework.Event, now time.Time, changed ...*corev1.Pod) (list []retry) {
+	if event == 0 {
+		return nil
+	}
+	for key, w := range p.pods {
+		if w.helped || !event.Helps(w.pod, w.plugins, changed...) {
+			continue
+		}
+		w.helped = true
+		after := max(w.until.Sub(now), 0)
+		w.delayed = after > 0
+		list = append(list, retry{key, priorityOf(w.pod), after})
+	}
+	return list
+}
+
+// popBackoff returns the pod with the earliest end of its back-off, and ends the back-off.
+func (p *pending) popBackoff() (retry, bool) {
+	var first *pendingPod
+	for _, w := range p.pods {
+		if w.delayed && (first == nil || cmp.Or(w.until.Compare(first.until), cmp.Compare(priorityOf(first.pod), priorityOf(w.pod))) < 0) {
+			first = w
+		}
+	}
+	if first == nil {
+		return retry{}, false
+	}
+	first.delayed = false
+	return retry{key: keyOf(first.pod), priority: priorityOf(first.pod)}, true
+}
+
+func priorityOf(pod *corev1.Pod) int { return int(ptr.Deref(pod.Spec.Priority, 0)) }

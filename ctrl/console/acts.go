@@ -1,0 +1,88 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/ctrl/internal/observe"
+)
+
+// act serves a request to change something: act is pause, resume, now, forget or level.
+func (c *Console) act(w http.ResponseWriter, r *http.Request) {
+	if !c.isForm(r) {
+		c.refuse(w, r, http.StatusForbidden, "The form is not of this console, or of an earlier start. Load the page again.")
+		return
+	}
+	done, err := c.do(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.recorder.Changed()
+	if isAPI(r) {
+		writeJSON(w, http.StatusOK, map[string]string{"done": done})
+		return
+	}
+	http.Redirect(w, r, local(r.PostFormValue("back")), http.StatusSeeOther)
+}
+
+// do acts, and records an event of it. It returns what was done.
+func (c *Console) do(r *http.Request) (string, error) {
+	act, name, request := r.PostFormValue("act"), r.PostFormValue("controller"), r.PostFormValue("request")
+	if act == "level" {
+		level, err := number(r, "level", -1)
+		if err != nil || level < 0 || level > 10 {
+			return "", &pageError{http.StatusBadRequest, "The level of the log must be from 0 to 10."}
+		}
+		c.recorder.SetLevel(level)
+		return c.audit(r, "LogLevelChanged", "ChangeLogLevel", nil, "", fmt.Sprintf("recording log lines up to level %d", level)), nil
+	}
+	observed, err := c.controller(name)
+	if err != nil {
+		return "", err
+	}
+	var reason, done string
+	switch act {
+	case "pause":
+		err, reason, done = observed.Pause(request), "Paused", "paused"
+	case "resume":
+		err, reason, done = observed.Resume(request), "Resumed", "resumed"
+	case "now", "forget":
+		if request == "" {
+			return "", &pageError{http.StatusBadRequest, "The act needs a request."}
+		}
+		if act == "now" {
+			err, reason, done = observed.Now(request), "ReconcileRequested", "reconciling now"
+		} else {
+			err, reason, done = observed.Forget(request), "BackoffDropped", "dropped the backoff of"
+		}
+	default:
+		return "", &pageError{http.StatusBadRequest, fmt.Sprintf("There is no act %q.", clip(act, 100))}
+	}
+	if err != nil {
+		return "", &pageError{http.StatusBadRequest, err.Error()}
+	}
+	what := "controller " + name
+	if request != "" {
+		what = "request " + request + " of " + what
+	}
+	return c.audit(r, reason, reason, observed, request, done+" "+what), nil
+}
+
+// audit records an event of an act: of the object that the request names, or else of the controller.
+func (c *Console) audit(r *http.Request, reason, action string, observed *observe.Controller, request, done string) string {
+	regarding := &corev1.ObjectReference{APIVersion: "flyball.dev/v1", Kind: "Manager", Name: "console"}
+	if observed != nil {
+		regarding.Kind, regarding.Name = "Controller", observed.ControllerName()
+		if gvk := observed.Kind(); request != "" && gvk.Kind != "" {
+			key := parseName(request)
+			regarding = &corev1.ObjectReference{Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}
+			regarding.APIVersion = gvk.GroupVersion().String()
+		}
+	}
+	c.events.Eventf(regarding, nil, corev1.EventTypeNormal, reason, action, "%s: %s", c.user(r), done)
+	c.manager.GetLogger().WithName("console").Info("An act in the console", "act", done, "user", c.user(r))
+	return done
+}

@@ -1,0 +1,230 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-logr/logr"
+
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/observe"
+	"flyball.dev/ctrl/metrics/filters"
+)
+
+// fakeControls is a controller with names and texts that an attacker has chosen.
+type fakeControls struct {
+	observe.Controls
+	name string
+	keys int
+}
+
+const evil = `"><script>alert(1)</script>{{.}}' onload=x javascript:alert(1)`
+
+func (f fakeControls) ControllerName() string        { return f.name }
+func (f fakeControls) Kind() schema.GroupVersionKind { return schema.GroupVersionKind{} }
+func (f fakeControls) MaxWorkers() int               { return 1 }
+func (f fakeControls) Held() (bool, []string)        { return true, []string{evil} }
+func (f fakeControls) Retries(string) int            { return 3 }
+func (f fakeControls) Find(string) (observe.Queued, string, bool) {
+	return observe.Queued{Request: evil, Causes: evilCauses}, "waiting", true
+}
+
+func (f fakeControls) Queue(offset, limit int) (observe.Queue, bool) {
+	q := observe.Queue{Ready: f.keys, Waiting: f.keys, Depth: map[int]int{0: f.keys}}
+	for i := offset; i < min(offset+limit, f.keys); i++ {
+		key := observe.Queued{Request: fmt.Sprint(evil, i), Causes: evilCauses, Since: time.Now(), Due: time.Now()}
+		q.ReadyKeys, q.WaitingKeys = append(q.ReadyKeys, key), append(q.WaitingKeys, key)
+	}
+	return q, true
+}
+
+var evilCauses = cause.Causes{List: []cause.Cause{{
+	Kind: cause.Updated, Object: types.NamespacedName{Namespace: evil, Name: evil}, GVK: schema.GroupVersionKind{Kind: evil},
+	ResourceVersion: evil, Changed: evil,
+}}, Total: 1}
+
+// TestNames shows names, errors, log lines and warnings that contain markup. No page has a script that is not the
+// console's, and no attribute that a name has ended.
+func TestNames(t *testing.T) {
+	s := open(t, shopOptions{})
+	r := s.console.recorder
+	c := r.AddController(fakeControls{name: evil, keys: 2})
+	w := c.NewWorker()
+	run := w.Begin(types.NamespacedName{Namespace: evil, Name: evil}, nil, evilCauses, 0, time.Now())
+	logger := r.Logger(run, logr.Discard())
+	logger.Info(evil, evil, evil)
+	logger.Error(errors.New(evil), evil)
+	w.End(run, observe.Outcome{Took: time.Second, Result: "error", Err: evil}, true)
+	r.Warn(config.Warning{Check: evil, GVK: schema.GroupVersionKind{Kind: evil}, Object: types.NamespacedName{Name: evil}, Field: evil, Writer: evil, Message: evil})
+
+	name := url.QueryEscape(evil)
+	for _, path := range []string{"", "controller?name=" + name, "key?controller=" + name + "&request=" + url.QueryEscape(evil+"/"+evil),
+		fmt.Sprint("reconcile?id=", run.ID), fmt.Sprint("chain?reconcile=", run.ID), "warnings"} {
+		page := s.get(t, "/console/"+path)
+		if n := strings.Count(page, "<script"); n != 1 || strings.Contains(page, "<script>alert") || strings.Contains(page, `href="javascript:`) {
+			t.Errorf("%s has %d scripts:\n%s", path, n, page)
+		}
+		if !strings.Contains(page, "alert(1)") {
+			t.Errorf("%s does not show the name", path)
+		}
+	}
+	for _, path := range []string{"controller?name=" + name, "object?kind=" + name + "&name=" + name} {
+		if page := s.request(t, "GET", "/console/"+path, nil, nil).Body.String(); strings.Count(page, "<script") != 1 {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
+
+// TestIdleControllers: of many controllers, the page Now shows the idle ones by their names alone.
+func TestIdleControllers(t *testing.T) {
+	s := open(t, shopOptions{})
+	for i := range 40 {
+		s.console.recorder.AddController(idleControls{fakeControls{name: fmt.Sprint("idle-", i)}})
+	}
+	s.console.recorder.AddController(fakeControls{name: "busy", keys: 1})
+	page := s.get(t, "/console/")
+	if n := strings.Count(page, `class="card"`); n < 1 || n > 3 {
+		t.Errorf("%d controllers have figures", n)
+	}
+	for _, name := range []string{"idle-0", "idle-39", "busy"} {
+		if !strings.Contains(page, "name="+name+`"`) {
+			t.Errorf("the page does not show %s", name)
+		}
+	}
+}
+
+// idleControls is a controller that is idle.
+type idleControls struct{ fakeControls }
+
+func (idleControls) Held() (bool, []string) { return false, nil }
+
+// TestManyRequests: a page of a queue with 100,000 requests takes less than 200 ms.
+func TestManyRequests(t *testing.T) {
+	s := open(t, shopOptions{workers: 1})
+	if code, body := s.act(t, "act", "pause", "controller", "site"); code != 200 {
+		t.Fatal(body)
+	}
+	var site *observe.Controller
+	for _, c := range s.console.recorder.Controllers() {
+		if c.ControllerName() == "site" {
+			site = c
+		}
+	}
+	const n = 100_000 // one is put aside: the worker waited for it before the pause
+	for i := range n {
+		if err := site.Now(fmt.Sprint("default/shop-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"controller?name=site&offset=50000": "default/shop-5000", "": "<dd>99999</dd>"} {
+		best := time.Hour
+		for range 5 {
+			began := time.Now()
+			page := s.get(t, "/console/"+path)
+			best = min(best, time.Since(began))
+			if !strings.Contains(page, want) {
+				t.Fatal(page)
+			}
+		}
+		t.Logf("the page /console/%s takes %v", path, best)
+		if best > 200*time.Millisecond {
+			t.Errorf("the page /console/%s takes %v", path, best)
+		}
+	}
+	if w := s.request(t, "POST", "/console/api/act", url.Values{"act": {"resume"}, "controller": {"site"}}, nil); w.Code != 200 {
+		t.Fatal(w.Code, w.Body)
+	}
+}
+
+// TestLoggedSecrets logs Secrets in several ways. No line has their data.
+func TestLoggedSecrets(t *testing.T) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Data: map[string][]byte{"password": []byte(password)},
+		StringData: map[string]string{"password": password},
+	}
+	for _, value := range []any{
+		secret, *secret, secret.Data, secret.StringData, []corev1.Secret{*secret}, &corev1.SecretList{Items: []corev1.Secret{*secret}},
+		struct{ S *corev1.Secret }{secret}, []byte(password), []any{secret}, map[string]any{"s": password}, json.RawMessage(password), any(&secret.Data),
+	} {
+		if text := observe.Text(value); strings.Contains(text, password) || strings.Contains(text, fmt.Sprint([]byte(password))) {
+			t.Errorf("a %T is %s", value, text)
+		}
+	}
+	if text := observe.Text(secret); !strings.Contains(text, "default/db") {
+		t.Errorf("a Secret is %s", text)
+	}
+	if text := observe.Text(struct{ A, B int }{1, 2}); text != "{A:1 B:2}" && text != `"{A:1 B:2}"` {
+		t.Errorf("a struct is %s", text)
+	}
+}
+
+// TestFilter serves the console with the filter of the metrics server: rights on the paths decide.
+func TestFilter(t *testing.T) {
+	s := open(t, shopOptions{console: Options{BindAddress: "127.0.0.1:0", FilterProvider: filters.WithAuthenticationAndAuthorization}})
+	for token, want := range map[string]int{"": 401, "unknown": 401, "guest": 403, "operator": 200} {
+		header := http.Header{"Authorization": {"Bearer " + token}}
+		if token == "" {
+			header = http.Header{}
+		}
+		for _, path := range []string{"/console/", "/console/api/now", "/console/live"} {
+			if path == "/console/live" && want == 200 {
+				continue // it would not end
+			}
+			if w := s.request(t, "GET", path, nil, header); w.Code != want {
+				t.Errorf("token %q, %s: %d", token, path, w.Code)
+			}
+		}
+	}
+	w := s.request(t, "GET", "/console/", nil, http.Header{"Accept": {"text/html"}})
+	if w.Code != 303 || w.Header().Get("Location") != "/console/login" {
+		t.Errorf("a browser without a token: %d %v", w.Code, w.Header())
+	}
+	w = s.request(t, "POST", "/console/login", url.Values{"token": {"operator"}}, http.Header{})
+	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	if w = s.request(t, "GET", "/console/", nil, http.Header{"Cookie": {cookie}}); w.Code != 200 {
+		t.Errorf("a browser that has signed in: %d", w.Code)
+	}
+	if strings.Contains(s.console.URL(), "token") {
+		t.Errorf("the URL is %s", s.console.URL())
+	}
+	if _, err := New(Options{BindAddress: ":0"}).Attach(s.mgr, observe.New(0)); err == nil || !strings.Contains(err.Error(), "FilterProvider") {
+		t.Errorf("without a filter: %v", err)
+	}
+}
+
+// TestBound records until the limit: the records stay below it, and a controller with few keeps them.
+func TestBound(t *testing.T) {
+	r := observe.New(1 << 20)
+	few, many := r.AddController(fakeControls{name: "few"}).NewWorker(), r.AddController(fakeControls{name: "many"}).NewWorker()
+	record := func(w *observe.Worker) {
+		run := w.Begin(types.NamespacedName{Name: "x"}, nil, cause.Causes{}, 0, time.Now())
+		logger := r.Logger(run, logr.Discard())
+		for range 200 {
+			logger.Info(strings.Repeat("x", 5000))
+		}
+		w.End(run, observe.Outcome{Result: "success"}, false)
+	}
+	record(few)
+	for range 100 {
+		record(many)
+	}
+	if r.Size() > 1<<20 {
+		t.Errorf("the records take %d", r.Size())
+	}
+	controllers := r.Controllers()
+	if a, b := controllers[0].Stats(), controllers[1].Stats(); a.Recorded != 1 || b.Recorded < 2 || b.Evicted == 0 || b.Totals["success"] != 100 {
+		t.Errorf("few has %+v, many has %+v", a, b)
+	}
+}

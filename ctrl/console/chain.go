@@ -1,0 +1,223 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/observe"
+)
+
+// origins finds the reconcile that wrote a version of an object.
+type origins struct {
+	runs    []observe.Copy // in the order of their starts
+	written map[version]*observe.Run
+	deleted map[version][]deletion
+	// previous has the reconcile before of the same request, by the identifiers of the reconciles.
+	previous map[uint64]*observe.Run
+}
+
+// version is a version of an object, or a whole object if it is empty.
+type version struct {
+	schema.GroupKind
+	types.NamespacedName
+	version string
+}
+
+// deletion is the deletion of an object, which has no version.
+type deletion struct {
+	run *observe.Run
+	at  time.Time
+}
+
+// origins returns the origins of all causes, as far as they are recorded.
+func (c *Console) origins() *origins {
+	o := &origins{written: map[version]*observe.Run{}, deleted: map[version][]deletion{}, previous: map[uint64]*observe.Run{}}
+	type request struct{ controller, name string }
+	last := map[request]*observe.Run{}
+	add := func(run *observe.Run) {
+		r := run.Copy()
+		o.runs = append(o.runs, r)
+		key := request{r.Controller, r.Request()}
+		if before := last[key]; before != nil {
+			o.previous[r.ID] = before
+		}
+		last[key] = run
+		for i := range r.Writes {
+			w := &r.Writes[i]
+			v := version{w.Type.GVK.GroupKind(), w.Key, w.Version}
+			switch {
+			case w.Err != "" || w.DryRun || w.Version != "" && w.Was == w.Version: // nothing was written
+			case w.Verb == "delete":
+				o.deleted[v] = append(o.deleted[v], deletion{run, run.Started.Add(w.At)})
+			case w.Version != "":
+				if _, ok := o.written[v]; !ok { // a write that changes nothing returns the version before
+					o.written[v] = run
+				}
+			}
+		}
+	}
+	runs := c.recorder.Runs()
+	for _, controller := range c.recorder.Controllers() {
+		runs = append(runs, controller.Active()...)
+	}
+	slices.SortFunc(runs, func(a, b *observe.Run) int { return cmp.Compare(a.ID, b.ID) })
+	for _, run := range slices.Compact(runs) { // one may have ended in between
+		add(run)
+	}
+	return o
+}
+
+// of returns the reconcile that is the origin of a cause, or nil.
+func (o *origins) of(why cause.Cause) *observe.Run {
+	if o == nil || why.Object.Name == "" {
+		return nil
+	}
+	v := version{why.GVK.GroupKind(), why.Object, why.ResourceVersion}
+	if run := o.written[v]; run != nil && why.Kind != cause.Listed && why.Kind != cause.Resync {
+		return run
+	}
+	if why.Kind != cause.Deleted {
+		return nil
+	}
+	v.version = ""
+	if all := o.deleted[v]; len(all) > 0 {
+		return all[len(all)-1].run
+	}
+	return nil
+}
+
+// before returns the reconcile that is the origin of a cause of run, or nil: the origin of a retry is the reconcile before.
+func (o *origins) before(run observe.Copy, why cause.Cause) *observe.Run {
+	origin := o.of(why)
+	if why.Kind == cause.Retry || why.Kind == cause.Conflict {
+		origin = o.previous[run.ID]
+	}
+	if origin == nil || origin.ID >= run.ID {
+		return nil
+	}
+	return origin
+}
+
+// Chain has the reconciles and writes that a change has caused.
+type Chain struct {
+	// Root is the change, by a reconcile or by somebody else.
+	Root Cause `json:"root"`
+	// Steps are the reconciles that it caused, in the order of the graph: what a reconcile caused follows it.
+	Steps []Step `json:"steps"`
+	// More is how many reconciles are not shown.
+	More int `json:"more,omitempty"`
+}
+
+// Step is a reconcile of a chain.
+type Step struct {
+	Reconcile Reconcile `json:"reconcile"`
+	// After is the time since the first reconcile of the chain.
+	After Seconds `json:"afterSeconds"`
+	// By is the reconcile that caused it, 0 for the first ones.
+	By uint64 `json:"by"`
+	// Via is the cause by which it did.
+	Via   Cause `json:"via"`
+	Depth int   `json:"depth"`
+}
+
+// ByTime returns the steps in the order of their starts.
+func (c Chain) ByTime() []Step {
+	return slices.SortedStableFunc(slices.Values(c.Steps), func(a, b Step) int { return cmp.Compare(a.Reconcile.ID, b.Reconcile.ID) })
+}
+
+const maxSteps = 500
+
+// chain returns the chain that a reconcile is in.
+func (c *Console) chain(id uint64) (Chain, bool) {
+	o := c.origins()
+	byID := map[uint64]observe.Copy{}
+	for _, run := range o.runs {
+		byID[run.ID] = run
+	}
+	run, ok := byID[id]
+	if !ok {
+		return Chain{}, false
+	}
+	// Up to the first reconcile that somebody else caused.
+	seen := map[uint64]bool{}
+	for !seen[run.ID] {
+		seen[run.ID] = true
+		for _, why := range run.Causes.List {
+			if parent := o.before(run, why); parent != nil && !seen[parent.ID] {
+				run = byID[parent.ID]
+				break
+			}
+		}
+	}
+	roots := []observe.Copy{run}
+	chain := Chain{}
+	if causes := causesOf(run.Causes, nil); len(causes) > 0 {
+		chain.Root = causes[0]
+		roots = o.causedBy(run.Causes.List[0], run)
+	}
+	o.walk(c, &chain, roots)
+	return chain, true
+}
+
+// causedBy returns the reconciles that the event of a cause has caused: run and others, in order.
+func (o *origins) causedBy(why cause.Cause, run observe.Copy) (runs []observe.Copy) {
+	if why.Object.Name == "" || why.ResourceVersion == "" {
+		return []observe.Copy{run}
+	}
+	for _, other := range o.runs {
+		if other.ID == run.ID || slices.ContainsFunc(other.Causes.List, func(c cause.Cause) bool {
+			return c.Object == why.Object && c.GVK == why.GVK && c.ResourceVersion == why.ResourceVersion && c.Kind == why.Kind
+		}) {
+			runs = append(runs, other)
+		}
+	}
+	return runs
+}
+
+// walk adds the roots, and all that they have caused, to a chain: depth first, each reconcile once.
+func (o *origins) walk(c *Console, chain *Chain, roots []observe.Copy) {
+	type effect struct {
+		run observe.Copy
+		via cause.Cause
+	}
+	effects := map[uint64][]effect{}
+	for _, run := range o.runs {
+		for _, why := range run.Causes.List {
+			if origin := o.before(run, why); origin != nil {
+				effects[origin.ID] = append(effects[origin.ID], effect{run, why})
+			}
+		}
+	}
+	added := map[uint64]bool{}
+	for _, root := range roots {
+		added[root.ID] = true
+	}
+	var began time.Time
+	var add func(run observe.Copy, by uint64, via Cause, depth int)
+	add = func(run observe.Copy, by uint64, via Cause, depth int) {
+		if began.IsZero() || run.Started.Before(began) {
+			began = run.Started
+		}
+		if len(chain.Steps) == maxSteps {
+			chain.More++
+			return
+		}
+		chain.Steps = append(chain.Steps, Step{
+			Reconcile: c.summary(run, o), After: seconds(run.Started.Sub(began)), By: by, Via: via, Depth: depth,
+		})
+		for _, e := range effects[run.ID] {
+			if !added[e.run.ID] {
+				added[e.run.ID] = true
+				add(e.run, run.ID, causesOf(cause.Causes{List: []cause.Cause{e.via}}, nil)[0], depth+1)
+			}
+		}
+	}
+	for _, root := range roots {
+		add(root, 0, chain.Root, 0)
+	}
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"flyball.dev/examples/internal/exampletest"
+)
+
+// TestPlan compares plans for changes with what happens.
+func TestPlan(t *testing.T) {
+	exampletest.Plan(t, training, nil, `{"spec":{"workers":4}}`)
+}

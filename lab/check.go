@@ -1,0 +1,330 @@
+package lab
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/internal/canonical"
+	"flyball.dev/storage"
+)
+
+// knowledge is what the clean runs show about an operator.
+type knowledge struct {
+	outcome outcome
+	noise   noise
+	// rests are the states before each step, and restNoise is the noise there.
+	rests     []outcome
+	restNoise noise
+	// touched are the relations of the operator to the objects of others that it writes.
+	touched map[string]bool
+	actions int
+	trace   []event
+	// duration is the time of a clean run, and deletions are the objects that it deletes.
+	duration  time.Duration
+	deletions deletions
+}
+
+// checkWrite checks a write when the server has stored it.
+func (w *world) checkWrite(c *change) {
+	a := w.actor
+	if a == nil || a.process.cluster || !a.isWrite() || a.isLease() || a.isRecord() {
+		return
+	}
+	w.countDeletion(a, c)
+	if c.before == nil {
+		w.own[uidOf(c.after)] = true
+		return
+	}
+	if w.own[uidOf(c.before)] {
+		return
+	}
+	object, err := decode(c.before)
+	if err != nil {
+		return
+	}
+	o := &unstructured.Unstructured{Object: object}
+	relation := relationTo(o)
+	if w.known == nil {
+		w.touched[relation] = true
+		return
+	}
+	// Fields of the operator in an object that it has not made are no new relation: the first write makes them.
+	if !w.known.touched[relation] && !w.known.touched[strings.Replace(relation, withFields, withoutFields, 1)] {
+		w.find(foreignObject, "%s changes an object of others: %s (%s)", a.process.name, describe(o), relation)
+	}
+}
+
+// relationTo says to whom an object belongs that the operator has not made.
+func relationTo(o *unstructured.Unstructured) string {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return kindOf(o) + " with the controller " + ref.Kind
+		}
+	}
+	shared := slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(m.Manager, "operator") })
+	if shared {
+		return kindOf(o) + withFields
+	}
+	return kindOf(o) + withoutFields
+}
+
+const (
+	withFields    = " with fields of the operator"
+	withoutFields = " without fields of the operator"
+)
+
+func describe(o *unstructured.Unstructured) string {
+	return kindOf(o) + " " + klog.KObj(o).String()
+}
+
+func uidOf(value []byte) string { return metadataOf(value).UID }
+
+// checkInvariants checks the invariants of the scenario.
+func (w *world) checkInvariants(atRest bool) {
+	if len(w.scenario.Invariants) == 0 || w.finding != nil {
+		return
+	}
+	s, err := w.state()
+	if err != nil {
+		w.find(labFailed, "%v", err)
+		return
+	}
+	for _, i := range w.scenario.Invariants {
+		if i.AtRest && !atRest {
+			continue
+		}
+		if err := i.Check(s); err != nil {
+			w.find(invariant, "%s: %v", i.Name, err)
+		}
+	}
+}
+
+// checkEnd checks the state in which a run has come to rest.
+func (w *world) checkEnd(known *knowledge) {
+	if w.finding != nil {
+		return
+	}
+	s, err := w.state()
+	if err != nil {
+		w.find(labFailed, "%v", err)
+		return
+	}
+	for _, o := range s.objects {
+		if at := o.GetDeletionTimestamp(); at != nil && len(o.GetFinalizers()) > 0 {
+			w.find(stuckDeletion, "%s is being deleted and keeps the finalizers %s", describe(o), strings.Join(o.GetFinalizers(), ", "))
+		}
+	}
+	w.checkOwners(s)
+	if known == nil {
+		w.checkGenerations(s)
+		return
+	}
+	differences := canonical.Compare(w.outcomeOf(s), known.outcome, known.noise)
+	if len(differences) > 0 && slices.ContainsFunc(w.schedule, func(c Choice) bool { return c.leavesHistory() }) {
+		differences = w.withoutHistory(differences, newCanonical(s, w.names), known.noise)
+	}
+	if len(differences) == 0 {
+		return
+	}
+	check := convergence
+	if slices.ContainsFunc(differences, func(d difference) bool { return strings.HasSuffix(d.Path, "bservedGeneration") }) {
+		check = statusTruth
+	}
+	w.find(check, "%s", list(differences))
+}
+
+// withoutHistory leaves out the differences in what the cluster's controllers have written. After a change and back, they
+// keep what was in between, such as the revisions of a Deployment, and a Deployment that is created again has no earlier ones.
+func (w *world) withoutHistory(all []difference, c *canonical.Form, n noise) []difference {
+	made, written := map[string]bool{}, map[string]bool{}
+	for _, ev := range w.trace {
+		if ev.action == nil || !ev.action.process.cluster {
+			continue
+		}
+		for _, change := range ev.changes {
+			object, err := decode(change.value())
+			if err != nil {
+				continue
+			}
+			o := &unstructured.Unstructured{Object: object}
+			key := n.Key(c.Key(o))
+			made[key] = made[key] || change.kind == storage.Created
+			before, err := decode(change.before)
+			if change.kind != storage.Modified || err != nil {
+				continue
+			}
+			for _, d := range canonical.CompareFields(key, c.Fields(o), c.Fields(&unstructured.Unstructured{Object: before}), nil) {
+				written[key+" "+d.Path] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(d difference) bool { return made[d.Object] || written[d.Object+" "+d.Path] })
+}
+
+// deletions counts how often the operator deleted the objects with a name that nobody generates, by kind and name.
+type deletions map[string]int
+
+// atLeast raises the counts to the ones of another run.
+func (d deletions) atLeast(other deletions) {
+	for object, n := range other {
+		d[object] = max(d[object], n)
+	}
+}
+
+// countDeletion counts a write of the operator if it deletes an object with a name that no server has generated, at once or by
+// a deletion timestamp. The pods of a StatefulSet have such names, although they have a generateName too.
+func (w *world) countDeletion(a *action, c *change) {
+	if !strings.HasPrefix(a.verb, "delete") {
+		return
+	}
+	if object, err := decode(c.value()); err == nil {
+		o := &unstructured.Unstructured{Object: object}
+		name := o.GetNamespace() + "/" + o.GetName()
+		isGenerated := w.names.canonical(a.resource, o.GetNamespace(), o.GetName()) != name
+		if !isGenerated && (c.after == nil || o.GetDeletionTimestamp() != nil) && !w.isAbandoned(o) {
+			w.deletions[describe(o)]++
+		}
+	}
+}
+
+// isAbandoned reports whether the controller of an object is gone or going. Then the garbage collector deletes the object
+// too, and it does not matter who is first.
+func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
+	ref := metav1.GetControllerOf(o)
+	if ref == nil {
+		return false
+	}
+	s, err := w.state()
+	if err != nil {
+		return false
+	}
+	for _, owner := range s.objects {
+		if owner.GetUID() == ref.UID {
+			return owner.GetDeletionTimestamp() != nil
+		}
+	}
+	return !w.isOlder(*ref)
+}
+
+// checkDeletions finds objects that the operator has deleted more often than in the clean runs: what they held is lost.
+// It checks only runs in which nothing but the operator's view, or its process, was disturbed.
+func (w *world) checkDeletions(known *knowledge) {
+	if known == nil || w.finding != nil || slices.ContainsFunc(w.schedule, func(c Choice) bool { return !c.ofView() }) {
+		return
+	}
+	for _, object := range slices.Sorted(maps.Keys(w.deletions)) {
+		if n, want := w.deletions[object], known.deletions[object]; n > want {
+			w.find(dataLoss, "the operator has deleted %s %s, in the clean run %s", object, times(n), times(want))
+		}
+	}
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// checkOwners finds objects with owners that do not exist.
+func (w *world) checkOwners(s *State) {
+	uids := map[string]bool{}
+	for _, o := range s.objects {
+		uids[string(o.GetUID())] = true
+	}
+	for _, o := range s.objects {
+		refs := o.GetOwnerReferences()
+		absent := !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return uids[string(r.UID)] || w.isOlder(r) })
+		if len(refs) > 0 && absent {
+			w.find(orphan, "%s has the owner %s %s, which does not exist", describe(o), refs[0].Kind, refs[0].Name)
+		}
+	}
+}
+
+// isOlder reports whether an owner existed before the run, such as a Node.
+func (w *world) isOlder(r metav1.OwnerReference) bool {
+	return r.Kind == "Node" || r.Kind == "Namespace"
+}
+
+// checkGenerations finds objects with a status of an earlier generation.
+func (w *world) checkGenerations(s *State) {
+	for _, o := range s.objects {
+		observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		if ok && observed != o.GetGeneration() {
+			w.find(statusTruth, "%s has the generation %d, and its status is of generation %d", describe(o), o.GetGeneration(), observed)
+		}
+	}
+}
+
+// list names the first differences.
+func list(all []difference) string {
+	texts := make([]string, 0, 4)
+	for i, d := range all {
+		if i == 3 && len(all) > 4 {
+			texts = append(texts, fmt.Sprintf("and %d more differences", len(all)-3))
+			break
+		}
+		texts = append(texts, d.String())
+	}
+	return strings.Join(texts, "\n")
+}
+
+// secondPass restarts all replicas at rest, and checks that they change nothing.
+func (w *world) secondPass() {
+	if w.finding != nil {
+		return
+	}
+	begin := len(w.trace)
+	w.over = begin
+	w.trace = append(w.trace, event{at: w.now(), text: "the operator starts again, and has nothing to do"})
+	w.restartAll()
+	w.lastChange = w.now()
+	w.run(nil)
+	if w.finding == nil {
+		w.checkUnchanged(begin)
+	}
+}
+
+// changedFields names the fields that a write has changed.
+func changedFields(c *change) string {
+	if c.kind != storage.Modified {
+		return ""
+	}
+	before, err := decode(c.before)
+	if err != nil {
+		return ""
+	}
+	after, err := decode(c.after)
+	if err != nil {
+		return ""
+	}
+	plain := canonical.Of(strings.NewReplacer())
+	var texts []string
+	for _, d := range canonical.CompareFields("", plain.Fields(&unstructured.Unstructured{Object: after}), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
+		texts = append(texts, fmt.Sprintf("%s: %s → %s", d.Path, orNone(d.Want), orNone(d.Got)))
+	}
+	if len(texts) > 6 {
+		texts = append(texts[:6], "…")
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "\n      " + strings.Join(texts, "\n      ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+package lab
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Coverage says what an exploration has tried, so that "no finding" means something.
+type Coverage struct {
+	// Faults are the kinds of faults that were planned.
+	Faults []FaultCoverage `json:"faults"`
+	// Writes are the operator's writes in the clean run, with the faults that have happened at them, such as crashes.
+	Writes map[string][]Fault `json:"writes"`
+	// Kinds are the resources that the operator watches, with the faults of its view that have happened.
+	Kinds map[string][]Fault `json:"kinds"`
+	// Edits are the changes of custom resources that the server has accepted.
+	Edits []string `json:"edits,omitempty"`
+}
+
+// A FaultCoverage is the coverage of a kind of fault.
+type FaultCoverage struct {
+	Fault Fault `json:"fault"`
+	// Points is the number of places in the clean run at which the fault makes sense, and Tried the number of places at
+	// which it has happened. A place is an action, and an object or a later action if the fault needs one.
+	Points int `json:"points"`
+	Tried  int `json:"tried"`
+	// Runs is the number of runs with the fault, alone or with others.
+	Runs int `json:"runs"`
+}
+
+// coverage collects what an exploration has tried.
+type coverage struct {
+	planned map[Fault]int
+	tried   map[Fault]map[string]bool
+	runs    map[Fault]int
+	writes  map[string]map[Fault]bool
+	kinds   map[string]map[Fault]bool
+	edits   map[string]bool
+}
+
+// newCoverage returns the coverage of an exploration that plans these choices.
+func newCoverage(p *points, families [][]Choice) *coverage {
+	c := &coverage{planned: map[Fault]int{}, tried: map[Fault]map[string]bool{}, runs: map[Fault]int{}, writes: map[string]map[Fault]bool{},
+		kinds: map[string]map[Fault]bool{}, edits: map[string]bool{}}
+	for _, family := range families {
+		for _, choice := range family {
+			c.planned[choice.Do]++
+		}
+	}
+	for _, point := range p.writes {
+		c.writes[point.String()] = map[Fault]bool{}
+	}
+	for _, point := range p.sights {
+		c.kinds[resourceOf(point.Action)] = map[Fault]bool{}
+	}
+	return c
+}
+
+// resourceOf returns the resource in the name of an action.
+func resourceOf(action string) string {
+	words := strings.Fields(action)
+	if len(words) < 3 {
+		return action
+	}
+	return words[2]
+}
+
+// add adds a schedule in which all faults took place.
+func (c *coverage) add(s Schedule) {
+	for _, choice := range s {
+		c.runs[choice.Do]++
+		if c.tried[choice.Do] == nil {
+			c.tried[choice.Do] = map[string]bool{}
+		}
+		c.tried[choice.Do][choice.String()] = true
+		if at := c.writes[choice.At.String()]; at != nil {
+			at[choice.Do] = true
+		}
+		if at := c.kinds[resourceOf(choice.At.Action)]; at != nil && strings.Contains(choice.At.Action, " "+see+" ") {
+			at[choice.Do] = true
+		}
+		if choice.Do == Change {
+			c.edits[choice.Object+" "+string(choice.Patch)] = true
+		}
+	}
+}
+
+// report returns the coverage in an order that depends on nothing else.
+func (c *coverage) report() Coverage {
+	r := Coverage{Writes: map[string][]Fault{}, Kinds: map[string][]Fault{}, Edits: slices.Sorted(maps.Keys(c.edits))}
+	for _, fault := range faults {
+		if c.planned[fault] > 0 || c.runs[fault] > 0 {
+			r.Faults = append(r.Faults, FaultCoverage{Fault: fault, Points: c.planned[fault], Tried: len(c.tried[fault]), Runs: c.runs[fault]})
+		}
+	}
+	for name, at := range c.writes {
+		r.Writes[name] = slices.Sorted(maps.Keys(at))
+	}
+	for name, at := range c.kinds {
+		r.Kinds[name] = slices.Sorted(maps.Keys(at))
+	}
+	return r
+}
+
+// String returns the coverage as a person reads it.
+func (c Coverage) String() string {
+	var b strings.Builder
+	b.WriteString("tried, of the places in the clean run at which it makes sense:\n")
+	for _, f := range c.Faults {
+		fmt.Fprintf(&b, "  %-28s %4d of %4d, in %d runs\n", f.Fault, f.Tried, f.Points, f.Runs)
+	}
+	matrix := func(title string, rows map[string][]Fault) {
+		fmt.Fprintf(&b, "%s:\n", title)
+		for _, name := range slices.SortedFunc(maps.Keys(rows), func(a, b string) int { return cmp.Or(len(rows[a])-len(rows[b]), cmp.Compare(a, b)) }) {
+			texts := make([]string, len(rows[name]))
+			for i, f := range rows[name] {
+				texts[i] = string(f)
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", name, cmp.Or(strings.Join(texts, ", "), "nothing"))
+		}
+	}
+	matrix("faults at the writes of the operator", c.Writes)
+	matrix("faults at the events of the kinds that the operator watches", c.Kinds)
+	if len(c.Edits) > 0 {
+		fmt.Fprintf(&b, "changes of custom resources: %d\n", len(c.Edits))
+	}
+	return b.String()
+}
+
+// saveCoverage writes the coverage to the directory of the flag -flyball.coverage.
+func (e *explorer) saveCoverage(c *Coverage) error {
+	if *coverageDir == "" {
+		return nil
+	}
+	content, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*coverageDir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(*coverageDir, strings.ReplaceAll(e.t.Name(), "/", "_")+".json"), append(content, '\n'), 0o644)
+}

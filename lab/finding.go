@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A Finding is something wrong in a run.
+type Finding struct {
+	// Check is the check that failed, such as "convergence".
+	Check string
+	// Message says what is wrong.
+	Message string
+	// Schedule is the schedule of the run.
+	Schedule Schedule
+	// Story tells the run.
+	Story string
+
+	writes []string // in canonical form
+}
+
+// The checks of every run.
+const (
+	convergence    = "convergence"
+	idempotence    = "second pass"
+	hotLoop        = "hot loop"
+	statusTruth    = "observed generation"
+	orphan         = "orphan"
+	dataLoss       = "needless deletion"
+	stuckDeletion  = "finalizer"
+	foreignObject  = "foreign object"
+	leadership     = "leadership"
+	leak           = "goroutine"
+	panicked       = "panic"
+	invariant      = "invariant"
+	stepFailed     = "step"
+	startFailed    = "start"
+	operatorFailed = "operator"
+	labFailed      = "lab"
+)
+
+// checks are the names of the checks that a scenario may leave out.
+var checks = []string{convergence, idempotence, hotLoop, statusTruth, orphan, dataLoss, stuckDeletion, foreignObject, leadership, leak, panicked,
+	invariant, replayed, stepFailed, startFailed, operatorFailed}
+
+// find records a finding. The first one counts.
+func (w *world) find(check, format string, args ...any) {
+	if w.finding == nil && !slices.Contains(w.scenario.Without, check) {
+		w.finding = &Finding{Check: check, Message: fmt.Sprintf(format, args...), Schedule: w.schedule}
+	}
+}
+
+// busiest names the actions that happened most often.
+func (w *world) busiest() string {
+	all := slices.SortedFunc(maps.Keys(w.counts), func(a, b string) int {
+		return cmp.Or(w.counts[b]-w.counts[a], cmp.Compare(a, b))
+	})
+	text := ""
+	for i, name := range all[:min(3, len(all))] {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s (%d times)", name, w.counts[name])
+	}
+	return text
+}

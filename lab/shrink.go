@@ -1,0 +1,40 @@
+package lab
+
+import "slices"
+
+// shrink returns a finding with fewer choices that fails the same check.
+func (e *explorer) shrink(f *Finding) *Finding {
+	for i := 0; i < len(f.Schedule); {
+		if smaller := e.fails(slices.Delete(slices.Clone(f.Schedule), i, i+1), f.Check); smaller != nil {
+			f = smaller
+			continue
+		}
+		i++
+	}
+	for i, c := range f.Schedule {
+		simple := slices.Clone(f.Schedule)
+		switch {
+		case c.Do.isCrash() && c.Object != "":
+			simple[i].Object = ""
+		case c.Until == nil && c.For == 0 || c.Do == Jump:
+			continue
+		default:
+			simple[i].Until, simple[i].For = nil, 0
+		}
+		if smaller := e.fails(simple, f.Check); smaller != nil {
+			f = smaller
+		}
+	}
+	return f
+}
+
+// fails runs a schedule and returns its finding if the check fails.
+func (e *explorer) fails(s Schedule, check string) *Finding {
+	if len(s) == 0 {
+		return nil
+	}
+	if r := e.run(s, clean{}); r.finding != nil && r.finding.Check == check {
+		return r.finding
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package lab
+
+import (
+	"fmt"
+	"strings"
+
+	"flyball.dev/storage"
+)
+
+// story tells the run: what users and faults did, what the operator saw and wrote, and what the server stored.
+func (w *world) story() string {
+	var b strings.Builder
+	for i := range w.schedule {
+		fmt.Fprintf(&b, "choice %d: %s\n", i+1, w.schedule[i])
+	}
+	for i := range w.trace {
+		w.tell(&b, &w.trace[i])
+	}
+	if w.finding != nil {
+		fmt.Fprintf(&b, "%9s  ✗ %s: %s\n", age(w.now()), w.finding.Check, w.finding.Message)
+	}
+	return b.String()
+}
+
+// tell tells one event. It leaves out reads, Leases, and what the cluster's controllers do without a change.
+func (w *world) tell(b *strings.Builder, e *event) {
+	switch a := e.action; {
+	case a == nil && e.text == "":
+	case a == nil:
+		mark := "·"
+		if e.choice != nil {
+			mark = "⚡"
+		}
+		fmt.Fprintf(b, "%9s  %s %s\n", age(e.at), mark, e.text)
+	case a.isLease(), a.isRecord():
+		return
+	case a.process.cluster && len(e.changes) == 0:
+		return
+	case a.verb == "list" || a.verb == "watch" || a.verb == "get":
+		if e.choice == nil {
+			return
+		}
+		fallthrough
+	default:
+		fmt.Fprintf(b, "%9s    %s", age(e.at), a.name())
+		if e.choice != nil {
+			fmt.Fprintf(b, "   ⚡ %s", e.choice.Do)
+		}
+		b.WriteByte('\n')
+	}
+	for i := range e.changes {
+		c := &e.changes[i]
+		if e.action != nil && e.action.process.cluster {
+			continue
+		}
+		if e.action == nil {
+			fmt.Fprintf(b, "%9s    %s %s\n", "", typeName(c.kind), strings.TrimPrefix(c.key, "/registry/"))
+		}
+		if fields := changedFields(c); fields != "" {
+			fmt.Fprintf(b, "%s\n", strings.ReplaceAll(fields[1:], "      ", "               "))
+		}
+	}
+}
+
+func typeName(t storage.Type) string {
+	switch t {
+	case storage.Created:
+		return "created"
+	case storage.Modified:
+		return "changed"
+	}
+	return "deleted"
+}

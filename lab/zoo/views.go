@@ -1,0 +1,161 @@
+package zoo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/lab"
+)
+
+// reborn deletes a Widget and creates another one with its name.
+func reborn(*external) lab.Scenario {
+	w := newWidget("web", WidgetSpec{Size: 1})
+	return lab.Scenario{Steps: []lab.Step{lab.Create(w), lab.Remove(w), lab.Create(w)}}
+}
+
+// reusedName deletes the part of a Widget by its name. The name may belong to the part of the next Widget.
+func reusedName(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	const finalizer = "zoo.flyball.dev/part"
+	if w.DeletionTimestamp == nil {
+		if controllerutil.AddFinalizer(w, finalizer) {
+			return ctrl.Result{}, e.Update(ctx, w)
+		}
+		return quiet(ctx, e, w)
+	}
+	part := &corev1.ConfigMap{}
+	switch err := e.Get(ctx, client.ObjectKeyFromObject(w), part); {
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, err
+	case err == nil && (!e.right || metav1.IsControlledBy(part, w)):
+		options := &client.DeleteOptions{}
+		if e.right {
+			options.Preconditions = &metav1.Preconditions{UID: &part.UID}
+		}
+		if err := e.Delete(ctx, part, options); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if controllerutil.RemoveFinalizer(w, finalizer) {
+		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
+	}
+	return ctrl.Result{}, nil
+}
+
+// busy changes a Widget often.
+func busy(*external) lab.Scenario {
+	w := newWidget("web", WidgetSpec{Size: 1})
+	s := lab.Scenario{Steps: []lab.Step{lab.Create(w)}}
+	s.Rest = 45 * time.Second // longer than a Lease
+	for size := range int64(3) {
+		s.Steps = append(s.Steps, lab.Update(w, func(w *Widget) { w.Spec.Size = 2 + size }))
+	}
+	return s
+}
+
+// grown gives a Widget a second part.
+func grown(*external) lab.Scenario {
+	w := newWidget("web", WidgetSpec{Size: 1, Parts: 1})
+	return lab.Scenario{Steps: []lab.Step{
+		lab.Create(w),
+		lab.Update(w, func(w *Widget) { w.Spec.Parts = 2 }),
+	}}
+}
+
+// staleScale deletes the part that a Widget has too many, also when it has read an old Widget. Its twin writes down first
+// what it is about to do: the write fails if the Widget has changed.
+func staleScale(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	if w.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	for i := range w.Spec.Parts {
+		if err := ensurePart(ctx, e, w, fmt.Sprintf("%s-%d", w.Name, i)); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	surplus := newPart(w, fmt.Sprintf("%s-%d", w.Name, w.Spec.Parts))
+	if e.right {
+		err := e.Get(ctx, client.ObjectKeyFromObject(surplus), surplus)
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, setReady(ctx, e, w)
+		}
+		w.Status.Phase = "Shrinking"
+		if err = errors.Join(err, e.Status().Update(ctx, w)); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := e.Delete(ctx, surplus); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, setReady(ctx, e, w)
+}
+
+// lostUpdate writes back all that it has read of a Widget, whatever the Widget is now.
+func lostUpdate(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	const marked = "zoo.flyball.dev/marked"
+	if w.Annotations[marked] != "" {
+		return quiet(ctx, e, w)
+	}
+	metav1.SetMetaDataAnnotation(&w.ObjectMeta, marked, "true")
+	if !e.right {
+		content, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": w.Annotations}, "spec": w.Spec})
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, e.Patch(ctx, w, client.RawPatch(types.MergePatchType, content))
+	}
+	return ctrl.Result{}, e.Update(ctx, w)
+}
+
+// unorderedWrites sends two writes to the same field at once, and takes for granted which one is first.
+func unorderedWrites(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	found, size := &corev1.ConfigMap{}, fmt.Sprint(w.Spec.Size)
+	err := e.Get(ctx, client.ObjectKeyFromObject(w), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(e.memory, w.Name)
+		return ctrl.Result{}, e.Create(ctx, newPart(w, w.Name))
+	case err != nil:
+		return ctrl.Result{}, err
+	case !metav1.IsControlledBy(found, w):
+		return ctrl.Result{}, fmt.Errorf("the ConfigMap %s belongs to somebody else", found.Name)
+	case e.memory[w.Name] == size, found.Data["size"] == size && found.Data["phase"] == "done":
+		e.memory[w.Name] = size
+		return ctrl.Result{}, setReady(ctx, e, w)
+	}
+	begin := func() error {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"data":{"phase":"begun"}}`, found.UID)
+		return e.Patch(ctx, found.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	end := func() error {
+		done := found.DeepCopy()
+		done.ResourceVersion, done.Data = "", map[string]string{"size": size, "phase": "done"}
+		return e.Update(ctx, done)
+	}
+	begun := make(chan error, 1)
+	go func() { begun <- begin() }()
+	if e.right {
+		err = <-begun
+		begun <- err
+	}
+	if err == nil {
+		err = end()
+	}
+	if began := <-begun; err == nil {
+		err = began
+	}
+	if err == nil {
+		e.memory[w.Name] = size
+	}
+	return ctrl.Result{}, err
+}
