@@ -85,7 +85,7 @@ var may = []struct {
 	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/apply", "cmd/flyball/internal/generate",
 		"cmd/flyball/internal/process", "cmd/flyball/internal/progress", "cmd/flyball/internal/projectfile", "cmd/flyball/internal/terminal",
 		"cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controllers/pods", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned", "storage/memory"}},
-	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig", "lab", "plan", "record"}},
+	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig", "internal/testlevel", "lab", "plan", "record"}},
 	{path: "lab", imports: []string{"controllers", "controlplane", "ctrl", "internal/canonical", "internal/clientscheme", "internal/inprocess", "internal/protobuf", "internal/selfsigned", "storage"}},
 	{path: "lab/zoo", imports: []string{"ctrl", "lab"}},
 	{path: "plan", imports: []string{"apiserver/auditlog", "controllers", "controlplane", "ctrl", "internal/canonical", "internal/clientscheme", "internal/inprocess",

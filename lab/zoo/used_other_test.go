@@ -10,4 +10,4 @@ import (
 var began = time.Now()
 
 // used returns the time since the begin.
-func used(*testing.T) time.Duration { return time.Since(began) }
+func used(testing.TB) time.Duration { return time.Since(began) }

@@ -1,21 +1,16 @@
 package zoo
 
 import (
-	"flag"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/lab"
 )
 
-var (
-	schedules = flag.Int("schedules", 60, "the number of schedules for each twin")
-	replays   = flag.Int("replays", 20, "the number of schedules that are replayed, for each of three operators")
-)
-
-// longest is how long it may take two cores to find a mistake, in time of a core.
+// longest is how long it may take two cores to find a mistake, in time of a core. A core that others use, too, takes longer.
 const longest = 20 * time.Second
 
 // soon are the operators with the mistakes of beginners, which 30 schedules must find.
@@ -39,7 +34,7 @@ func TestMistakes(t *testing.T) {
 			if len(f.Schedule) > 10 {
 				t.Errorf("the schedule has %d choices", len(f.Schedule))
 			}
-			if took > longest {
+			if testlevel.Full() && took > longest {
 				t.Errorf("it took %v to find", took)
 			}
 			t.Logf("%s after %d schedules in %v: %s\n%s", f.Check, found.Schedules, took, f.Message, f.Schedule)
@@ -77,7 +72,7 @@ func TestTwins(t *testing.T) {
 		a := &animals[i]
 		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(a, true)
-			scenario.Schedules = *schedules
+			scenario.Schedules = testlevel.Rounds(20, 500)
 			lab.Explore(t, op, scenario)
 		})
 	}
@@ -86,6 +81,7 @@ func TestTwins(t *testing.T) {
 // TestRemoved removes each class of faults and each check in turn, and shows that the mistake of an operator stays unfound
 // then, in more schedules than find it with all faults and checks.
 func TestRemoved(t *testing.T) {
+	testlevel.NeedsFull(t, "explores 28 operators, with more schedules than find their mistakes")
 	never := lab.Faults() // removed
 	for _, tc := range []struct {
 		name   string
@@ -148,7 +144,7 @@ func TestReplay(t *testing.T) {
 	for _, name := range []string{"memory", "two buckets", "broad selection"} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(find(t, name), true)
-			scenario.Schedules, scenario.Twice = *replays, true
+			scenario.Schedules, scenario.Twice = testlevel.Rounds(10, 1000), true
 			lab.Explore(t, op, scenario)
 		})
 	}

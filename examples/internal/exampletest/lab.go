@@ -17,10 +17,11 @@ import (
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/lab"
 )
 
-var schedules = flag.Int("lab.schedules", 500, "the number of schedules in which something goes wrong, for each example")
+var schedules = flag.Int("lab.schedules", testlevel.Rounds(20, 500), "the number of schedules in which something goes wrong, for each example")
 
 // Lab explores what can go wrong for the operator of an example. Without steps, the scenario is to create the samples and
 // to delete the custom resources among them. If setUp is nil, the one of the example adds the controllers.
