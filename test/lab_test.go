@@ -10,9 +10,6 @@ import (
 // TestLab runs the scripts in the directory lab. Their runs of operators are in real time and at rest when nothing has changed for a
 // while, so they do not compete with the other scripts for the processor.
 func TestLab(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs of operators in real time take two minutes")
-	}
 	p := params(t, "lab", 0)
 	p.Deadline = time.Time{} // the one of the test
 	testscript.Run(t, p)

@@ -34,9 +34,6 @@ var _ = newRecording
 // TestMigrating follows the recipes of docs/migrating.md on a project of Kubebuilder's, or on a copy of a
 // checkout. The result compiles, with its tests, and runs on flyball.dev.
 func TestMigrating(t *testing.T) {
-	if testing.Short() && *checkout == "" {
-		t.Skip("projects are built, which takes a minute or more")
-	}
 	source, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

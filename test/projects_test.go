@@ -13,9 +13,6 @@ import (
 // TestProjects runs the scripts in the directory projects, which make projects with flyball init,
 // build them and run their tests. They share the caches of the go command.
 func TestProjects(t *testing.T) {
-	if testing.Short() {
-		t.Skip("projects are built, which takes a minute or more")
-	}
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/core"
+	"flyball.dev/internal/testlevel"
 )
 
 // described gives access, by reflection, to a [kinds.Of] of any Go type.
@@ -144,10 +145,7 @@ var fills = []any{
 }
 
 func TestRandomObjects(t *testing.T) {
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds := testlevel.Rounds(50, 200)
 	for _, k := range stored() {
 		e := describe(k)
 		for seed := range rounds {

@@ -101,19 +101,33 @@ func cmpErr(err, otherwise error) error {
 }
 
 // ownFolder returns the folder of the module that this program was built from. It returns "" if the program was built
-// from a published version or the folder no longer exists.
+// from a published version or the folder no longer exists. A program that was built with -trimpath does not know where it
+// was built: the folder is found if the program was started there or below it.
 func ownFolder() string {
 	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) || strings.Contains(file, "@") {
+	if !ok || strings.Contains(file, "@") {
 		return ""
 	}
-	for folder := filepath.Dir(file); folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+	start := startFolder
+	if filepath.IsAbs(file) {
+		start = filepath.Dir(file)
+	}
+	for folder := start; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
 		if found, err := modulePath(folder); err == nil && found == flyballModule {
 			return folder
 		}
 	}
 	return ""
 }
+
+// startFolder is the working directory in which the program was started, or "." if it is unknown.
+var startFolder = func() string {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return folder
+}()
 
 // planModule adds go.mod and go.sum to a plan. If a folder replaces this module, planModule copies all its requirements
 // and checksums, so that the go command needs no network.

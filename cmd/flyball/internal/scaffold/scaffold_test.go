@@ -18,6 +18,7 @@ import (
 
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
+	"flyball.dev/internal/testlevel"
 )
 
 // initOptions returns the options of a project that needs no go command.
@@ -455,9 +456,7 @@ func TestSuiteOfKubebuilder(t *testing.T) {
 
 // TestUnusualNamesCompile tests kinds and groups with names that have a meaning in Go or in the generated files.
 func TestUnusualNamesCompile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles a project")
-	}
+	testlevel.NeedsFull(t, "compiles a project")
 	folder := newFolder(t)
 	yes := true
 	if _, err := Edit(t.Context(), folder, EditOptions{MultiGroup: &yes}); err != nil {
