@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/testcache"
 )
 
 // may is the table of permitted imports outside of ctrl. The row of a package is the one with the
@@ -81,7 +83,7 @@ var may = []struct {
 	{path: "cmd/flyball/internal/scenario", imports: []string{"cmd/flyball/internal/apply", "ctrl/client", "lab"}},
 	{path: "cmd/flyball/internal/watch"},
 	{path: "cmd/flyball/internal/terminal"},
-	{path: "cmd/flyball/internal/testproject"},
+	{path: "cmd/flyball/internal/testproject", imports: []string{"internal/testcache"}},
 	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/apply", "cmd/flyball/internal/generate",
 		"cmd/flyball/internal/process", "cmd/flyball/internal/progress", "cmd/flyball/internal/projectfile", "cmd/flyball/internal/terminal",
 		"cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controllers/pods", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned", "storage/memory"}},
@@ -200,6 +202,7 @@ func linksAllClients(path string) bool {
 }
 
 func TestImports(t *testing.T) {
+	testcache.DependsOnTree()
 	standard := map[string]bool{}
 	var packages []listed
 	for _, p := range list(t) {

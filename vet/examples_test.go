@@ -14,12 +14,14 @@ import (
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
 
+	"flyball.dev/internal/testcache"
 	"flyball.dev/vet"
 )
 
 // load loads packages of this module.
 func load(t *testing.T, patterns ...string) []*packages.Package {
 	t.Helper()
+	testcache.DependsOnTree()
 	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: ".."}, patterns...)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/projectfile"
+	"flyball.dev/internal/testcache"
 	"flyball.dev/internal/testlevel"
 )
 
@@ -32,6 +33,7 @@ func kind(name string) KindOptions { return KindOptions{Group: "shop", Version: 
 // newFolder returns a new project.
 func newFolder(t *testing.T) string {
 	t.Helper()
+	testcache.DependsOnTree() // the module of the project has this one in place of a release
 	folder := t.TempDir()
 	if _, err := Init(t.Context(), folder, initOptions()); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"flyball.dev/internal/testcache"
 )
 
 // New extracts a txtar archive to a temporary directory and makes it a module. The module requires this module and its
@@ -35,6 +37,7 @@ func New(t *testing.T, archive string) {
 // Root returns the folder of this module.
 func Root(t *testing.T) string {
 	t.Helper()
+	testcache.DependsOnTree() // whoever asks runs the go command there
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		t.Fatal(err)
