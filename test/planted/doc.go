@@ -18,5 +18,6 @@
 // faults, the checks and two scenarios have grown since the first run, after what had escaped. The other three are in the folder
 // equivalent: they change nothing that a run can see at rest, and each file says why.
 //
-// Without flags, go test plants eight bugs, others on each day, and at most two of them for tests of other modules; -all plants all, and -run TestPlanted/NAME one.
+// Without flags, go test plants eight bugs, others for each commit, and at most two of them for tests of other modules; -all plants all,
+// and -run TestPlanted/NAME one. The tests run at the full level.
 package planted

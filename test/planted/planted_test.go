@@ -11,20 +11,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/tools/txtar"
 )
 
-var all = flag.Bool("all", false, "plant all bugs, not only those of the day")
+var all = flag.Bool("all", false, "plant all bugs, not a part that the commit chooses")
 
-// perDay is the number of bugs that are planted without -all. At most nestedPerDay of them are for tests of a module below
-// test, which take minutes to link.
+// perCommit is the number of bugs that are planted without -all. At most nestedPerCommit of them are for tests of a module
+// below test, which take minutes to link.
 const (
-	perDay       = 8
-	nestedPerDay = 2
+	perCommit       = 8
+	nestedPerCommit = 2
 )
 
 const divider = "\n======\n"
@@ -123,16 +123,30 @@ func TestBugsFit(t *testing.T) {
 // TestPlanted: the tests catch the bugs.
 func TestPlanted(t *testing.T) {
 	bugs := load(t)
-	today := ofDay(bugs, int(time.Now().Unix()/(24*60*60)))
+	some := part(bugs, commit(t))
 	for _, b := range bugs {
-		if *all || today[b.name] || chosen(b.name) {
+		if *all || some[b.name] || chosen(b.name) {
 			t.Run(b.name, func(t *testing.T) { b.check(t) })
 		}
 	}
 }
 
-// ofDay returns the names of the bugs of a day.
-func ofDay(bugs []bug, day int) map[string]bool {
+// commit returns a number that the checked out commit determines, so that a run that fails can be repeated.
+func commit(t *testing.T) int {
+	t.Helper()
+	hash, err := exec.Command("git", "rev-parse", "--short=7", "HEAD").Output()
+	if err != nil {
+		t.Fatal("git rev-parse:", err)
+	}
+	n, err := strconv.ParseInt(string(hash[:7]), 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// part returns the names of the bugs in the nth part.
+func part(bugs []bug, n int) map[string]bool {
 	var main, nested []string
 	for _, b := range bugs {
 		if b.module == "" {
@@ -142,33 +156,33 @@ func ofDay(bugs []bug, day int) map[string]bool {
 		}
 	}
 	names := map[string]bool{}
-	choose := func(from []string, n int) {
-		for i := range min(n, len(from)) {
-			names[from[(day*n+i)%len(from)]] = true
+	choose := func(from []string, count int) {
+		for i := range min(count, len(from)) {
+			names[from[(n*count+i)%len(from)]] = true
 		}
 	}
-	choose(nested, nestedPerDay)
-	choose(main, perDay-len(names))
+	choose(nested, nestedPerCommit)
+	choose(main, perCommit-len(names))
 	return names
 }
 
-// TestOfDay: each day has its number of bugs, and each bug has its day.
-func TestOfDay(t *testing.T) {
+// TestPart: each part has its number of bugs, and each bug is in some part.
+func TestPart(t *testing.T) {
 	bugs := load(t)
 	modules, planted := map[string]string{}, map[string]bool{}
 	for _, b := range bugs {
 		modules[b.name] = b.module
 	}
-	for day := range len(bugs) {
-		today, nested := ofDay(bugs, day), 0
-		for name := range today {
+	for n := range len(bugs) {
+		some, nested := part(bugs, n), 0
+		for name := range some {
 			planted[name] = true
 			if modules[name] != "" {
 				nested++
 			}
 		}
-		if len(today) != perDay || nested > nestedPerDay {
-			t.Errorf("day %d has %d bugs, %d of them in nested modules", day, len(today), nested)
+		if len(some) != perCommit || nested > nestedPerCommit {
+			t.Errorf("part %d has %d bugs, %d of them in nested modules", n, len(some), nested)
 		}
 	}
 	for name := range modules {
@@ -203,6 +217,7 @@ func (b bug) check(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout=5m",
 		"-run", strings.Join(pattern, "/"), b.pkg)
 	cmd.Dir = filepath.Join(root, b.module)
+	cmd.Env = append(cmd.Environ(), "FLYBALL_TEST_LEVEL=full")
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	exit, failed := errors.AsType[*exec.ExitError](err)
