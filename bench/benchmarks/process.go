@@ -60,7 +60,7 @@ func (o Options) process() measure.Benchmark {
 			{Name: "time", Unit: measure.Time},
 			{Name: "cpu", Unit: measure.Time},
 			{Name: "peak", Unit: measure.Memory},
-			{Name: "resident", Unit: measure.Memory},
+			{Name: "anonymous", Unit: measure.Memory},
 			{Name: "heap", Unit: measure.Memory},
 		},
 		Setup: func(ctx context.Context) (func(), error) { return nil, o.Server.NeedPods(ctx, o.N) },
@@ -156,7 +156,7 @@ func operate(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n
 	}
 	sample["heap"] = measure.Heap()
 	debug.FreeOSMemory()
-	sample["resident"], err = status("VmRSS")
+	sample["anonymous"], err = status("RssAnon")
 	return sample, errors.Join(err, running.stop())
 }
 

@@ -226,37 +226,44 @@ func (s *server) heap() (int64, error) {
 	return int64(m.Heap), err
 }
 
-// resident returns the resident memory in bytes, as Linux reports it.
-func (s *server) resident() (int64, error) { return s.status("VmRSS") }
-
-func (s *server) status(name string) (int64, error) {
+// anonymous returns the anonymous memory in bytes, as Linux reports it. It leaves out the pages of the program file, which belong to
+// the page cache: how many of them a process maps depends on the file system.
+func (s *server) anonymous() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		var kilobytes int64
-		if _, err := fmt.Sscanf(line, name+": %d kB", &kilobytes); err == nil {
+		if _, err := fmt.Sscanf(line, "RssAnon: %d kB", &kilobytes); err == nil {
 			return kilobytes << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status has no %s", s.cmd.Process.Pid, name)
+	return 0, fmt.Errorf("/proc/%d/status has no RssAnon", s.cmd.Process.Pid)
 }
 
 // cpu returns the CPU time that the server has taken, as Linux reports it.
 func (s *server) cpu() (time.Duration, error) {
+	const tick = 10 * time.Millisecond
+	user, err := s.stat(14)
+	if err != nil {
+		return 0, err
+	}
+	system, err := s.stat(15)
+	return time.Duration(user+system) * tick, err
+}
+
+// faults returns the number of minor page faults of the server, as Linux reports it.
+func (s *server) faults() (int, error) { return s.stat(10) }
+
+// stat returns the nth number in /proc/PID/stat, as proc_pid_stat(5) counts.
+func (s *server) stat(n int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	const tick = 10 * time.Millisecond
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick, err
+	const first = 3 // after the name in parentheses
+	return strconv.Atoi(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[n-first])
 }
 
 // io returns the bytes that the server has written with system calls and the bytes that it has made the disk write, as

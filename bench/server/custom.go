@@ -79,8 +79,8 @@ func customMemory(ctx context.Context, s *server, n int) error {
 	}
 	var size int64
 	cost := func(when string, u use) {
-		fmt.Printf("%s: %.2f KiB an object of %.2f KiB: %.2f\n", when, float64(u.anonymous-before.anonymous)/float64(n)/kib,
-			float64(size)/float64(n)/kib, float64(u.anonymous-before.anonymous)/float64(size))
+		fmt.Printf("%s: %.2f KiB an object of %.2f KiB: %.2f\n", when, float64(u-before)/float64(n)/kib,
+			float64(size)/float64(n)/kib, float64(u-before)/float64(size))
 	}
 	const table = "application/json;as=Table;g=meta.k8s.io;v=v1"
 	for i, accept := range []string{runtime.ContentTypeJSON, runtime.ContentTypeJSON, table} {

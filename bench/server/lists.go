@@ -17,13 +17,13 @@ import (
 	"flyball.dev/bench/fixture"
 )
 
-// sampleInterval is the time between readings of the resident memory.
+// sampleInterval is the time between readings of the memory.
 const sampleInterval = 20 * time.Millisecond
 
 // lists creates n pods on nodes and lists them when nobody has used them for a minute: each format three times, and
-// the pods of one node. It prints the times until the last byte was read, and the resident memory and the live heap
-// before, during and after the lists. A pod costs what the server takes above its memory at rest with one pod. Anonymous memory is the resident memory without the pages of the program file, which
-// belong to the page cache: how many of them one request maps depends on the file system. The client decodes nothing.
+// the pods of one node. It prints the times until the last byte was read, and the anonymous memory and the live heap
+// before, during and after the lists. A pod costs what the server takes above its memory at rest with one pod. The client
+// decodes nothing.
 func lists(ctx context.Context, s *server, n int) error {
 	client, err := s.client()
 	if err != nil {
@@ -45,7 +45,7 @@ func lists(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	fmt.Printf("written: at most %v, %.2f KiB a pod; %.0f µs of CPU time for each\n",
-		peak, float64(peak.anonymous-before.anonymous)/float64(n)/kib, float64(spent.Microseconds())/float64(n))
+		peak, float64(peak-before)/float64(n)/kib, float64(spent.Microseconds())/float64(n))
 	if err := s.printMemory("at once", before); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func lists(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, float64(idle.anonymous-before.anonymous)/float64(n)/kib)
+	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, float64(idle-before)/float64(n)/kib)
 	https, err := rest.HTTPClientFor(s.config)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func lists(ctx context.Context, s *server, n int) error {
 	return s.printMemory("idle again", idle)
 }
 
-// list lists objects and prints the time and the resident memory, also in proportion to the idle memory.
+// list lists objects and prints the time and the anonymous memory, also in proportion to the idle memory.
 func (s *server) list(ctx context.Context, https *http.Client, name, path, accept, encoding string, idle use) error {
 	var took time.Duration
 	var size int64
@@ -114,23 +114,19 @@ func (s *server) list(ctx context.Context, https *http.Client, name, path, accep
 	return nil
 }
 
-// use is the resident memory in bytes.
-type use struct{ resident, anonymous int64 }
+// use is the anonymous memory in bytes.
+type use int64
 
 // use returns the present use.
-func (s *server) use() (u use, err error) {
-	if u.resident, err = s.resident(); err == nil {
-		u.anonymous, err = s.status("RssAnon")
-	}
-	return u, err
+func (s *server) use() (use, error) {
+	size, err := s.anonymous()
+	return use(size), err
 }
 
-func (u use) String() string {
-	return fmt.Sprintf("%.0f MiB resident, %.0f anonymous", float64(u.resident)/mib, float64(u.anonymous)/mib)
-}
+func (u use) String() string { return fmt.Sprintf("%.0f MiB", float64(u)/mib) }
 
-// to returns the anonymous memory in proportion to an earlier use.
-func (u use) to(before use) float64 { return float64(u.anonymous) / float64(before.anonymous) }
+// to returns the use in proportion to an earlier one.
+func (u use) to(before use) float64 { return float64(u) / float64(before) }
 
 // printMemory prints the use of memory, also in proportion to an earlier use, and the live heap if it is known.
 func (s *server) printMemory(when string, before use) error {
@@ -159,9 +155,9 @@ func (s *server) during(ctx context.Context, f func() error) (peak use, err erro
 	for {
 		now, err := s.use()
 		if err != nil {
-			return use{}, err
+			return 0, err
 		}
-		peak = use{max(peak.resident, now.resident), max(peak.anonymous, now.anonymous)}
+		peak = max(peak, now)
 		select {
 		case err := <-done:
 			return peak, err

@@ -26,18 +26,19 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{"idle", "resident memory when n seconds have passed", 60, idle},
-	{"pods", "resident memory for each of n pods that nobody has used for a minute", 100_000, pods},
-	{"running", "resident memory for each of n pods that the scheduler and the kubelets of the control plane have started", 50_000, running},
+	{"idle", "anonymous memory when n seconds have passed", 60, idle},
+	{"pods", "anonymous memory for each of n pods that nobody has used for a minute", 100_000, pods},
+	{"running", "anonymous memory for each of n pods that the scheduler and the kubelets of the control plane have started", 50_000, running},
 	{"lists", "time and memory of lists of n pods that nobody has used for a minute", 150_000, lists},
 	{"growth", "CPU time for each object of lists of n and n/50 idle pods", 500_000, growth},
 	{"create", "n pods created over HTTPS with 8 writers; with -data, in a data directory", 20_000, create},
+	{"start", "time from exec until the first write over HTTPS, of n starts", 5, start},
 	{"restart", "time until a control plane with n pods in its data directory answers", 100_000, restart},
 	{"custom", "memory of n custom resources in proportion to their size, and the time of a get", 20_000, customMemory},
 	{"custom-gets", "time of gets of n custom resources, beside typed objects and, with $FLYBALL_BENCH_PEER, another server", 3_000, customGets},
 	{"churn", "live heap two minutes after n pods were created and deleted", 100_000, churn},
 	{"watch", "time until 1,000 watchers have received a write, of n writes", 200, watchLatency},
-	{"watchers", "resident memory for n idle watchers", 10_000, idleWatchers},
+	{"watchers", "anonymous memory for n idle watchers", 10_000, idleWatchers},
 	{"pages", "time of listing n objects in pages and at once", 500_000, pages},
 	{"crd", "time until a definition is served, of n definitions", 50, definitions},
 	{"crd-memory", "memory and CPU time for five updates of n definitions with large schemas", 150, definitionUpdates},

@@ -28,19 +28,14 @@ func (s *server) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// idle prints the resident memory of a control plane that has nothing to do.
+// idle prints the anonymous memory of a control plane that has nothing to do.
 func idle(ctx context.Context, s *server, seconds int) error {
 	if err := sleep(ctx, time.Duration(seconds)*time.Second); err != nil {
 		return err
 	}
-	for _, name := range []string{"VmRSS", "RssAnon", "RssFile", "VmHWM"} {
-		size, err := s.status(name)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s %.1f MiB\n", name, float64(size)/mib)
-	}
-	return nil
+	size, err := s.anonymous()
+	fmt.Printf("%.1f MiB of anonymous memory\n", float64(size)/mib)
+	return err
 }
 
 // pods creates pods, in the state that controllers and a kubelet leave them in, and prints what
@@ -50,7 +45,7 @@ func pods(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	before, err := s.resident()
+	before, err := s.anonymous()
 	if err != nil {
 		return err
 	}
@@ -61,9 +56,9 @@ func pods(ctx context.Context, s *server, n int) error {
 	fmt.Printf("%.0f pods created a second, %.0f µs of CPU time of the server for each\n",
 		float64(n)/time.Since(began).Seconds(), float64(spent.Microseconds())/float64(n))
 	cost := func(when string) error {
-		now, err := s.resident()
+		now, err := s.anonymous()
 		if err == nil {
-			fmt.Printf("%s: %.2f KiB of resident memory a pod\n", when, float64(now-before)/float64(n)/kib)
+			fmt.Printf("%s: %.2f KiB of anonymous memory a pod\n", when, float64(now-before)/float64(n)/kib)
 		}
 		return err
 	}
@@ -137,7 +132,7 @@ func running(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	took := time.Since(began)
-	cost := func(u use) float64 { return float64(u.anonymous-before.anonymous) / float64(n) / kib }
+	cost := func(u use) float64 { return float64(u-before) / float64(n) / kib }
 	fmt.Printf("until all ran: at most %v, %.2f KiB a pod; %.0f pods a second\n", written, cost(written), float64(n)/took.Seconds())
 	idle, err := s.settled(ctx)
 	if err != nil {
@@ -150,11 +145,11 @@ func running(ctx context.Context, s *server, n int) error {
 // settled returns the use when nothing has happened for a minute.
 func (s *server) settled(ctx context.Context) (use, error) {
 	if err := sleep(ctx, idleTime); err != nil {
-		return use{}, err
+		return 0, err
 	}
 	if s.out != nil { // a flyball binary returns memory by itself
 		if _, err := s.heap(); err != nil {
-			return use{}, err
+			return 0, err
 		}
 	}
 	return s.use()
@@ -277,11 +272,11 @@ func churn(ctx context.Context, s *server, n int) error {
 		if err != nil {
 			return err
 		}
-		resident, err := s.resident()
+		anonymous, err := s.anonymous()
 		if err != nil {
 			return err
 		}
-		fmt.Printf("after %v: %+.1f MiB of live heap, %.1f MiB resident\n", waited, float64(heap-start)/mib, float64(resident)/mib)
+		fmt.Printf("after %v: %+.1f MiB of live heap, %.1f MiB of anonymous memory\n", waited, float64(heap-start)/mib, float64(anonymous)/mib)
 		if waited == 2*idleTime {
 			return nil
 		}

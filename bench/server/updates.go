@@ -79,18 +79,14 @@ func (s *server) addCPU(to *time.Duration, f func() error) error {
 	return err
 }
 
-// reportMemory prints the resident memory, at its peak too, and then the live heap, unless it is not
-// known. To know it is to collect garbage, which a binary does when it wants to.
+// reportMemory prints the anonymous memory, and then the live heap, unless it is not known. To know it is to collect garbage,
+// which a binary does when it wants to.
 func reportMemory(s *server, when string) error {
-	resident, err := s.resident()
+	size, err := s.anonymous()
 	if err != nil {
 		return err
 	}
-	peak, err := s.status("VmHWM")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%-16s %7.1f MiB resident, %7.1f MiB at the peak", when+":", float64(resident)/mib, float64(peak)/mib)
+	fmt.Printf("%-16s %7.1f MiB of anonymous memory", when+":", float64(size)/mib)
 	if s.out != nil {
 		heap, err := s.heap()
 		if err != nil {

@@ -38,7 +38,7 @@ func openWatches(ctx context.Context, s *server, n int) ([]watch.Interface, erro
 
 // idleWatchers prints what watchers cost to which nothing is sent.
 func idleWatchers(ctx context.Context, s *server, n int) error {
-	before, err := s.resident()
+	before, err := s.anonymous()
 	if err != nil {
 		return err
 	}
@@ -49,11 +49,11 @@ func idleWatchers(ctx context.Context, s *server, n int) error {
 	if err := sleep(ctx, idleTime); err != nil {
 		return err
 	}
-	after, err := s.resident()
+	after, err := s.anonymous()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%.1f MiB resident, %.1f MiB of which for %d watchers: %.1f KiB each\n",
+	fmt.Printf("%.1f MiB of anonymous memory, %.1f MiB of which for %d watchers: %.1f KiB each\n",
 		float64(after)/mib, float64(after-before)/mib, n, float64(after-before)/float64(n)/kib)
 	if s.out != nil {
 		m, err := s.memory()

@@ -50,7 +50,6 @@ func etcd(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	s, err := newEtcdServer(fs)
 	if err == nil {
-		releaseMemory()
 		fmt.Fprintln(stderr, `{"level":"info","msg":"ready to serve client requests"}`) // as etcd logs it
 		err = s.serve(ctx)
 	}

@@ -57,7 +57,6 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 				return err
 			}
 			klog.Infof("Serving securely on %s", o.Listen)
-			releaseMemory() // while envtest waits before it checks again whether the server is healthy
 			<-plane.Done()
 			return plane.Err()
 		},

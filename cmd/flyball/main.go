@@ -13,15 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "flyball.dev/cmd/flyball/internal/help" // before the others
+	_ "flyball.dev/cmd/flyball/internal/help" // answers --help when it is initialized
 	"flyball.dev/cmd/flyball/internal/hostprocess"
-	"flyball.dev/cmd/flyball/internal/pages"
 	"flyball.dev/cmd/flyball/internal/terminal"
 )
 
 func main() {
 	hostprocess.Main()
-	pages.Release() // the pages that the initialization of packages has mapped
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal has been closed

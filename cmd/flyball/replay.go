@@ -85,7 +85,6 @@ func (f *replayFlags) run(ctx context.Context, out, errs io.Writer, path string)
 	if err != nil {
 		return err
 	}
-	defer saveMemory()()
 	storage, err := restore.Storage(m, without, memory.Options{CompressAfter: compressAfter})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -100,6 +99,7 @@ func (f *replayFlags) run(ctx context.Context, out, errs io.Writer, path string)
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s: %d objects at %s; try: kubectl --kubeconfig %s get pods --all-namespaces\n",
 		time.Since(began).Milliseconds(), plane.URL(), len(m.Objects), m.Time.Local().Format("2006-01-02 15:04:05.000"), f.kubeconfig)
+	freeAfterStart()
 	if f.speed > 0 {
 		err = f.play(ctx, out, errs, plane, m, file, without)
 	}

@@ -102,7 +102,6 @@ func setUpLogging(verbosity int) {
 
 // run runs a control plane until ctx ends or it fails.
 func (f *upFlags) run(ctx context.Context, out io.Writer) error {
-	defer saveMemory()()
 	start := time.Now()
 	endEncryption, err := f.encryption.apply(&f.options)
 	if err != nil {
@@ -139,6 +138,7 @@ func (f *upFlags) run(ctx context.Context, out io.Writer) error {
 	if etcd != nil {
 		fmt.Fprintf(out, "etcd's API is at %[1]s; try: etcdctl --endpoints %[1]s get --prefix --keys-only /registry/\n", etcd.url)
 	}
+	freeAfterStart()
 	return runWithImages(ctx, plane, endImages)
 }
 
