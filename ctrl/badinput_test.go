@@ -66,7 +66,7 @@ func TestBadInput(t *testing.T) {
 		return nil
 	}
 	start := func(t *testing.T, mgr ctrl.Manager) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		err := mgr.Start(ctx)
 		if ctx.Err() != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -73,7 +72,7 @@ type Gadget struct {
 func TestGenerateWatchesTheSource(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	testproject.New(t, gadget)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	read, write := io.Pipe()
 	done := make(chan error, 1)
@@ -120,9 +119,6 @@ func TestGenerateWatchesTheSource(t *testing.T) {
 		t.Errorf("its own output was taken for a change: %q", before)
 	}
 	until("watching")
-	if ctx.Err() != nil {
-		t.Fatal(ctx.Err())
-	}
 	cancel()
 	if got := rest(lines); len(got) > 0 {
 		t.Errorf("after Ctrl-C it has printed %q", got)

@@ -189,6 +189,7 @@ func TestVetOutsideOfModule(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), flyball, tc.args...)
 		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "FLYBALL_MAIN=1", "GOWORK=off", "GOFLAGS=")
 		out, _ := cmd.CombinedOutput()
+		out = progressLine.ReplaceAll(out, nil)
 		if code := cmd.ProcessState.ExitCode(); code != 1 || !regexp.MustCompile(tc.want).Match(out) {
 			t.Errorf("%v: exit code %d: %q", tc.args, code, out)
 		}

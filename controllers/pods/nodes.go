@@ -184,10 +184,12 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	return reconcile.Result{RequeueAfter: after}, errors.Join(playErr, err)
 }
 
-// update registers a node, and updates its status.
+// update registers a node, and updates its status. Its writes are patches: if the cache is behind the taints of the node, they
+// fail with a conflict, and NodeRestriction does not refuse them as changes of the taints.
 func (r *nodeReconciler) update(ctx context.Context, node *corev1.Node, address string) error {
+	before := node.DeepCopy()
 	if register(node) {
-		if err := r.client.Update(ctx, node); err != nil {
+		if err := r.client.Patch(ctx, node, lockedPatch(before)); err != nil {
 			return err
 		}
 	}
@@ -195,8 +197,14 @@ func (r *nodeReconciler) update(ctx context.Context, node *corev1.Node, address 
 	if equality.Semantic.DeepEqual(status, node.Status) {
 		return nil
 	}
+	before = node.DeepCopy()
 	node.Status = status
-	return r.client.Status().Update(ctx, node)
+	return r.client.Status().Patch(ctx, node, lockedPatch(before))
+}
+
+// lockedPatch returns a patch of an object that has not changed since.
+func lockedPatch(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // address returns the internal address of a node. It is the address that the node has, unless the address is of the

@@ -190,7 +190,7 @@ func TestNodeIdentities(t *testing.T) {
 			want := []string{
 				"system:node:flyball create leases/flyball",
 				"system:node:flyball-2 create leases/flyball-2", "system:node:flyball-2 delete pods/b", "system:node:flyball-2 update pods/b/status",
-				"system:node:own create leases/own", "system:node:own update leases/own", "system:node:own update nodes/own", "system:node:own update nodes/own/status", "system:node:own update pods/a/status",
+				"system:node:own create leases/own", "system:node:own update leases/own", "system:node:own patch nodes/own", "system:node:own patch nodes/own/status", "system:node:own update pods/a/status",
 			}
 			for _, w := range want {
 				if !slices.Contains(got, w) && !strings.Contains(w, "update leases") {

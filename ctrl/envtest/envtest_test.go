@@ -56,7 +56,7 @@ func configMap(name string) *corev1.ConfigMap {
 // eventually waits until f returns true.
 func eventually(t testing.TB, f func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {

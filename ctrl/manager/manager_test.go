@@ -116,7 +116,7 @@ func TestEndpoints(t *testing.T) {
 
 func TestRequestsDoNotHoldUpTheEnd(t *testing.T) {
 	m := newManager(t, Options{
-		Metrics: noMetrics, HealthProbeBindAddress: "127.0.0.1:0", GracefulShutdownTimeout: new(10 * time.Second),
+		Metrics: noMetrics, HealthProbeBindAddress: "127.0.0.1:0", GracefulShutdownTimeout: new(5 * time.Minute),
 	})
 	arrived := make(chan struct{})
 	err := m.AddHealthzCheck("waits", func(r *http.Request) error {
@@ -128,7 +128,7 @@ func TestRequestsDoNotHoldUpTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := m.begin(t)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	var answered sync.WaitGroup
 	answered.Go(func() {
 		if resp, err := client.Get("http://" + m.healthProbeListener.Addr().String() + "/healthz"); err == nil {

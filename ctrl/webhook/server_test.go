@@ -19,16 +19,44 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// certificates are the log entries of the watchers that use another certificate than before, and logged announces each.
+var (
+	certificates []string
+	logged       = sync.NewCond(&sync.Mutex{})
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(funcr.New(func(_, entry string) {
+		if strings.Contains(entry, "Updated current TLS certificate") {
+			logged.L.Lock()
+			certificates = append(certificates, entry)
+			logged.L.Unlock()
+			logged.Broadcast()
+		}
+	}, funcr.Options{}))
+	goleak.VerifyTestMain(m)
+}
+
+// awaitSecond waits until a second certificate in a directory is in use.
+func awaitSecond(dir string) {
+	logged.L.Lock()
+	defer logged.L.Unlock()
+	for strings.Count(strings.Join(certificates, "\n"), filepath.Join(dir, "tls.crt")) < 2 {
+		logged.Wait()
+	}
+}
 
 // authority signs certificates, as cert-manager does.
 type authority struct {
@@ -220,10 +248,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 		t.Fatalf("the certificate is %s", got)
 	}
 	ca.issue(t, dir, "second", time.Now().Add(time.Hour))
-	for deadline := time.Now().Add(time.Minute); names() != "second"; {
-		if time.Now().After(deadline) {
-			t.Fatal("the new certificate is not used")
-		}
+	awaitSecond(dir)
+	if got := names(); got != "second" {
+		t.Errorf("after it was replaced, the certificate is %s", got)
 	}
 }
 
@@ -248,10 +275,9 @@ func TestInvalidCertificateAtStart(t *testing.T) {
 				t.Errorf("a request: %v", err)
 			}
 			ca.issue(t, dir, "second", now.Add(time.Hour))
-			for deadline := time.Now().Add(time.Minute); check(nil) != nil; {
-				if time.Now().After(deadline) {
-					t.Fatal("the new certificate is not used")
-				}
+			awaitSecond(dir)
+			if err := check(nil); err != nil {
+				t.Errorf("the check of the new certificate: %v", err)
 			}
 			if _, _, err := get(client(t, &tls.Config{RootCAs: ca.pool()}), url); err != nil {
 				t.Error(err)
@@ -471,9 +497,8 @@ func TestListenerFails(t *testing.T) {
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection is still open: %v", err)
+	if _, err := conn.Read(make([]byte, 1)); err == nil { // returns when the connection is closed
+		t.Error("the connection is still open")
 	}
 }
 

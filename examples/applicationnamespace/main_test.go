@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +26,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, applicationNamespace, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &tenancyv1.ApplicationNamespace{ObjectMeta: metav1.ObjectMeta{Name: "payments"}}
 		if err := await.Object(ctx, w.Client, sample, func(app *tenancyv1.ApplicationNamespace) string {
 			if !meta.IsStatusConditionTrue(app.Status.Conditions, tenancyv1.ConditionReady) {

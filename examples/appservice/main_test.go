@@ -89,8 +89,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, appService, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &appv1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hello"}}
 		return await.Object(ctx, w.Client, sample, func(app *appv1.AppService) string {
 			if !meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionReady) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,8 +25,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, batch, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &migrationv1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "create-tables"}}
 		return await.Object(ctx, w.Client, sample, func(m *migrationv1.Migration) string {
 			if !meta.IsStatusConditionTrue(m.Status.Conditions, migrationv1.ConditionComplete) {

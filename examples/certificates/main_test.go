@@ -48,8 +48,6 @@ func TestLocally(t *testing.T) {
 func TestOnCluster(t *testing.T) {
 	e, _ := certificates(t)
 	exampletest.OnCluster(t, e, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &certsv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
 		return await.Object(ctx, w.Client, sample, func(c *certsv1.Certificate) string {
 			if !meta.IsStatusConditionTrue(c.Status.Conditions, certsv1.ConditionReady) {

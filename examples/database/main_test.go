@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,8 +41,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, database(t), func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &dbv1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orders"}}
 		return await.Object(ctx, w.Client, sample, func(db *dbv1.Database) string {
 			if !meta.IsStatusConditionTrue(db.Status.Conditions, dbv1.ConditionReady) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +43,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, hybrid(t), func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		return await.Until(ctx, w.Client, &corev1.ConfigMapList{}, func(all []*corev1.ConfigMap) string {
 			for _, cm := range all {
 				if cm.Name == "shop" && cm.Data["dark-mode"] == "off" {

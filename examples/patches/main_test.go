@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,8 +24,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, patches, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &patchesv1.Override{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 		return await.Object(ctx, w.Client, sample, func(o *patchesv1.Override) string {
 			if !meta.IsStatusConditionTrue(o.Status.Conditions, patchesv1.ConditionReady) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +22,6 @@ func TestLocally(t *testing.T) { exampletest.Locally(t, podGuard, "kubectl annot
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, podGuard, func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		var first *corev1.Pod
 		if err := await.Until(ctx, w.Client, &corev1.PodList{}, func(all []*corev1.Pod) string {
 			if len(all) == 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,8 +44,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, secureStorage(t), func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		sample := &storagev1.SecureStorage{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "archive"}}
 		return await.Object(ctx, w.Client, sample, func(s *storagev1.SecureStorage) string {
 			if s.Status.Phase != storagev1.PhaseWaitingForIdentity {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -28,8 +27,6 @@ func TestLocally(t *testing.T) {
 
 func TestOnCluster(t *testing.T) {
 	exampletest.OnCluster(t, newExample(), func(ctx context.Context, w *example.World) error {
-		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
-		defer stop()
 		if err := await.Until(ctx, w.Client, &corev1.ConfigMapList{}, func(all []*corev1.ConfigMap) string {
 			for _, cm := range all {
 				if cm.Name == "alpha-proxy" && metav1.GetControllerOf(cm) != nil {

@@ -25,7 +25,7 @@ func TestSlowWatchers(t *testing.T) {
 		w.create(&etcdserverpb.WatchCreateRequest{Key: []byte("k"), PrevKv: true})
 		streams = append(streams, w)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	value := []byte(strings.Repeat("v", size))
 	var last int64

@@ -62,7 +62,7 @@ func Wait() {
 func Eventually(t testing.TB, f func() error) {
 	t.Helper()
 	var failure error
-	err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), pause/10, time.Minute, true,
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), pause/10, 5*time.Minute, true,
 		func(context.Context) (bool, error) {
 			failure = f()
 			return failure == nil, nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,32 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// certificates are the log entries of the watchers that use another certificate than before, and logged announces each.
+var (
+	certificates []string
+	logged       = sync.NewCond(&sync.Mutex{})
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(funcr.New(func(_, entry string) {
+		if strings.Contains(entry, "Updated current TLS certificate") {
+			logged.L.Lock()
+			certificates = append(certificates, entry)
+			logged.L.Unlock()
+			logged.Broadcast()
+		}
+	}, funcr.Options{}))
+	goleak.VerifyTestMain(m)
+}
+
+// awaitSecond waits until a second certificate in a directory is in use.
+func awaitSecond(dir string) {
+	logged.L.Lock()
+	defer logged.L.Unlock()
+	for strings.Count(strings.Join(certificates, "\n"), filepath.Join(dir, "c.pem")) < 2 {
+		logged.Wait()
+	}
+}
 
 // run starts a server on a free port of the loopback and returns a function that sends requests to
 // it.
@@ -151,12 +177,9 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("the certificate is for %s", name)
 	}
 	write("second.test", time.Unix(2, 0))
-	for late := time.After(20 * time.Second); !strings.HasPrefix(served(get), "second.test"); {
-		select {
-		case <-late:
-			t.Fatalf("after it was replaced, the certificate is for %s", served(get))
-		default:
-		}
+	awaitSecond(dir)
+	if name := served(get); !strings.HasPrefix(name, "second.test") {
+		t.Errorf("after it was replaced, the certificate is for %s", name)
 	}
 	if err := os.Remove(filepath.Join(dir, "k.pem")); err != nil {
 		t.Fatal(err)

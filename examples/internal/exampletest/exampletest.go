@@ -57,8 +57,8 @@ func Warnings(t *testing.T) (n float64) {
 	return n
 }
 
-// localTimeout is how long an example may take to write the texts of [Locally].
-const localTimeout = 30 * time.Second
+// timeout is how long an example may take for what a test waits for, which takes seconds on an idle machine.
+const timeout = 5 * time.Minute
 
 // Locally runs the example without flags in an empty folder, and stops it when it has written all of
 // the texts.
@@ -66,7 +66,7 @@ func Locally(t *testing.T, e *example.Example, texts ...string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
-	ctx, cancel := context.WithTimeout(t.Context(), localTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	out := &seeker{texts: append(texts, "Ctrl-C stops everything."), found: cancel}
 	if err := e.Run(ctx, nil, out); err != nil {
@@ -144,13 +144,20 @@ func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *ex
 		t.Error(err)
 	} else if _, err := w.CreateSamples(ctx); err != nil {
 		t.Error(err)
-	} else if err := check(ctx, w); err != nil {
+	} else if err := within(ctx, w, check); err != nil {
 		t.Error(err)
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// within calls check with a context that ends after the timeout.
+func within(ctx context.Context, w *example.World, check func(context.Context, *example.World) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return check(ctx, w)
 }
 
 // freePort returns a port that is free for now.
@@ -170,7 +177,7 @@ func webhooksInstalled(ctx context.Context, e *example.Example, w *example.World
 	if e.Webhooks == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return await.Until(ctx, w.Client, &admissionregistrationv1.MutatingWebhookConfigurationList{},
 		func(all []*admissionregistrationv1.MutatingWebhookConfiguration) string {

@@ -58,7 +58,7 @@ func start(t *testing.T, e *example.Example) *example.World {
 func WriteDenied(t *testing.T, e *example.Example, resource, condition, reason string, objects ...client.Object) {
 	t.Helper()
 	w := start(t, e)
-	ctx, cancel := context.WithTimeout(t.Context(), localTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	obj := objects[len(objects)-1]
 	for _, o := range objects[:len(objects)-1] {

@@ -197,9 +197,7 @@ func TestDeleteDefinitionTimesOut(t *testing.T) {
 func TestWaitForWhatIsGone(t *testing.T) {
 	c := newCluster(t, false)
 	objects := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	err := waitFor(ctx, objects, "gone", func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
+	err := waitFor(t.Context(), objects, "gone", func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 	if !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}

@@ -389,7 +389,7 @@ func watch(t *testing.T, pid int) func() {
 	}
 	return func() {
 		defer unix.Close(fd)
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(5 * time.Minute)
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
 			switch {
