@@ -33,6 +33,7 @@ import (
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/endpoints/endpointstest"
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -211,8 +212,12 @@ func TestListsAsUpstream(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 			}
-			for _, path := range l.collections {
-				for _, accept := range []string{jsonType, protobufType, "application/yaml", asTable, jsonType + metadataList, protobufType + metadataList} {
+			for i, path := range l.collections {
+				accepts := []string{jsonType, protobufType, "application/yaml", asTable, jsonType + metadataList, protobufType + metadataList}
+				if !testlevel.Full() { // one encoding for each collection
+					accepts = accepts[i%len(accepts):][:1]
+				}
+				for _, accept := range accepts {
 					l.compare(path, "", accept, "gzip")
 					if strings.Contains(accept, "yaml") || accept == protobufType+metadataList {
 						continue

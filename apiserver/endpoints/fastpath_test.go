@@ -32,6 +32,7 @@ import (
 	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -371,7 +372,7 @@ func TestFastPath(t *testing.T) {
 	for _, test := range []struct {
 		name, policy string
 		writes       int // of each object
-	}{{"plain", "", 150}, {"audited", writesPolicy, 40}} {
+	}{{"plain", "", testlevel.Rounds(60, 150)}, {"audited", writesPolicy, 40}} {
 		t.Run(test.name, func(t *testing.T) {
 			sides := []*side{newSide(t, false, test.policy), newSide(t, true, test.policy)}
 			before := countPaths(t)
