@@ -87,7 +87,7 @@ var may = []struct {
 	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal/apply", "cmd/flyball/internal/generate",
 		"cmd/flyball/internal/process", "cmd/flyball/internal/progress", "cmd/flyball/internal/projectfile", "cmd/flyball/internal/terminal",
 		"cmd/flyball/internal/testproject", "cmd/flyball/internal/watch", "controllers/pods", "controlplane", "ctrl/client", "internal/kubeconfig", "internal/selfsigned", "storage/memory"}},
-	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig", "internal/testlevel", "lab", "plan", "record"}},
+	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal/kubeconfig", "internal/reserve", "internal/testlevel", "lab", "plan", "record"}},
 	{path: "lab", imports: []string{"controllers", "controlplane", "ctrl", "internal/canonical", "internal/clientscheme", "internal/inprocess", "internal/protobuf", "internal/selfsigned", "storage"}},
 	{path: "lab/zoo", imports: []string{"ctrl", "lab"}},
 	{path: "plan", imports: []string{"apiserver/auditlog", "controllers", "controlplane", "ctrl", "internal/canonical", "internal/clientscheme", "internal/inprocess",
@@ -101,6 +101,7 @@ var may = []struct {
 	{path: "internal/restclient", imports: []string{"internal/clientscheme"}},
 	{path: "internal/privatefile", outside: []string{}},
 	{path: "internal/protobuf", outside: []string{}},
+	{path: "internal/reserve", imports: []string{"internal/reserve"}, outside: []string{}},
 	{path: "internal/responses", outside: []string{}},
 	{path: "internal/selfsigned", outside: []string{}},
 	{path: "internal/apiserverflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
@@ -138,7 +139,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/selfsigned ../record ../record/restore ../storage/memory
+envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil

@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client/config"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // TestKubeconfigFile checks that the kubeconfig of a running control plane is not replaced, and that clients report
@@ -19,7 +20,7 @@ import (
 func TestKubeconfigFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new", "kubeconfig")
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
-	options := controlplane.Options{Listen: "127.0.0.1:0", KubeconfigFile: file, WithoutControllers: true}
+	options := controlplane.Options{Listen: reservetest.Address(t), KubeconfigFile: file, WithoutControllers: true}
 	first, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -65,12 +66,12 @@ func TestKubeconfigFile(t *testing.T) {
 // control plane.
 func TestKubeconfigFileOfAnotherServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	options := controlplane.Options{Listen: "127.0.0.1:0", KubeconfigFile: file, WithoutControllers: true}
+	address := reservetest.Address(t)
+	options := controlplane.Options{Listen: address, KubeconfigFile: file, WithoutControllers: true}
 	first, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := strings.TrimPrefix(first.URL(), "https://")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +80,7 @@ func TestKubeconfigFileOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Stop()
+	options.Listen = "127.0.0.1:0"
 	again, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -138,13 +140,8 @@ func TestKubeconfigFileCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	_, err = controlplane.Start(t.Context(), controlplane.Options{
+	address := reservetest.Address(t)
+	_, err := controlplane.Start(t.Context(), controlplane.Options{
 		Listen: address, KubeconfigFile: filepath.Join(blocker, "kubeconfig"), WithoutControllers: true,
 	})
 	if err == nil || !strings.Contains(err.Error(), "cannot write the kubeconfig") {

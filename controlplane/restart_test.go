@@ -28,6 +28,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/datadir"
 )
@@ -50,7 +51,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	o := controlplane.Options{DataDir: dir, Listen: "127.0.0.1:0"}
+	o := controlplane.Options{DataDir: dir, Listen: reservetest.Address(t)}
 	ctx := t.Context()
 	plane := controlplanetest.Start(t, o)
 	config := controlplanetest.FromKubeconfig(t, plane)
@@ -81,13 +82,9 @@ func TestRestart(t *testing.T) {
 	must(err)
 	pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	must(err)
-	url := plane.URL()
 	must(plane.Stop())
 
 	plane = controlplanetest.Start(t, o)
-	if plane.URL() != url {
-		t.Errorf("the URL is %s, and was %s", plane.URL(), url)
-	}
 	same, err := objects.Resource(gadgets).Namespace("default").Get(ctx, "a", metav1.GetOptions{})
 	must(err)
 	if same.GetUID() != gadget.GetUID() || same.GetResourceVersion() != gadget.GetResourceVersion() {

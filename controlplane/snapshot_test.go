@@ -20,6 +20,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/memory"
 	"flyball.dev/storage/snapshot"
@@ -49,7 +50,8 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	original := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0"})
+	address := reservetest.Address(t)
+	original := controlplanetest.Start(t, controlplane.Options{Listen: address})
 	config := controlplanetest.FromKubeconfig(t, original)
 	client, err := kubernetes.NewForConfig(config)
 	must(err)
@@ -71,7 +73,6 @@ func TestSnapshot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	_, err = datadir.Restore(dir, file, false)
 	must(err)
-	address := strings.TrimPrefix(original.URL(), "https://")
 	for name, o := range map[string]controlplane.Options{
 		"in memory":    {Snapshot: file, Listen: address},
 		"in directory": {DataDir: dir, Listen: address},

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // etcdOutput runs the stand-in for etcd until it exits.
@@ -50,10 +52,10 @@ func TestEtcdExits(t *testing.T) {
 
 // TestEtcdServes sends the requests of envtest and other clients.
 func TestEtcdServes(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	data, address := filepath.Join(t.TempDir(), "data"), reservetest.Address(t)
 	fs := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	addEtcdFlags(fs)
-	if err := fs.Parse([]string{"--data-dir=" + data, "--listen-client-urls=http://127.0.0.1:0", "--unsafe-no-fsync=true",
+	if err := fs.Parse([]string{"--data-dir=" + data, "--listen-client-urls=http://" + address, "--unsafe-no-fsync=true",
 		"--listen-peer-urls=http://127.0.0.1:0", "--advertise-client-urls=http://127.0.0.1:0"}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestEtcdServes(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- s.serve(ctx) }()
 	for path, want := range map[string]string{"/health": `"health":"true"`, "/readyz": "ok", "/version": `"etcdserver":"3.`} {
-		resp, err := http.Get("http://" + s.clients[0].Addr().String() + path)
+		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +81,7 @@ func TestEtcdServes(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := net.Dial("tcp", s.clients[0].Addr().String()); err == nil {
+	if _, err := net.Dial("tcp", address); err == nil {
 		t.Error("it still listens")
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +25,7 @@ import (
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
 	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // accountsKey writes a key for service accounts.
@@ -197,7 +198,7 @@ func TestStopDuringStart(t *testing.T) {
 	cancel()
 	cmd := kubeAPIServer()
 	cmd.SetErr(io.Discard)
-	cmd.SetArgs(usual(t, accountsKey(t)))
+	cmd.SetArgs(usual(t, accountsKey(t), "--secure-port="+strconv.Itoa(reservetest.Port(t))))
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		t.Error(err)
 	}
@@ -206,13 +207,7 @@ func TestStopDuringStart(t *testing.T) {
 // TestServe starts the control plane for flags, and again with the certificate that the first start
 // has created.
 func TestServe(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
-	certificates := t.TempDir()
+	port, certificates := strconv.Itoa(reservetest.Port(t)), t.TempDir()
 	args := usual(t, accountsKey(t), "--secure-port="+port, "--cert-dir="+certificates)
 	var first []byte
 	for range 2 {

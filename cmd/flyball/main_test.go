@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // TestHelpHasAllCommands checks that each command is in a group and has a short description.
@@ -95,14 +96,7 @@ func TestWrongFolder(t *testing.T) {
 func TestApplyWithoutControlPlane(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := reservetest.Address(t)
 	const origin = `, extensions: [{name: flyball.dev/control-plane, extension: {program: ops, directory: /src, pid: 7, started: "2026-01-02T03:04:05Z"}}]`
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
 	if err := os.Mkdir(".flyball", 0o777); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -24,6 +25,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/webhook"
+	"flyball.dev/internal/reserve"
 	"flyball.dev/internal/selfsigned"
 )
 
@@ -45,7 +47,8 @@ type WebhookInstallOptions struct {
 	IgnoreErrorIfPathMissing bool
 
 	// LocalServingHost and LocalServingPort are where the webhooks have to be served; by default at a
-	// free port of 127.0.0.1, to which PrepWithoutInstalling sets them.
+	// free port of 127.0.0.1, to which PrepWithoutInstalling sets them. On Linux, the system gives that port
+	// to no other program.
 	LocalServingHost string
 	LocalServingPort int
 
@@ -67,6 +70,7 @@ type WebhookInstallOptions struct {
 	PollInterval time.Duration
 
 	network     *memoryNetwork // nil for sockets
+	port        io.Closer      // what reserves LocalServingPort for as long as the options are reachable
 	madeDir     string         // what Cleanup removes
 	certificate *tls.Certificate
 	sources     map[client.Object]string // of the configurations that were read
@@ -160,54 +164,17 @@ func (o *WebhookInstallOptions) hostPort() (string, error) {
 		o.LocalServingPort = memoryPort
 	}
 	if o.LocalServingPort == 0 {
-		port, err := freePort(o.LocalServingHost)
+		port, held, err := reserve.Port(o.LocalServingHost)
 		if err != nil {
 			return "", fmt.Errorf("unable to find a free port for serving webhooks on LocalServingHost %s: %w", o.LocalServingHost, err)
 		}
-		o.LocalServingPort = port
+		o.LocalServingPort, o.port = port, held
 	}
 	host := o.LocalServingHostExternalName
 	if host == "" {
 		host = o.LocalServingHost
 	}
 	return net.JoinHostPort(host, strconv.Itoa(o.LocalServingPort)), nil
-}
-
-// suggested are the ports that were returned a short while ago, so that no two environments get the
-// same one before either listens.
-var suggested struct {
-	mu    sync.Mutex
-	ports map[int]time.Time
-}
-
-// freePort returns a port of a host that nothing listens on.
-func freePort(host string) (int, error) {
-	const keep, attempts = 2 * time.Minute, 100
-	suggested.mu.Lock()
-	defer suggested.mu.Unlock()
-	if suggested.ports == nil {
-		suggested.ports = map[int]time.Time{}
-	}
-	for port, at := range suggested.ports {
-		if time.Since(at) > keep {
-			delete(suggested.ports, port)
-		}
-	}
-	for range attempts {
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return 0, err
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		if err := listener.Close(); err != nil {
-			return 0, err
-		}
-		if _, taken := suggested.ports[port]; !taken {
-			suggested.ports[port] = time.Now()
-			return port, nil
-		}
-	}
-	return 0, errors.New("all ports that the system suggests were returned before")
 }
 
 // certificateLifetime is longer than a test runs, also in virtual time.

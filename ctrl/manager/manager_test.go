@@ -19,6 +19,7 @@ import (
 	"flyball.dev/ctrl/healthz"
 	"flyball.dev/ctrl/log"
 	metricsserver "flyball.dev/ctrl/metrics/server"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // unusedConfig is the config of a server to which no request is sent.
@@ -61,7 +62,7 @@ func taken(t *testing.T) string {
 }
 
 func TestEndpoints(t *testing.T) {
-	m := newManager(t, Options{Metrics: noMetrics, HealthProbeBindAddress: "127.0.0.1:0", PprofBindAddress: "127.0.0.1:0", ReadinessEndpointName: "/ready"})
+	m := newManager(t, Options{Metrics: noMetrics, HealthProbeBindAddress: reservetest.Address(t), PprofBindAddress: reservetest.Address(t), ReadinessEndpointName: "/ready"})
 	if err := errors.Join(
 		m.AddHealthzCheck("ping", func(*http.Request) error { return errors.New("replaced") }),
 		m.AddHealthzCheck("ping", healthz.Ping),
@@ -162,12 +163,7 @@ func TestPortsInUse(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "error listening on "+address) {
 		t.Errorf("health probes: %v", err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := free.Addr().String()
-	_ = free.Close()
+	other := reservetest.Address(t)
 	for range 2 { // the listener of the other server is closed
 		if _, err := New(unusedConfig, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
 			!strings.HasPrefix(err.Error(), "error listening on "+address) {

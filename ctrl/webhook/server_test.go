@@ -29,6 +29,7 @@ import (
 
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/webhook"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // certificates are the log entries of the watchers that use another certificate than before, and logged announces each.
@@ -503,11 +504,7 @@ func TestListenerFails(t *testing.T) {
 }
 
 func TestPort(t *testing.T) {
-	free := listen(t)
-	port := free.Addr().(*net.TCPAddr).Port
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := reservetest.Port(t)
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, SelfSigned: &webhook.SelfSigned{}, CertDir: t.TempDir()}).(*webhook.DefaultServer)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -529,12 +526,8 @@ func TestPort(t *testing.T) {
 
 // A server can be started on the port of another one as soon as that one's context has ended.
 func TestStartOnPortOfServerThatEnds(t *testing.T) {
-	certificates, listener := t.TempDir(), listen(t)
+	certificates, port := t.TempDir(), reservetest.Port(t)
 	newAuthority(t).issue(t, certificates, "webhooks", time.Now().Add(time.Hour))
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
 	const servers = 20
 	ended := make(chan error, servers)
 	for range servers {
