@@ -2,7 +2,6 @@ package test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -13,7 +12,5 @@ func TestLab(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs of operators in real time take two minutes")
 	}
-	p := params(t, "lab", 0)
-	p.Deadline = time.Time{} // the one of the test
-	testscript.Run(t, p)
+	testscript.Run(t, params(t, "lab"))
 }
