@@ -12,7 +12,7 @@ import (
 )
 
 // timeout is how long a background program may take to print the expected output, or to stop.
-const timeout = 30 * time.Second
+const timeout = 5 * time.Minute
 
 // background is a program that runs in the background of a script.
 type background struct {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -22,8 +21,7 @@ func TestProjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := params(t, "projects", 0)
-	p.Deadline = time.Time{} // that of the test: without a build cache, builds take minutes
+	p := params(t, "projects")
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("GOCACHE", caches[0])

@@ -17,13 +17,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
-
-// scriptLimit is the timeout of all scripts together, which run in parallel.
-const scriptLimit = 6 * time.Minute
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -69,11 +65,11 @@ func build(folder string) error {
 const kubernetesVersion = "v1.37.2"
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, params(t, "scripts", scriptLimit))
+	testscript.Run(t, params(t, "scripts"))
 }
 
 // params returns the parameters of the scripts in a folder.
-func params(t *testing.T, folder string, limit time.Duration) testscript.Params {
+func params(t *testing.T, folder string) testscript.Params {
 	crd, err := filepath.Abs("../examples/appservice/config")
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +83,7 @@ func params(t *testing.T, folder string, limit time.Duration) testscript.Params 
 		t.Fatal(err)
 	}
 	return testscript.Params{
-		Dir:      folder,
-		Deadline: time.Now().Add(limit),
+		Dir: folder,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GOGC", "off") // a kubectl does not live long enough

@@ -185,7 +185,7 @@ func (s *shop) pages(t *testing.T) []page {
 // events returns the acts that are recorded as events, when all are written.
 func (s *shop) events(t *testing.T) (acts []string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
 		var list corev1.EventList
 		if err := s.client.List(t.Context(), &list); err != nil {
 			t.Fatal(err)

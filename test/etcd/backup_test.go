@@ -172,5 +172,5 @@ func TestBackupMovesControlPlane(t *testing.T) {
 	if err := clientFor(t, moved).Create(t.Context(), deployment("d")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "a deployment", func() error { return wantAvailable(t.Context(), clientFor(t, moved), "d") })
+	eventually(t, "a deployment", func() error { return wantAvailable(t.Context(), clientFor(t, moved), "d") })
 }

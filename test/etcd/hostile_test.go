@@ -110,8 +110,7 @@ func TestOtherCluster(t *testing.T) {
 		}
 	}
 	p.cut(false)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	for range 3 {
 		if r, err := s.Get(ctx, "/a"); err == nil || !strings.Contains(err.Error(), "another etcd cluster") {
 			t.Errorf("a read: %+v, %v", r, err)
@@ -133,8 +132,7 @@ func TestNoSpace(t *testing.T) {
 	c.await(m)
 	s := open(t, c, etcd.Options{})
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	var full error
 	var latest uint64
 	written := 0
@@ -164,7 +162,7 @@ func TestNoSpace(t *testing.T) {
 	if _, err := raw.Defragment(ctx, m.url); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "a write with space again", func() error { // a write that has failed may raise the alarm later
+	eventually(t, "a write with space again", func() error { // a write that has failed may raise the alarm later
 		if _, err := raw.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
 			return err
 		}
@@ -239,13 +237,13 @@ func TestStartTogether(t *testing.T) {
 		}
 	}
 	one := clientFor(t, configOf(t, planes[0]))
-	eventually(t, 30*time.Second, "endpoints", func() error {
+	eventually(t, "endpoints", func() error {
 		return wantEndpoints(t.Context(), one, "203.0.113.1", "203.0.113.2", "203.0.113.3")
 	})
 	if err := one.Create(t.Context(), deployment("d")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "a deployment", func() error { return wantAvailable(t.Context(), clientFor(t, configOf(t, planes[2])), "d") })
+	eventually(t, "a deployment", func() error { return wantAvailable(t.Context(), clientFor(t, configOf(t, planes[2])), "d") })
 }
 
 // TestSnapshotOfEvents saves a snapshot of a control plane on etcd, where Events expire by leases of etcd. In a store that is made

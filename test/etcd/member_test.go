@@ -142,7 +142,7 @@ func (c *cluster) start(m *process) {
 // await waits until a member is healthy.
 func (c *cluster) await(m *process) {
 	c.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if r, err := http.Get(m.url + "/health"); err == nil {
 			io.Copy(io.Discard, r.Body)
 			r.Body.Close()

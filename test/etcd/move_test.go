@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -64,7 +63,7 @@ func TestKubeAPIServer(t *testing.T) {
 			t.Fatalf("%T: %v", obj, err)
 		}
 	}
-	eventually(t, 20*time.Second, "the definition", func() error { return kubernetes.Create(ctx, gadget("one")) })
+	eventually(t, "the definition", func() error { return kubernetes.Create(ctx, gadget("one")) })
 	for i := range 30 {
 		if err := kubernetes.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("c", i)}}); err != nil {
 			t.Fatal(err)
@@ -173,7 +172,7 @@ func TestMove(t *testing.T) {
 			t.Fatalf("%T: %v", obj, err)
 		}
 	}
-	eventually(t, 20*time.Second, "the deployment", func() error { return wantAvailable(ctx, flyball, "web") })
+	eventually(t, "the deployment", func() error { return wantAvailable(ctx, flyball, "web") })
 	before := objects(t, configOf(t, plane))
 	if err := plane.Stop(); err != nil {
 		t.Fatal(err)
@@ -208,7 +207,7 @@ func TestMove(t *testing.T) {
 	if err := clientFor(t, configOf(t, again)).Create(ctx, deployment("last")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "a deployment in the end", func() error { return wantAvailable(ctx, clientFor(t, configOf(t, again)), "last") })
+	eventually(t, "a deployment in the end", func() error { return wantAvailable(ctx, clientFor(t, configOf(t, again)), "last") })
 }
 
 func gadget(name string) *unstructured.Unstructured {
@@ -325,7 +324,7 @@ func startKubeAPIServer(t testing.TB, url string) (*rest.Config, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "kube-apiserver", func() error {
+	eventually(t, "kube-apiserver", func() error {
 		r, err := httpClient.Get(config.Host + "/readyz")
 		if err != nil {
 			return err

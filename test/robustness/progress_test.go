@@ -32,7 +32,7 @@ func newProgress(t *testing.T, endpoints []string) *progress {
 func (p *progress) wait(d time.Duration, revisions int64) {
 	p.t.Helper()
 	<-time.After(d)
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer cancel()
 	next := time.NewTicker(50 * time.Millisecond)
 	defer next.Stop()

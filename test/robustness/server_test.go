@@ -141,7 +141,7 @@ func (p *process) start() {
 func (p *process) await() {
 	p.t.Helper()
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
 		if r, err := client.Get(p.url + "/health"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK && !p.hasEnded() { // or else another process has taken the port
