@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/internal/heaptest"
 )
 
 // TestShrink expects that a graph from which most nodes were removed takes little memory, and has
@@ -16,14 +18,14 @@ func TestShrink(t *testing.T) {
 	const nodes, left = 50_000, 10
 	g := newGraph()
 	uid := func(n int) types.UID { return types.UID(fmt.Sprint("uid-", n)) }
-	before := heapAlloc()
+	heap := heaptest.New(t)
 	for n := range nodes {
 		g.update(&node{uid: uid(n), resourceVersion: "1"})
 	}
 	for n := left; n < nodes; n++ {
 		g.remove(uid(n))
 	}
-	if size := heapAlloc() - before; size > 1<<20 {
+	if size := heap.Held(); size > 1<<20 {
 		t.Errorf("%d nodes take %d bytes", left, size)
 	}
 	for n := range nodes {
@@ -44,25 +46,18 @@ func TestSize(t *testing.T) {
 		most   int64
 	}{{"no owner", nil, 150}, {"an owner", []metav1.OwnerReference{owner}, 270}} {
 		g := newGraph()
-		before := heapAlloc()
+		heap := heaptest.New(t)
 		for n := range uint32(objects) {
 			key := id{}
 			binary.BigEndian.PutUint32(key[:], n*2654435761)
 			g.update(&node{uid: key.uuid(), kind: widgets, namespace: "ns", name: fmt.Sprintf("web-%08d", n), resourceVersion: "123456",
 				ownerReferences: tc.owners})
 		}
-		size := (heapAlloc() - before) / objects
+		size := heap.Held() / objects
 		t.Logf("%s: %d bytes", tc.name, size)
 		if size > tc.most {
 			t.Errorf("%s: an object takes %d bytes, want at most %d", tc.name, size, tc.most)
 		}
 		runtime.KeepAlive(g)
 	}
-}
-
-func heapAlloc() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

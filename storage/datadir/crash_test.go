@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
 )
 
-var rounds = flag.Int("rounds", 200, "how many crashes TestCrashes and TestMissingSync simulate")
+var rounds = flag.Int("rounds", 0, "how many rounds TestCrashes runs; 0 is the number of the level of the tests")
 
 // small are options with which a few writes fill log files and lead to snapshots.
 var small = Options{LogFile: 4 << 10, SnapshotAfter: 6 << 10}
@@ -319,7 +320,11 @@ func (l *ledger) settle(s storage.Lessor) {
 
 // TestCrashes crashes the machine at random moments of the life of a store, during its recovery too.
 func TestCrashes(t *testing.T) {
-	for seed := range uint64(*rounds) {
+	count := *rounds
+	if count == 0 {
+		count = testlevel.Rounds(20, 200)
+	}
+	for seed := range uint64(count) {
 		if _, err := lives(seed, nil); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -328,6 +333,7 @@ func TestCrashes(t *testing.T) {
 
 // TestMissingSync checks that TestCrashes finds each Sync that is left out.
 func TestMissingSync(t *testing.T) {
+	const rounds = 200
 	for _, test := range []struct {
 		name string
 		skip func(name string) bool
@@ -346,7 +352,7 @@ func TestMissingSync(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			total := 0
-			for seed := range uint64(*rounds) {
+			for seed := range uint64(rounds) {
 				skipped, err := lives(seed, test.skip)
 				total += skipped
 				if err != nil {
@@ -354,7 +360,7 @@ func TestMissingSync(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("not caught in %d rounds, in which Sync was left out %d times", *rounds, total)
+			t.Errorf("not caught in %d rounds, in which Sync was left out %d times", rounds, total)
 		})
 	}
 }

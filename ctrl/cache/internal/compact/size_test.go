@@ -5,10 +5,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/internal/heaptest"
 )
 
 // podOf returns the nth pod, of a template that differs from others in all that templates differ
@@ -30,46 +33,61 @@ func podOf(template, n int) *corev1.Pod {
 	return p
 }
 
-// heapOf returns the bytes that a pod takes, of two thousand or more that come in groups of a
-// template, one group after the other or by turns.
-func heapOf(size int, byTurns bool) float64 {
-	before := heapInUse()
-	count := max(2000, size)
-	p, values, groups := NewPacker(), make([]Value, count), count/size
+// packGroups packs pods that come in groups of a template, one group after the other or by turns.
+func packGroups(p *Packer, count, size int, byTurns bool) []Value {
+	values := make([]Value, count)
 	for n := range values {
 		template := n / size
 		if byTurns {
-			template = n % groups
+			template = n % (count / size)
 		}
 		values[n] = packOne(p, podOf(template, n))
 	}
-	p.encoder = encoder{} // which is the same whatever is packed
-	held := heapInUse() - before
-	runtime.KeepAlive(values)
-	runtime.KeepAlive(p)
-	return float64(held) / float64(count)
+	return values
 }
 
-func heapInUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+// sizeOf returns what a packer and its values take, by their own account.
+func sizeOf(p *Packer, values []Value) int {
+	size := p.Size() + len(p.sketch)*int(unsafe.Sizeof(p.sketch[0])) + len(values)*int(unsafe.Sizeof(Value{}))
+	for _, v := range values {
+		size += v.Size()
+	}
+	return size
+}
+
+// TestSize compares the memory of values with what they take by their own account.
+func TestSize(t *testing.T) {
+	packGroups(NewPacker(), 2, 1, false) // builds codecs
+	for _, group := range []int{1, 5, 100} {
+		heap := heaptest.New(t)
+		p := NewPacker()
+		values := packGroups(p, 500, group, false)
+		p.encoder, p.writer = encoder{}, writer{} // which are the same whatever is packed
+		held, size := int(heap.Held()), sizeOf(p, values)
+		t.Logf("groups of %3d: %d bytes, by their own account %d, %.2f", group, held, size, float64(held)/float64(size))
+		if held < size*95/100 || held > size*115/100 {
+			t.Errorf("groups of %d take %d bytes, by their own account %d", group, held, size)
+		}
+		runtime.KeepAlive(values)
+		runtime.KeepAlive(p)
+	}
 }
 
 // TestGroups looks at what pods of one template take, by how many there are: a few no more than if
 // each had a template of its own, and many much less.
 func TestGroups(t *testing.T) {
-	heapOf(1, false) // builds codecs
+	took := func(size int, byTurns bool) float64 {
+		p, count := NewPacker(), max(2000, size)
+		return float64(sizeOf(p, packGroups(p, count, size, byTurns))) / float64(count)
+	}
 	for _, byTurns := range []bool{false, true} {
-		alone := heapOf(1, byTurns)
+		alone := took(1, byTurns)
 		t.Logf("by turns: %v, alone: %.0f bytes", byTurns, alone)
 		for _, c := range []struct {
 			size int
 			most float64
 		}{{2, 1.06}, {3, 1.06}, {4, 1.06}, {5, 1.06}, {6, 1.06}, {8, 1}, {16, 0.8}, {100, 0.4}, {10_000, 0.3}} {
-			took := heapOf(c.size, byTurns)
+			took := took(c.size, byTurns)
 			t.Logf("groups of %5d: %.0f bytes, %.2f", c.size, took, took/alone)
 			if took > c.most*alone {
 				t.Errorf("a pod in a group of %d takes %.0f bytes, alone %.0f; it may be %.2f of that", c.size, took, alone, c.most)
@@ -81,10 +99,10 @@ func TestGroups(t *testing.T) {
 // TestShrink expects that a packer of many values takes little when they are released, and that it
 // still interns.
 func TestShrink(t *testing.T) {
+	heap := heaptest.New(t)
 	p := NewPacker()
-	before := heapInUse()
 	var values []Value
-	for n := range 20_000 {
+	for n := range 3000 {
 		values = append(values, packOne(p, podOf(n, n)))
 	}
 	largest := len(p.sketch)
@@ -95,7 +113,7 @@ func TestShrink(t *testing.T) {
 	if largest <= minCounters || len(p.sketch) != minCounters {
 		t.Errorf("there are %d counters, and were %d", len(p.sketch), largest)
 	}
-	if left := heapInUse() - before; left > 1<<20 {
+	if left := heap.Held(); left > 1<<17 {
 		t.Errorf("%d bytes are left", left)
 	}
 	first := packOne(p, podOf(1, 1)).Size()

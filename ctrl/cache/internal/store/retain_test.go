@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/heaptest"
 )
 
 // TestKeptStrings keeps strings of objects that were read, removes the objects, and expects that
 // little else stays in memory: nothing but the metadata if those are of it, and no more than a piece
 // of a large object.
 func TestKeptStrings(t *testing.T) {
-	const count, large = 100, 400 << 10
+	const count, large = 20, 400 << 10
 	metadata := func(o client.Object) (kept []string) {
 		kept = append(kept, o.GetName(), o.GetNamespace(), string(o.GetUID()), o.GetResourceVersion())
 		for key, value := range o.GetLabels() {
@@ -51,18 +52,18 @@ func TestKeptStrings(t *testing.T) {
 		keep func(client.Object) []string
 		most int // bytes an object
 	}{
-		"metadata of large objects":      {long, metadata, 512},
-		"short strings beside long ones": {long, short, 2048},
+		"metadata of large objects":      {long, metadata, 256},
+		"short strings beside long ones": {long, short, 1536},
 		"short strings of many": {func(n int) map[string]string {
 			data := map[string]string{}
 			for i := range large / 256 {
 				data[fmt.Sprintf("key %d of %d", i, n)] = fmt.Sprintf("a short value %d %d", i, n)
 			}
 			return data
-		}, short, 2560},
+		}, short, 1536},
 		"metadata of small objects": {func(n int) map[string]string {
 			return map[string]string{"a": strings.Repeat(fmt.Sprintf("%08d", n), 100), "b": strings.Repeat(fmt.Sprintf("%04d", n), 100)}
-		}, metadata, 512},
+		}, metadata, 256},
 	} {
 		for _, unstructuredObjects := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, unstructured %v", name, unstructuredObjects), func(t *testing.T) {
@@ -100,9 +101,9 @@ func TestKeptStrings(t *testing.T) {
 				}
 				fill(false) // builds codecs
 				kept = make([]string, 0, 16*count)
-				before := heapInUse()
+				heap := heaptest.New(t)
 				fill(true)
-				took := int(heapInUse()-before) / count
+				took := int(heap.Held()) / count
 				t.Logf("%d bytes an object", took)
 				if took > tt.most {
 					t.Errorf("%d bytes an object stay, want at most %d", took, tt.most)
@@ -111,14 +112,4 @@ func TestKeptStrings(t *testing.T) {
 			})
 		}
 	}
-}
-
-func heapInUse() int64 {
-	// Pools drop their content at the second collection.
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -1,0 +1,107 @@
+// Package heaptest measures the memory of code under test.
+//
+// The size of the heap of a process is no figure for a test: it has what other goroutines have allocated. A [Meter] counts
+// the bytes of one test, with the profiler of allocations, which sees each of them and its stack. Benchmarks read the
+// heap of the process with [Live].
+package heaptest
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Live returns how many bytes of the heap of the process can be reached.
+func Live() int64 {
+	collect()
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// collect collects garbage. The content of a sync.Pool survives one collection.
+func collect() {
+	runtime.GC()
+	runtime.GC()
+}
+
+// Meter counts the memory that a test has allocated since the meter was made and that can still be reached.
+type Meter struct {
+	allocators []string
+	before     map[string]use
+}
+
+// use is the memory of the objects that were allocated with one stack.
+type use struct{ objects, bytes int64 }
+
+// New returns a meter of what a test allocates: in the goroutines of its functions, and in other goroutines in functions
+// whose names have one of the prefixes, like "flyball.dev/storage/memory.". What these functions call counts too. A test
+// with a meter must not run in parallel with others. Allocations are slow until the test ends.
+func New(t testing.TB, prefixes ...string) *Meter {
+	rate := runtime.MemProfileRate
+	runtime.MemProfileRate = 1 // profile all allocations
+	t.Cleanup(func() { runtime.MemProfileRate = rate })
+	test, _, _ := strings.Cut(t.Name(), "/")
+	m := &Meter{allocators: []string{"." + test + "+", "." + test + ".func"}}
+	for _, prefix := range prefixes {
+		m.allocators = append(m.allocators, "\t"+prefix)
+	}
+	m.before = m.uses()
+	return m
+}
+
+// Held collects garbage and returns how many bytes can be reached.
+func (m *Meter) Held() (held int64) {
+	for stack, u := range m.uses() {
+		held += u.bytes - m.before[stack].bytes
+	}
+	return held
+}
+
+// Sites collects garbage and returns the stacks of which each has allocated n or more of the objects that can be reached.
+func (m *Meter) Sites(n int) (stacks []string) {
+	for stack, u := range m.uses() {
+		if objects := u.objects - m.before[stack].objects; objects >= int64(n) {
+			stacks = append(stacks, fmt.Sprintf("%d objects\n%s", objects, stack))
+		}
+	}
+	return stacks
+}
+
+// uses collects garbage and returns the memory that can be reached, by the stacks of its allocation.
+func (m *Meter) uses() map[string]use {
+	collect()
+	rate := runtime.MemProfileRate
+	runtime.MemProfileRate = 0 // of writing the profile, which allocates much
+	defer func() { runtime.MemProfileRate = rate }()
+	var profile bytes.Buffer
+	if err := pprof.Lookup("heap").WriteTo(&profile, 1); err != nil { // runtime.MemProfile would cut long stacks
+		panic(err)
+	}
+	_, text, _ := strings.Cut(profile.String(), "\n")
+	uses := map[string]use{}
+	for record := range strings.SplitSeq(text, "\n\n") {
+		counts, stack, _ := strings.Cut(record, "\n")
+		if !m.counts(stack) {
+			continue
+		}
+		u := uses[stack] // a stack has a record for each size of objects
+		var objects, bytes int64
+		if _, err := fmt.Sscanf(counts, "%d: %d", &objects, &bytes); err != nil {
+			panic(err)
+		}
+		uses[stack] = use{u.objects + objects, u.bytes + bytes}
+	}
+	return uses
+}
+
+// counts reports whether the meter counts allocations with a stack.
+func (m *Meter) counts(stack string) bool {
+	return !strings.Contains(stack, "\tflyball.dev/internal/heaptest.") &&
+		slices.ContainsFunc(m.allocators, func(name string) bool { return strings.Contains(stack, name) })
+}

@@ -1,0 +1,73 @@
+package heaptest_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"flyball.dev/internal/heaptest"
+)
+
+const size = 4096
+
+// objects is memory that a test keeps.
+type objects [][]byte
+
+func (o *objects) add(n int) {
+	for range n {
+		*o = append(*o, make([]byte, size))
+	}
+}
+
+// serve adds as many objects as it is asked for.
+func serve(requests <-chan int, done chan<- *objects) {
+	o := &objects{}
+	for n := range requests {
+		o.add(n)
+		done <- o
+	}
+}
+
+// TestMeter keeps and releases memory while another goroutine keeps some too.
+func TestMeter(t *testing.T) {
+	requests, done := make(chan int), make(chan *objects)
+	go serve(requests, done)
+	defer close(requests)
+	want := func(m *heaptest.Meter, n int) {
+		t.Helper()
+		if held := m.Held(); held < int64(n)*size || held > int64(n+2)*size { // the slice of objects, and of errors
+			t.Errorf("%d bytes are held, want %d of %d", held, n, size)
+		}
+	}
+	own := objects{}
+	m, both := heaptest.New(t), heaptest.New(t, "flyball.dev/internal/heaptest_test.serve")
+	own.add(10)
+	requests <- 50
+	theirs := <-done
+	want(m, 10)
+	want(both, 60)
+	t.Run("a test of the test", func(*testing.T) { own.add(20) })
+	want(m, 30)
+	want(both, 80)
+	if sites := m.Sites(10); len(sites) != 2 || !strings.Contains(sites[0]+sites[1], "20 objects\n") || !strings.Contains(sites[0], "objects).add") {
+		t.Errorf("the sites are %q", sites)
+	}
+	if sites := m.Sites(21); len(sites) > 0 {
+		t.Errorf("sites with fewer objects: %q", sites)
+	}
+	runtime.KeepAlive(own)
+	own = nil
+	want(m, 0)
+	want(both, 50)
+	runtime.KeepAlive(theirs)
+}
+
+// TestLive keeps memory.
+func TestLive(t *testing.T) {
+	o, before := objects{}, heaptest.Live()
+	o.add(10_000)
+	if more := heaptest.Live() - before; more < 5_000*size {
+		t.Errorf("%d bytes are live", more)
+	}
+	runtime.KeepAlive(o)
+}
