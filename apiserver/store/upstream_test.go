@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
 	"flyball.dev/apiserver/store"
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/etcd"
@@ -127,16 +127,7 @@ func newBackend(t testing.TB) (s storage.Store) {
 // openEtcd starts etcd, which ends with the test, and opens the storage in it.
 func openEtcd(t testing.TB, program string) storage.Store {
 	t.Helper()
-	var urls [2]string // for clients and for peers
-	for i := range urls {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		urls[i] = "http://" + l.Addr().String()
-		l.Close()
-	}
+	urls := [2]string{"http://" + reservetest.Address(t), "http://" + reservetest.Address(t)} // for clients and for peers
 	cmd := exec.Command(program, "--data-dir="+t.TempDir(), "--unsafe-no-fsync", "--listen-client-urls="+urls[0], "--advertise-client-urls="+urls[0],
 		"--listen-peer-urls="+urls[1], "--initial-advertise-peer-urls="+urls[1], "--initial-cluster=default="+urls[1])
 	if err := cmd.Start(); err != nil {

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 var update = flag.Bool("update", false, "write what the operator prints with controller-runtime to testdata/outcome.txt")
@@ -110,9 +111,8 @@ func outcome(t *testing.T, flags ...string) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kubeconfig"), plane.Kubeconfig())
 	writeCertificate(t, dir)
-	ports := freePorts(t, 3)
 	return run(t, ".", operator, "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--certificates="+dir,
-		fmt.Sprint("--webhooks=", ports[0]), fmt.Sprint("--metrics=127.0.0.1:", ports[1]), fmt.Sprint("--probes=127.0.0.1:", ports[2]))
+		fmt.Sprint("--webhooks=", reservetest.Port(t)), "--metrics="+reservetest.Address(t), "--probes="+reservetest.Address(t))
 }
 
 // definition returns the definition of the kind Widget.
@@ -160,17 +160,4 @@ func write(t *testing.T, name string, content []byte) {
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freePorts returns ports that nothing listens on.
-func freePorts(t *testing.T, n int) (ports []int) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/etcd"
@@ -126,8 +127,8 @@ func describe(r *clientv3.GetResponse) string {
 // restoreCluster starts etcd on a restored snapshot.
 func restoreCluster(t *testing.T, manager snapshot.Manager, file string) *cluster {
 	t.Helper()
-	dir, ports := t.TempDir(), freePorts(t, 2)
-	url, peer, data := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1]), filepath.Join(dir, "m0")
+	dir := t.TempDir()
+	url, peer, data := "http://"+reservetest.Address(t), "http://"+reservetest.Address(t), filepath.Join(dir, "m0")
 	err := manager.Restore(snapshot.RestoreConfig{SnapshotPath: file, Name: "m0", OutputDataDir: data, PeerURLs: []string{peer},
 		InitialCluster: "m0=" + peer, InitialClusterToken: "restored"})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/etcd"
 	"flyball.dev/storage/memory"
@@ -499,7 +500,7 @@ func TestForeignKeys(t *testing.T) {
 // TestOpenErrors opens stores that cannot be opened. The error says why.
 func TestOpenErrors(t *testing.T) {
 	c := startCluster(t, 1)
-	closed := fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])
+	closed := "http://" + reservetest.Address(t)
 	for endpoint, want := range map[string]string{
 		closed:     closed + ": dial tcp",
 		"nonsense": `the etcd endpoint "nonsense" is not a URL`,

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"go.uber.org/goleak"
+
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // program is a flag.
@@ -67,9 +68,8 @@ func startCluster(t testing.TB, n int, proxies ...bool) *cluster {
 	c := &cluster{t: t}
 	dir := t.TempDir()
 	var initial []string
-	ports := freePorts(t, 2*n)
 	for i := range n {
-		url, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[i]), fmt.Sprintf("http://127.0.0.1:%d", ports[n+i])
+		url, peer := "http://"+reservetest.Address(t), "http://"+reservetest.Address(t)
 		m := &process{url: url, log: filepath.Join(dir, fmt.Sprintf("m%d.log", i))}
 		advertised := peer
 		if len(proxies) > 0 {
@@ -99,20 +99,6 @@ func startCluster(t testing.TB, n int, proxies ...bool) *cluster {
 		}
 	})
 	return c
-}
-
-// freePorts returns ports that nobody listens on.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // endpoints returns the URLs of all members.

@@ -31,6 +31,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage/datadir"
 )
 
@@ -298,7 +299,7 @@ func startKubeAPIServer(t testing.TB, url string) (*rest.Config, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePorts(t, 1)[0]
+	port := reservetest.Port(t)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/etcd"
 )
@@ -97,8 +97,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dir, ports := t.TempDir(), freePorts(t, 2)
-	url, peer := fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	dir, url, peer := t.TempDir(), "https://"+reservetest.Address(t), "http://"+reservetest.Address(t)
 	c := &cluster{t: t}
 	m := &process{url: url, log: filepath.Join(dir, "log"), args: []string{"--name=m", "--data-dir=" + filepath.Join(dir, "m"), "--unsafe-no-fsync",
 		"--listen-client-urls=" + url, "--advertise-client-urls=" + url, "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"flyball.dev/internal/reserve"
 )
 
 // startTimeout bounds the start of kube-apiserver.
@@ -27,6 +30,8 @@ type kubernetes struct {
 	dir    string
 	// processes run in process groups of their own and are stopped in reverse order.
 	processes []*exec.Cmd
+	// ports reserve the ports of the processes.
+	ports []io.Closer
 }
 
 // startKubernetes starts etcd and kube-apiserver with the flags that kubeadm would set, and returns
@@ -51,13 +56,13 @@ func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error)
 			return nil, err
 		}
 	}
-	ports, err := freePorts(1)
+	port, err := k.port()
 	if err != nil {
 		return nil, err
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
 	if err := k.run(b.apiserver,
-		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--secure-port="+ports[0], "--advertise-address=192.0.2.1",
+		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--secure-port="+port, "--advertise-address=192.0.2.1",
 		"--tls-cert-file="+file("server.crt"), "--tls-private-key-file="+file("server.key"), "--client-ca-file="+file("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file="+file("accounts.key"), "--service-account-signing-key-file="+file("accounts.key"),
@@ -66,7 +71,7 @@ func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error)
 	); err != nil {
 		return nil, err
 	}
-	k.config = &rest.Config{Host: "https://127.0.0.1:" + ports[0], TLSClientConfig: rest.TLSClientConfig{
+	k.config = &rest.Config{Host: "https://127.0.0.1:" + port, TLSClientConfig: rest.TLSClientConfig{
 		CAFile: file("ca.crt"), CertFile: file("admin.crt"), KeyFile: file("admin.key"),
 	}}
 	if k.server, err = newServer("kube-apiserver "+kubernetesVersion, rest.CopyConfig(k.config)); err != nil {
@@ -96,11 +101,15 @@ func (k *kubernetes) runControllers(ctx context.Context, b binaries) error {
 
 // runEtcd starts etcd and returns its URL.
 func (k *kubernetes) runEtcd(b binaries) (url string, err error) {
-	ports, err := freePorts(2)
+	clients, err := k.port()
 	if err != nil {
 		return "", err
 	}
-	url, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	peers, err := k.port()
+	if err != nil {
+		return "", err
+	}
+	url, peer := "http://127.0.0.1:"+clients, "http://127.0.0.1:"+peers
 	return url, k.run(b.etcd,
 		"--name=default", "--data-dir="+filepath.Join(k.dir, "etcd"),
 		"--listen-client-urls="+url, "--advertise-client-urls="+url, "--listen-peer-urls="+peer,
@@ -183,23 +192,18 @@ func (k *kubernetes) stop() error {
 		_ = k.processes[i].Process.Kill() // it may have exited
 		_ = k.processes[i].Wait()
 	}
+	for _, held := range k.ports {
+		_ = held.Close()
+	}
 	return os.RemoveAll(k.dir)
 }
 
-// freePorts returns ports on loopback that nothing listens on.
-func freePorts(count int) ([]string, error) {
-	var ports []string
-	for range count {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
+// port reserves a port of loopback until stop.
+func (k *kubernetes) port() (string, error) {
+	port, held, err := reserve.Port("127.0.0.1")
+	if err != nil {
+		return "", err
 	}
-	return ports, nil
+	k.ports = append(k.ports, held)
+	return strconv.Itoa(port), nil
 }

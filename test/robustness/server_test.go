@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"go.etcd.io/etcd/tests/v3/robustness/traffic"
 
+	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/etcd"
 	"flyball.dev/storage/etcdserver"
@@ -207,7 +208,7 @@ func (s server) disconnect() {
 // startServer starts a server, which ends with the test.
 func startServer(t testing.TB, c configuration) server {
 	t.Helper()
-	c.Address = freeAddresses(t, 1)[0]
+	c.Address = reservetest.Address(t)
 	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -222,9 +223,8 @@ func startServer(t testing.TB, c configuration) server {
 func startMembers(t testing.TB, n int) (members []*process, dirs []string) {
 	t.Helper()
 	var initial, peers, clients []string
-	addresses := freeAddresses(t, 2*n)
 	for i := range n {
-		clients, peers = append(clients, "http://"+addresses[2*i]), append(peers, "http://"+addresses[2*i+1])
+		clients, peers = append(clients, "http://"+reservetest.Address(t)), append(peers, "http://"+reservetest.Address(t))
 		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
 	var starting sync.WaitGroup
@@ -242,18 +242,4 @@ func startMembers(t testing.TB, n int) (members []*process, dirs []string) {
 	}
 	starting.Wait()
 	return members, dirs
-}
-
-// freeAddresses returns different addresses that nobody listens at.
-func freeAddresses(t testing.TB, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"flyball.dev/ctrl/metrics"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // Tour runs the tour, in which the operator gives no warning of the manager's option Development.
@@ -124,7 +124,7 @@ func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *ex
 	}
 	args := []string{"--kubeconfig", file, "--leader-elect", "--zap-log-level", "error"}
 	if e.Webhooks != nil {
-		args = append(args, "--webhook-port", freePort(t))
+		args = append(args, "--webhook-port", strconv.Itoa(reservetest.Port(t)))
 	}
 	if _, err := fs.Stat(e.Config, "crd"); err == nil {
 		err := e.Run(t.Context(), args, io.Discard)
@@ -158,17 +158,6 @@ func within(ctx context.Context, w *example.World, check func(context.Context, *
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return check(ctx, w)
-}
-
-// freePort returns a port that is free for now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // webhooksInstalled waits until the operator has installed its webhooks, if the example has any. The

@@ -29,6 +29,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/testproject"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/reserve/reservetest"
 )
 
 // project is a project with an operator that writes its version to the status of widgets, and
@@ -306,14 +307,14 @@ func TestDev(t *testing.T) {
 	defer cancel()
 	read, write := io.Pipe()
 	done := make(chan error, 1)
-	port := freePort(t)
+	port, apiServer := reservetest.Port(t), reservetest.Address(t)
 	script, err := pods.ParseScript([]byte("containers: [{image: 'tool:*', runs: [{steps: [{exit: {code: 0}}]}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		done <- Run(ctx, write, Options{WebhookPort: port, Args: []string{strconv.Itoa(port)},
-			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Script: script, Grace: time.Minute})
+			Kubeconfig: ".flyball/kubeconfig", Listen: apiServer, Script: script, Grace: time.Minute})
 		_ = write.Close()
 	}()
 	w := &world{t, ctx, make(chan string, 1000)}
@@ -411,11 +412,7 @@ func TestDev(t *testing.T) {
 	if _, err := os.Stat(".flyball/console"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the operator has left the URL of its console: %v", err)
 	}
-	address, err := url.Parse(cfg.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if connection, err := net.Dial("tcp", address.Host); err == nil {
+	if connection, err := net.Dial("tcp", apiServer); err == nil {
 		t.Errorf("something still listens at %s", connection.RemoteAddr())
 		_ = connection.Close()
 	}
@@ -464,17 +461,6 @@ func (w *world) gone(pids []int) {
 func zombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
-}
-
-// freePort returns a port of 127.0.0.1 that nothing listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // newClient returns a client of the administrator.
