@@ -226,21 +226,32 @@ func (s *server) heap() (int64, error) {
 	return int64(m.Heap), err
 }
 
-// anonymous returns the anonymous memory in bytes, as Linux reports it. It leaves out the pages of the program file, which belong to
-// the page cache: how many of them a process maps depends on the file system.
-func (s *server) anonymous() (int64, error) {
+// use is anonymous memory in bytes. It leaves out the pages of the program file, which belong to the page cache: how many of them
+// a process maps depends on the file system.
+type use int64
+
+// use returns the present use, as Linux reports it.
+func (s *server) use() (use, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		var kilobytes int64
+		var kilobytes use
 		if _, err := fmt.Sscanf(line, "RssAnon: %d kB", &kilobytes); err == nil {
 			return kilobytes << 10, nil
 		}
 	}
 	return 0, fmt.Errorf("/proc/%d/status has no RssAnon", s.cmd.Process.Pid)
 }
+
+func (u use) String() string { return fmt.Sprintf("%.1f MiB", float64(u)/mib) }
+
+// to returns the use in proportion to an earlier one.
+func (u use) to(before use) float64 { return float64(u) / float64(before) }
+
+// each returns the KiB that each of n objects takes above an earlier use.
+func (u use) each(before use, n int) float64 { return float64(u-before) / float64(n) / kib }
 
 // cpu returns the CPU time that the server has taken, as Linux reports it.
 func (s *server) cpu() (time.Duration, error) {

@@ -20,7 +20,7 @@ import (
 // sampleInterval is the time between readings of the memory.
 const sampleInterval = 20 * time.Millisecond
 
-// lists creates n pods on nodes and lists them when nobody has used them for a minute: each format three times, and
+// lists creates n pods on nodes and lists them when nobody has used them for a while: each format three times, and
 // the pods of one node. It prints the times until the last byte was read, and the anonymous memory and the live heap
 // before, during and after the lists. A pod costs what the server takes above its memory at rest with one pod. The client
 // decodes nothing.
@@ -45,23 +45,15 @@ func lists(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	fmt.Printf("written: at most %v, %.2f KiB a pod; %.0f µs of CPU time for each\n",
-		peak, float64(peak-before)/float64(n)/kib, float64(spent.Microseconds())/float64(n))
+		peak, peak.each(before, n), float64(spent.Microseconds())/float64(n))
 	if err := s.printMemory("at once", before); err != nil {
 		return err
 	}
-	if err := sleep(ctx, idleTime); err != nil {
-		return err
-	}
-	if s.out != nil { // a flyball binary returns memory by itself
-		if _, err := s.heap(); err != nil {
-			return err
-		}
-	}
-	idle, err := s.use()
+	idle, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, float64(idle-before)/float64(n)/kib)
+	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, idle.each(before, n))
 	https, err := rest.HTTPClientFor(s.config)
 	if err != nil {
 		return err
@@ -83,10 +75,12 @@ func lists(ctx context.Context, s *server, n int) error {
 			}
 		}
 	}
-	if err := sleep(ctx, idleTime); err != nil {
+	again, err := s.settled(ctx)
+	if err != nil {
 		return err
 	}
-	return s.printMemory("idle again", idle)
+	fmt.Printf("idle again: %v (%.2f)\n", again, again.to(idle))
+	return nil
 }
 
 // list lists objects and prints the time and the anonymous memory, also in proportion to the idle memory.
@@ -113,20 +107,6 @@ func (s *server) list(ctx context.Context, https *http.Client, name, path, accep
 		after-before, float64(size)/1e6, peak, peak.to(idle))
 	return nil
 }
-
-// use is the anonymous memory in bytes.
-type use int64
-
-// use returns the present use.
-func (s *server) use() (use, error) {
-	size, err := s.anonymous()
-	return use(size), err
-}
-
-func (u use) String() string { return fmt.Sprintf("%.0f MiB", float64(u)/mib) }
-
-// to returns the use in proportion to an earlier one.
-func (u use) to(before use) float64 { return float64(u) / float64(before) }
 
 // printMemory prints the use of memory, also in proportion to an earlier use, and the live heap if it is known.
 func (s *server) printMemory(when string, before use) error {

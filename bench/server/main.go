@@ -27,9 +27,9 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"idle", "anonymous memory when n seconds have passed", 60, idle},
-	{"pods", "anonymous memory for each of n pods that nobody has used for a minute", 100_000, pods},
+	{"pods", "anonymous memory for each of n pods that nobody uses", 100_000, pods},
 	{"running", "anonymous memory for each of n pods that the scheduler and the kubelets of the control plane have started", 50_000, running},
-	{"lists", "time and memory of lists of n pods that nobody has used for a minute", 150_000, lists},
+	{"lists", "time and memory of lists of n pods that nobody uses", 150_000, lists},
 	{"growth", "CPU time for each object of lists of n and n/50 idle pods", 500_000, growth},
 	{"create", "n pods created over HTTPS with 8 writers; with -data, in a data directory", 20_000, create},
 	{"start", "time from exec until the first write over HTTPS, of n starts", 5, start},

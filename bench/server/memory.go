@@ -17,8 +17,10 @@ import (
 const (
 	kib = 1 << 10
 	mib = 1 << 20
-	// idleTime is how long nothing happens before memory is measured.
+	// idleTime is how long nothing happens before a measurement.
 	idleTime = time.Minute
+	// collectTime is how long nothing happens until the Go runtime of a flyball binary has collected garbage and has returned it.
+	collectTime = 3 * time.Minute
 )
 
 // client returns a client for built-in kinds, with protobuf.
@@ -33,8 +35,8 @@ func idle(ctx context.Context, s *server, seconds int) error {
 	if err := sleep(ctx, time.Duration(seconds)*time.Second); err != nil {
 		return err
 	}
-	size, err := s.anonymous()
-	fmt.Printf("%.1f MiB of anonymous memory\n", float64(size)/mib)
+	now, err := s.use()
+	fmt.Printf("%v of anonymous memory\n", now)
 	return err
 }
 
@@ -45,7 +47,7 @@ func pods(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	before, err := s.anonymous()
+	before, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,20 +57,18 @@ func pods(ctx context.Context, s *server, n int) error {
 	}
 	fmt.Printf("%.0f pods created a second, %.0f µs of CPU time of the server for each\n",
 		float64(n)/time.Since(began).Seconds(), float64(spent.Microseconds())/float64(n))
-	cost := func(when string) error {
-		now, err := s.anonymous()
+	cost := func(when string, use func(context.Context) (use, error)) error {
+		now, err := use(ctx)
 		if err == nil {
-			fmt.Printf("%s: %.2f KiB of anonymous memory a pod\n", when, float64(now-before)/float64(n)/kib)
+			fmt.Printf("%s: %v of anonymous memory, %.2f KiB a pod\n", when, now, now.each(before, n))
 		}
 		return err
 	}
-	if err := cost("at once"); err != nil {
+	present := func(context.Context) (use, error) { return s.use() }
+	if err := cost("at once", present); err != nil {
 		return err
 	}
-	if err := sleep(ctx, idleTime); err != nil {
-		return err
-	}
-	if err := cost("idle"); err != nil {
+	if err := cost("idle", s.settled); err != nil {
 		return err
 	}
 	for range 2 {
@@ -83,13 +83,10 @@ func pods(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	fmt.Printf("%.0f µs of CPU time of the server for each of %d reads of a pod\n", float64(spent.Microseconds())/reads, reads)
-	if err := cost("listed"); err != nil {
+	if err := cost("listed", present); err != nil {
 		return err
 	}
-	if err := sleep(ctx, idleTime); err != nil {
-		return err
-	}
-	if err := cost("idle again"); err != nil {
+	if err := cost("idle again", s.settled); err != nil {
 		return err
 	}
 	if s.out != nil {
@@ -132,25 +129,28 @@ func running(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	took := time.Since(began)
-	cost := func(u use) float64 { return float64(u-before) / float64(n) / kib }
-	fmt.Printf("until all ran: at most %v, %.2f KiB a pod; %.0f pods a second\n", written, cost(written), float64(n)/took.Seconds())
+	fmt.Printf("until all ran: at most %v, %.2f KiB a pod; %.0f pods a second\n", written, written.each(before, n), float64(n)/took.Seconds())
 	idle, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, cost(idle))
+	fmt.Printf("idle: %v, %.2f KiB a pod\n", idle, idle.each(before, n))
 	return s.printMemory("idle", before)
 }
 
-// settled returns the use when nothing has happened for a minute.
+// settled returns the use when nothing has happened for a while, and garbage is collected.
 func (s *server) settled(ctx context.Context) (use, error) {
+	if s.out == nil {
+		if err := sleep(ctx, collectTime); err != nil {
+			return 0, err
+		}
+		return s.use()
+	}
 	if err := sleep(ctx, idleTime); err != nil {
 		return 0, err
 	}
-	if s.out != nil { // a flyball binary returns memory by itself
-		if _, err := s.heap(); err != nil {
-			return 0, err
-		}
+	if _, err := s.heap(); err != nil {
+		return 0, err
 	}
 	return s.use()
 }
@@ -272,11 +272,11 @@ func churn(ctx context.Context, s *server, n int) error {
 		if err != nil {
 			return err
 		}
-		anonymous, err := s.anonymous()
+		now, err := s.use()
 		if err != nil {
 			return err
 		}
-		fmt.Printf("after %v: %+.1f MiB of live heap, %.1f MiB of anonymous memory\n", waited, float64(heap-start)/mib, float64(anonymous)/mib)
+		fmt.Printf("after %v: %+.1f MiB of live heap, %v of anonymous memory\n", waited, float64(heap-start)/mib, now)
 		if waited == 2*idleTime {
 			return nil
 		}

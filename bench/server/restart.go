@@ -98,9 +98,9 @@ func (s *server) printStart(i int, took time.Duration) error {
 	if err != nil {
 		return err
 	}
-	size, err := s.anonymous()
-	fmt.Printf("start %d: first write after %v, %v of CPU time, %d page faults, %.0f MiB of anonymous memory\n",
-		i, took.Round(time.Millisecond), used, faults, float64(size)/mib)
+	now, err := s.use()
+	fmt.Printf("start %d: first write after %v, %v of CPU time, %d page faults, %v of anonymous memory\n",
+		i, took.Round(time.Millisecond), used, faults, now)
 	return err
 }
 

@@ -82,11 +82,11 @@ func (s *server) addCPU(to *time.Duration, f func() error) error {
 // reportMemory prints the anonymous memory, and then the live heap, unless it is not known. To know it is to collect garbage,
 // which a binary does when it wants to.
 func reportMemory(s *server, when string) error {
-	size, err := s.anonymous()
+	now, err := s.use()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-16s %7.1f MiB of anonymous memory", when+":", float64(size)/mib)
+	fmt.Printf("%-16s %9v of anonymous memory", when+":", now)
 	if s.out != nil {
 		heap, err := s.heap()
 		if err != nil {

@@ -38,7 +38,7 @@ func openWatches(ctx context.Context, s *server, n int) ([]watch.Interface, erro
 
 // idleWatchers prints what watchers cost to which nothing is sent.
 func idleWatchers(ctx context.Context, s *server, n int) error {
-	before, err := s.anonymous()
+	before, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,15 +46,11 @@ func idleWatchers(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, idleTime); err != nil {
-		return err
-	}
-	after, err := s.anonymous()
+	after, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%.1f MiB of anonymous memory, %.1f MiB of which for %d watchers: %.1f KiB each\n",
-		float64(after)/mib, float64(after-before)/mib, n, float64(after-before)/float64(n)/kib)
+	fmt.Printf("%v of anonymous memory, %v of which for %d watchers: %.1f KiB each\n", after, after-before, n, after.each(before, n))
 	if s.out != nil {
 		m, err := s.memory()
 		if err != nil {

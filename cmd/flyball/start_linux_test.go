@@ -17,7 +17,7 @@ import (
 )
 
 // maxStartFaults bounds the page faults until the first write. A start has about 7,000 of them, most for the heap. A program that unmaps
-// its own pages during the start has 16,000 to 42,000, and starts later.
+// its own pages during the start has more than 15,000, and starts later.
 const maxStartFaults = 12_000
 
 // TestStartFaults counts the page faults of flyball up until its first write over HTTPS.
