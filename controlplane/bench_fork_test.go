@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
+	"flyball.dev/internal/heaptest"
 )
 
 // prepared returns a control plane with two definitions and a number of ConfigMaps.
@@ -120,9 +122,7 @@ func BenchmarkForks(b *testing.B) {
 
 // inUse returns the bytes of the reachable objects and of the stacks.
 func inUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
+	live, stacks := heaptest.Live(), []metrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(stacks)
+	return live + int64(stacks[0].Value.Uint64())
 }

@@ -3,9 +3,7 @@ package endpoints_test
 import (
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/heaptest"
 )
 
 // TestListMemory stops reading a list of 64 MB after its first bytes, and measures the memory that
@@ -55,7 +54,7 @@ func TestListMemory(t *testing.T) {
 			}
 			request.Header.Set("Accept", test.accept)
 			request.Header.Set("Accept-Encoding", "identity")
-			before := liveHeap()
+			heap := heaptest.New(t, "flyball.dev/apiserver/endpoints.")
 			response, err := https.Do(request)
 			if err != nil {
 				t.Fatal(err)
@@ -64,28 +63,14 @@ func TestListMemory(t *testing.T) {
 			if _, err := io.ReadFull(response.Body, make([]byte, 1000)); err != nil {
 				t.Fatal(err)
 			}
-			during := liveHeap()
-			t.Logf("%d KiB are used for the list", (during-before)>>10)
-			if during-before > most {
-				t.Errorf("%d MiB are used for the list, want at most %d", (during-before)>>20, most>>20)
+			used := heap.Held()
+			t.Logf("%d KiB are used for the list", used>>10)
+			if used > most {
+				t.Errorf("%d MiB are used for the list, want at most %d", used>>20, most>>20)
 			}
 			if n, err := io.CopyN(io.Discard, response.Body, objects*size*9/10); err != nil {
 				t.Errorf("the list had %d bytes: %v", n, err)
 			}
 		})
 	}
-}
-
-// liveHeap returns the number of heap bytes in use. It takes the minimum of several readings, because a reading
-// includes allocations of other goroutines since the last collection.
-func liveHeap() int64 {
-	least := int64(math.MaxInt64)
-	for range 5 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		least = min(least, int64(stats.HeapAlloc))
-	}
-	return least
 }

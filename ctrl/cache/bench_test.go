@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/representation"
+	"flyball.dev/internal/heaptest"
 )
 
 const benchPods = 10_000
@@ -109,22 +110,15 @@ func BenchmarkFill(b *testing.B) {
 	b.ReportAllocs()
 	var bytes int64
 	for b.Loop() {
-		before := heap()
+		before := heaptest.Live()
 		i := benchInformer(b, 0)
 		for _, pod := range pods {
 			i.partitions[0].Listed(pod)
 		}
-		bytes = heap() - before
+		bytes = heaptest.Live() - before
 		runtime.KeepAlive(i)
 	}
 	b.ReportMetric(float64(bytes)/benchPods, "heap-B/object")
-}
-
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func BenchmarkUpdate(b *testing.B) {

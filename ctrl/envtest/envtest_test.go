@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/envtest"
+	"flyball.dev/internal/heaptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +68,7 @@ func eventually(t testing.TB, f func() bool) {
 	}
 }
 
-// A hundred environments, one after the other, leave no goroutine, file or memory behind.
+// Environments that run one after the other leave no goroutine, file or memory behind.
 func TestEnvironmentsLeakNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -85,28 +85,22 @@ func TestEnvironmentsLeakNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC() // what is in a sync.Pool outlives one collection
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	for range 10 { // what is made once
 		once()
 	}
-	before, goroutines := heap(), runtime.NumGoroutine()
-	const count = 100
+	goroutines := goleak.IgnoreCurrent()
+	heap := heaptest.New(t, "flyball.dev/")
+	const count = 20
 	for range count {
 		once()
 	}
-	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines })
-	var after uint64
-	eventually(t, func() bool { // memory with finalizers outlives several collections
-		after = heap()
-		return after <= before+count*20<<10
+	eventually(t, func() bool { return goleak.Find(goroutines) == nil })
+	var held int64
+	eventually(t, func() bool { // timers and finalizers keep memory for a while
+		held = heap.Held()
+		return held <= count*20<<10
 	})
-	t.Logf("heap before %d KiB, after %d KiB of %d environments", before>>10, after>>10, count)
+	t.Logf("%d environments have left %d KiB", count, held>>10)
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("files left: %v, error %v", left, err)

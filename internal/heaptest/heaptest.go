@@ -8,6 +8,7 @@ package heaptest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"runtime/pprof"
@@ -16,12 +17,17 @@ import (
 	"testing"
 )
 
-// Live returns how many bytes of the heap of the process can be reached.
+// Live returns how many bytes of the heap of the process can be reached. It returns the least of five readings, because
+// each has what other goroutines use for a moment.
 func Live() int64 {
-	collect()
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64())
+	least := int64(math.MaxInt64)
+	for range 5 {
+		collect()
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		least = min(least, int64(sample[0].Value.Uint64()))
+	}
+	return least
 }
 
 // collect collects garbage. The content of a sync.Pool survives one collection.
@@ -33,11 +39,8 @@ func collect() {
 // Meter counts the memory that a test has allocated since the meter was made and that can still be reached.
 type Meter struct {
 	allocators []string
-	before     map[string]use
+	before     int64
 }
-
-// use is the memory of the objects that were allocated with one stack.
-type use struct{ objects, bytes int64 }
 
 // New returns a meter of what a test allocates: in the goroutines of its functions, and in other goroutines in functions
 // whose names have one of the prefixes, like "flyball.dev/storage/memory.". What these functions call counts too. A test
@@ -51,30 +54,15 @@ func New(t testing.TB, prefixes ...string) *Meter {
 	for _, prefix := range prefixes {
 		m.allocators = append(m.allocators, "\t"+prefix)
 	}
-	m.before = m.uses()
+	m.before = m.read()
 	return m
 }
 
 // Held collects garbage and returns how many bytes can be reached.
-func (m *Meter) Held() (held int64) {
-	for stack, u := range m.uses() {
-		held += u.bytes - m.before[stack].bytes
-	}
-	return held
-}
+func (m *Meter) Held() int64 { return m.read() - m.before }
 
-// Sites collects garbage and returns the stacks of which each has allocated n or more of the objects that can be reached.
-func (m *Meter) Sites(n int) (stacks []string) {
-	for stack, u := range m.uses() {
-		if objects := u.objects - m.before[stack].objects; objects >= int64(n) {
-			stacks = append(stacks, fmt.Sprintf("%d objects\n%s", objects, stack))
-		}
-	}
-	return stacks
-}
-
-// uses collects garbage and returns the memory that can be reached, by the stacks of its allocation.
-func (m *Meter) uses() map[string]use {
+// read collects garbage and returns how many bytes of those that the profiler has seen can be reached.
+func (m *Meter) read() (held int64) {
 	collect()
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 0 // of writing the profile, which allocates much
@@ -84,20 +72,18 @@ func (m *Meter) uses() map[string]use {
 		panic(err)
 	}
 	_, text, _ := strings.Cut(profile.String(), "\n")
-	uses := map[string]use{}
 	for record := range strings.SplitSeq(text, "\n\n") {
-		counts, stack, _ := strings.Cut(record, "\n")
+		numbers, stack, _ := strings.Cut(record, "\n")
 		if !m.counts(stack) {
 			continue
 		}
-		u := uses[stack] // a stack has a record for each size of objects
 		var objects, bytes int64
-		if _, err := fmt.Sscanf(counts, "%d: %d", &objects, &bytes); err != nil {
+		if _, err := fmt.Sscanf(numbers, "%d: %d", &objects, &bytes); err != nil {
 			panic(err)
 		}
-		uses[stack] = use{u.objects + objects, u.bytes + bytes}
+		held += bytes
 	}
-	return uses
+	return held
 }
 
 // counts reports whether the meter counts allocations with a stack.

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"flyball.dev/internal/heaptest"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 	"flyball.dev/storage/storagetest"
@@ -191,24 +192,15 @@ func TestCompressedSize(t *testing.T) {
 		const n = 5000
 		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer s.Close()
-		empty := liveHeap()
+		heap := heaptest.New(t, "flyball.dev/storage/memory.")
 		for i := range n {
 			put(t, s, storage.Write{Key: fmt.Sprintf("/core/pods/ns/%06d", i), Value: text(i, 0)})
 		}
 		time.Sleep(time.Hour) // the history is compacted too
 		synctest.Wait()
-		if size := (liveHeap() - empty) / n; size > 400 {
+		if size := heap.Held() / n; size > 400 {
 			t.Errorf("a record takes %d bytes", size)
 		}
 		runtime.KeepAlive(s)
 	})
-}
-
-// liveHeap returns the bytes that are reachable.
-func liveHeap() int64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

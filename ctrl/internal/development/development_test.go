@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
+	"flyball.dev/internal/heaptest"
 )
 
 func TestBounded(t *testing.T) {
@@ -353,13 +353,7 @@ func TestMemoryOfManyObjects(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- m.Start(ctx) }()
-		heapInUse := func() uint64 {
-			runtime.GC()
-			var s runtime.MemStats
-			runtime.ReadMemStats(&s)
-			return s.HeapAlloc
-		}
-		before := heapInUse()
+		heap := heaptest.New(t, "flyball.dev/ctrl/internal/development.")
 		configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 		h := &handler{monitor: m, gvk: configMap}
 		at := metav1.Now()
@@ -392,10 +386,10 @@ func TestMemoryOfManyObjects(t *testing.T) {
 			h.OnDelete(cm)
 		}
 		time.Sleep(10 * time.Second)
-		after := heapInUse()
-		t.Logf("%d KiB are kept", (int64(after)-int64(before))>>10)
-		if after > before+limit {
-			t.Errorf("%d bytes are kept", after-before)
+		held := heap.Held()
+		t.Logf("%d KiB are kept", held>>10)
+		if held > limit {
+			t.Errorf("%d bytes are kept", held)
 		}
 		if len(m.running.requests) > 0 || len(m.writes.inFlight) > 0 {
 			t.Errorf("%d reconciles and %d writes are in progress", len(m.running.requests), len(m.writes.inFlight))

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -230,12 +229,12 @@ func TestKeysHaveNoGoroutines(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *Queue[string]) {
 		q := New(Options[int]{})
 		defer q.ShutDown()
-		before := runtime.NumGoroutine()
+		before := goleak.IgnoreCurrent()
 		for i := range 10_000 {
 			q.AddOne(time.Duration(i+1)*time.Second, 0, nil, i)
 		}
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("%d goroutines were started", after-before)
+		if err := goleak.Find(before); err != nil {
+			t.Error(err)
 		}
 		if q.timer != nil {
 			t.Error("the timer is armed though no worker is idle")
