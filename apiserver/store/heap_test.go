@@ -78,7 +78,7 @@ func TestHeapAfterDelete(t *testing.T) {
 // checks that all pods are read as they were written.
 func TestHeapOfIdlePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const pods, limit = 500, 1 << 10
+		const pods, limit = 500, 700
 		backend := memory.New(memory.Options{CompressAfter: 10 * time.Second})
 		defer backend.Close()
 		s := podStoreOn(backend)

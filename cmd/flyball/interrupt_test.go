@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"flyball.dev/cmd/flyball/internal/testproject"
 )
 
 // TestInterruptedInit interrupts flyball init during go mod tidy, with the signals of a terminal and of a supervisor.
@@ -23,7 +25,8 @@ func TestInterruptedInit(t *testing.T) {
 				t.Skip("this process ignores the signal, and so do those that it starts")
 			}
 			folder := t.TempDir()
-			code, stderr := interruptGo(t, folder, signal, "mod", "init", "--repo", "example.com/x", "--project-name", "x")
+			code, stderr := interruptGo(t, folder, signal, "mod", "init", "--repo", "example.com/x", "--project-name", "x",
+				"--flyball-path", testproject.Root(t))
 			if code != interrupted || !strings.Contains(stderr, "interrupted") {
 				t.Errorf("the exit code is %d: %s", code, stderr)
 			}
@@ -68,12 +71,21 @@ func interruptGo(t *testing.T, folder string, signal syscall.Signal, command str
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the exit code is returned
+		if f, err := os.OpenFile(fifo, os.O_RDWR, 0); err == nil {
+			f.Close() // ends the reader, if flyball did not come to the command
+		}
+	}()
 	if _, err := os.ReadFile(fifo); err != nil { // when the command runs
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
+	err = cmd.Process.Signal(signal)
+	<-ended
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
 	}
-	_ = cmd.Wait() // the exit code is returned
 	return cmd.ProcessState.ExitCode(), stderr.String()
 }
