@@ -21,6 +21,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
+	"flyball.dev/internal/testlevel"
 )
 
 // cutter is a proxy that cuts the connections to a server.
@@ -231,6 +232,7 @@ const stages = 3
 // TestCutStreams cuts the connections of streams over HTTPS at several numbers of bytes, from the handshake to the end. No goroutine
 // is left, of the server or of the client.
 func TestCutStreams(t *testing.T) {
+	testlevel.NeedsFull(t, "waits a minute for time limits of clients")
 	plane := controlplanetest.Start(t, controlplane.Options{Listen: "127.0.0.1:0"})
 	base := controlplanetest.FromKubeconfig(t, plane)
 	admin := controlplanetest.ClientFor(t, plane.Config())

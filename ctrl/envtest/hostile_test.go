@@ -34,6 +34,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/envtest"
 	"flyball.dev/ctrl/webhook"
+	"flyball.dev/internal/testlevel"
 )
 
 // A second Start is refused, and the environment that runs goes on.
@@ -308,12 +309,12 @@ func TestResetOfPolicies(t *testing.T) {
 	}
 }
 
-// A thousand resets under the controllers of the environment leave one that works. Owners may be created
+// Many resets under the controllers of the environment leave one that works. Owners may be created
 // and deleted while the collector lists again.
-func TestThousandResets(t *testing.T) {
+func TestManyResets(t *testing.T) {
 	env := &envtest.Environment{CRDs: []*crdV1{widgets()}}
 	c := start(t, env)
-	for n := range 1000 {
+	for n := range testlevel.Rounds(150, 1000) {
 		owner := configMap("owner")
 		create(t, c, owner)
 		dependent := widget("dependent")

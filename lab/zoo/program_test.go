@@ -15,6 +15,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/lab"
 )
 
@@ -49,6 +50,7 @@ func (r *running) Err() error            { return r.err }
 
 // TestPrograms replays a crash in real time: the operator with the mistake makes a second part, and its twin does not.
 func TestPrograms(t *testing.T) {
+	testlevel.NeedsFull(t, "runs an operator in real time")
 	a := find(t, "double create")
 	crash := lab.Schedule{{At: lab.Point{Action: "operator create configmaps default/web-*"}, Do: lab.CrashAfter}}
 	scenario := a.scenarioOf(nil)
@@ -99,6 +101,7 @@ func budgets(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 // TestRemovedVersions: an operator of an older year comes to rest, also after a crash, on a server that still has its API versions, and
 // on no other.
 func TestRemovedVersions(t *testing.T) {
+	testlevel.NeedsFull(t, "runs an operator in real time")
 	old := &animal{name: "budgets", reconcile: budgets}
 	crash := lab.Schedule{{At: lab.Point{Action: "operator create poddisruptionbudgets.policy default/web"}, Do: lab.CrashAfter}}
 	scenario := old.scenarioOf(nil)
