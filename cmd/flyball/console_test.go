@@ -42,10 +42,8 @@ func TestTopAndWhy(t *testing.T) {
 	}
 	// The service account of the namespace default is there when its controller has run.
 	var why string
-	for range 1000 {
-		if why, err = run("why", "namespace/default"); err == nil && strings.Contains(why, "create") {
-			break
-		}
+	for !strings.Contains(why, "ServiceAccount default/default") && t.Context().Err() == nil {
+		why, err = run("why", "namespace/default")
 	}
 	for _, want := range []string{"because  listed Namespace default", "create", "ServiceAccount default/default"} {
 		if !strings.Contains(why, want) {
