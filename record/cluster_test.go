@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,8 +68,24 @@ func dynamicFor(t testing.TB, config *rest.Config) dynamic.Interface {
 
 // recording is a recorder that runs.
 type recording struct {
-	path string
-	stop func() error // ends it
+	path    string
+	written chan struct{} // receives after a write to the file
+	stop    func() error  // ends it
+}
+
+// A notifier is a file that tells of writes.
+type notifier struct {
+	*os.File
+	written chan struct{} // has a buffer of 1
+}
+
+func (n notifier) Write(p []byte) (int, error) {
+	written, err := n.File.Write(p)
+	select {
+	case n.written <- struct{}{}:
+	default:
+	}
+	return written, err
 }
 
 // recordPlane starts to record, and returns when all objects are recorded.
@@ -85,7 +102,8 @@ func recordPlane(t testing.TB, config *rest.Config, o record.Options) *recording
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := record.NewWriter(file, header)
+	written := make(chan struct{}, 1)
+	w, err := record.NewWriter(notifier{file, written}, header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +121,7 @@ func recordPlane(t testing.TB, config *rest.Config, o record.Options) *recording
 		done <- err
 		t.Fatalf("the recorder has ended: %v", err)
 	}
-	return &recording{path, stop}
+	return &recording{path, written, stop}
 }
 
 // entries returns the entries of a recording.
@@ -132,13 +150,11 @@ func (r *recording) await(t testing.TB, what string, is func(record.Entry) bool)
 	t.Helper()
 	deadline := time.After(5 * time.Minute)
 	for {
-		for _, e := range r.entries(t) {
-			if is(e) {
-				return
-			}
+		if slices.ContainsFunc(r.entries(t), is) {
+			return
 		}
 		select {
-		case <-time.After(100 * time.Millisecond):
+		case <-r.written:
 		case <-deadline:
 			t.Fatalf("not recorded: %s", what)
 		}

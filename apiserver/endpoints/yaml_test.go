@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
+
+	"flyball.dev/internal/heaptest"
 )
 
 // laughs is YAML in which each line contains the previous line ten times.
@@ -47,11 +48,9 @@ func TestAliasesAreBounded(t *testing.T) {
 		{"a document of the largest size without aliases", "a: |\n  " + strings.Repeat("-", limit-100) + "*\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			err := checkDocument(yamlType, []byte(tc.body), limit)
-			runtime.ReadMemStats(&after)
-			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20+32*uint64(len(tc.body)) {
+			body, meter := []byte(tc.body), heaptest.New(t)
+			err := checkDocument(yamlType, body, limit)
+			if allocated := meter.Allocated(); allocated > 16<<20+32*int64(len(body)) {
 				t.Errorf("the check of %d bytes allocated %d", len(tc.body), allocated)
 			}
 			if tc.check == nil && err != nil || tc.check != nil && !tc.check(err) {

@@ -449,6 +449,14 @@ func (w busyWatcher) Next() ([]*storage.Event, uint64, error) {
 	return w.Watcher.Next()
 }
 
+// A deadline is a context with a deadline that does not end it.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
+
 // TestWatchOfOneAmongMany watches one pod while others are written all the time. Its events are
 // flushed, there are bookmarks, and the watch ends with its context.
 func TestWatchOfOneAmongMany(t *testing.T) {
@@ -460,8 +468,9 @@ func TestWatchOfOneAmongMany(t *testing.T) {
 	}
 	s := podStoreOn(busyBackend{backend, other})
 	createPod(t, s, newPod(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 2100*time.Millisecond) // a bookmark comes 2 s before
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	ctx = deadline{ctx, time.Now().Add(2100 * time.Millisecond)} // a bookmark comes 2 s before
 	w := watchPods(t, ctx, s, apistorage.ListOptions{Predicate: apistorage.SelectionPredicate{
 		Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", "web-000001"),
 		GetAttrs: apistorage.DefaultNamespaceScopedAttr, AllowWatchBookmarks: true,

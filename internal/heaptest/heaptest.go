@@ -36,10 +36,10 @@ func collect() {
 	runtime.GC()
 }
 
-// Meter counts the memory that a test has allocated since the meter was made and that can still be reached.
+// Meter counts the memory that a test has allocated since the meter was made: all of it, and what can still be reached.
 type Meter struct {
 	allocators []string
-	before     int64
+	before     usage
 }
 
 // New returns a meter of what a test allocates: in the goroutines of its functions, and in other goroutines in functions
@@ -59,10 +59,16 @@ func New(t testing.TB, prefixes ...string) *Meter {
 }
 
 // Held collects garbage and returns how many bytes can be reached.
-func (m *Meter) Held() int64 { return m.read() - m.before }
+func (m *Meter) Held() int64 { return m.read().held - m.before.held }
 
-// read collects garbage and returns how many bytes of those that the profiler has seen can be reached.
-func (m *Meter) read() (held int64) {
+// Allocated returns how many bytes were allocated.
+func (m *Meter) Allocated() int64 { return m.read().allocated - m.before.allocated }
+
+// usage is a number of bytes that can be reached, and of bytes that were ever allocated.
+type usage struct{ held, allocated int64 }
+
+// read collects garbage and returns what the profiler has seen.
+func (m *Meter) read() (sum usage) {
 	collect()
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 0 // of writing the profile, which allocates much
@@ -77,13 +83,14 @@ func (m *Meter) read() (held int64) {
 		if !m.counts(stack) {
 			continue
 		}
-		var objects, bytes int64
-		if _, err := fmt.Sscanf(numbers, "%d: %d", &objects, &bytes); err != nil {
+		var objects, held, allocated int64
+		if _, err := fmt.Sscanf(numbers, "%d: %d [%d: %d]", &objects, &held, &objects, &allocated); err != nil {
 			panic(err)
 		}
-		held += bytes
+		sum.held += held
+		sum.allocated += allocated
 	}
-	return held
+	return sum
 }
 
 // counts reports whether the meter counts allocations with a stack.

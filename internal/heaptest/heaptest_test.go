@@ -51,6 +51,9 @@ func TestMeter(t *testing.T) {
 	runtime.KeepAlive(own)
 	own = nil
 	want(m, 0)
+	if allocated := m.Allocated(); allocated < 30*size || allocated > 40*size {
+		t.Errorf("%d bytes were allocated, want 30 of %d", allocated, size)
+	}
 	want(both, 50)
 	runtime.KeepAlive(theirs)
 }

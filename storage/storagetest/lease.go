@@ -99,40 +99,54 @@ func testLeases(t *testing.T, store storage.Store) {
 	wantErr(t, "Revoke", err, storage.ErrClosed)
 }
 
-// testLeaseExpiry waits until a lease expires, and renews another one meanwhile.
+// testLeaseExpiry waits until two leases expire, and a third one does not.
 func testLeaseExpiry(t *testing.T, store storage.Store) {
 	s := as[storage.Lessor](t, store)
 	w := watch(t, s, "", 0)
 	defer w.Close()
-	granted := time.Now()
-	for id, ttl := range map[int64]time.Duration{1: 30 * time.Millisecond, 2: time.Hour, 3: 20 * time.Millisecond} {
-		if _, err := s.Grant(ctx, id, ttl); err != nil {
-			t.Fatal(err)
+	attach(t, s, 1, "late", time.Hour)
+	type lease struct {
+		id      int64
+		expires time.Time
+	}
+	expiring := map[string]lease{}
+	for _, key := range []string{"soon", "sooner"} {
+		for id, ttl := int64(len(expiring)+2), 30*time.Millisecond; ; id, ttl = id+2, 2*ttl { // a lease may expire before it has a key
+			expires := time.Now().Add(ttl)
+			if attach(t, s, id, key, ttl) {
+				expiring[key] = lease{id, expires}
+				break
+			}
 		}
 	}
-	for id, key := range map[int64]string{1: "soon", 2: "late"} {
-		if _, err := s.Put(ctx, storage.Write{Key: key, Lease: id}); err != nil && !errors.Is(err, storage.ErrNoLease) {
-			t.Fatal(err)
-		}
-	}
-	for {
+	for len(expiring) > 0 {
 		for _, e := range next(t, w) {
 			if e.Type != storage.Deleted {
 				continue
 			}
-			if e.Record.Key != "soon" || time.Since(granted) < 30*time.Millisecond {
-				t.Errorf("%s was deleted after %v", e.Record.Key, time.Since(granted))
+			l, ok := expiring[e.Record.Key]
+			if early := time.Until(l.expires); !ok || early > 0 {
+				t.Errorf("%s was deleted %v too early", e.Record.Key, early)
 			}
-			_, err := s.Renew(ctx, 1)
+			delete(expiring, e.Record.Key)
+			_, err := s.Renew(ctx, l.id)
 			wantErr(t, "Renew", err, storage.ErrNoLease)
-			for { // a store may revoke it a little later
-				if _, _, err = s.Lease(ctx, 3); err != nil {
-					break
-				}
-			}
+			_, _, err = s.Lease(ctx, l.id)
 			wantErr(t, "Lease", err, storage.ErrNoLease)
-			wantKeys(t, s, 2, "late")
-			return
 		}
 	}
+	wantKeys(t, s, 1, "late")
+}
+
+// attach grants a lease and writes a record with it. It reports whether the lease was still there then.
+func attach(t *testing.T, s storage.Lessor, id int64, key string, ttl time.Duration) bool {
+	t.Helper()
+	if _, err := s.Grant(ctx, id, ttl); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Put(ctx, storage.Write{Key: key, Lease: id})
+	if err != nil && !errors.Is(err, storage.ErrNoLease) {
+		t.Fatal(err)
+	}
+	return err == nil
 }
