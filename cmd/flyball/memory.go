@@ -5,13 +5,8 @@ import (
 	"time"
 )
 
-const (
-	// compressAfter is how long an object must be unused before it is compressed.
-	compressAfter = 10 * time.Second
-
-	// startTime is how long the start goes on when the server is ready: the controllers still fill their caches.
-	startTime = 5 * time.Second
-)
+// startTime is how long the start goes on when the server is ready: the controllers still fill their caches.
+const startTime = 5 * time.Second
 
 // freeAfterStart returns the garbage of the start to the operating system, once and in the background, when the start is over. It is
 // a quarter of the memory of an idle control plane. The Go runtime collects it after two minutes, and returns little of it.

@@ -142,6 +142,9 @@ func (f *upFlags) run(ctx context.Context, out io.Writer) error {
 	return runWithImages(ctx, plane, endImages)
 }
 
+// compressAfter is how long an object in memory must be unused before it is compressed.
+const compressAfter = 10 * time.Second
+
 // openStorage opens the storage of the control plane, unless the control plane opens its data directory or snapshot itself.
 func (f *upFlags) openStorage(ctx context.Context) error {
 	inCluster, err := f.cluster.used()

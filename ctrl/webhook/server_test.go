@@ -19,44 +19,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
-	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/internal/certwatchertest"
 	"flyball.dev/ctrl/webhook"
 	"flyball.dev/internal/reserve/reservetest"
 )
 
-// certificates are the log entries of the watchers that use another certificate than before, and logged announces each.
-var (
-	certificates []string
-	logged       = sync.NewCond(&sync.Mutex{})
-)
-
 func TestMain(m *testing.M) {
-	log.SetLogger(funcr.New(func(_, entry string) {
-		if strings.Contains(entry, "Updated current TLS certificate") {
-			logged.L.Lock()
-			certificates = append(certificates, entry)
-			logged.L.Unlock()
-			logged.Broadcast()
-		}
-	}, funcr.Options{}))
+	certwatchertest.Observe()
 	goleak.VerifyTestMain(m)
-}
-
-// awaitSecond waits until a second certificate in a directory is in use.
-func awaitSecond(dir string) {
-	logged.L.Lock()
-	defer logged.L.Unlock()
-	for strings.Count(strings.Join(certificates, "\n"), filepath.Join(dir, "tls.crt")) < 2 {
-		logged.Wait()
-	}
 }
 
 // authority signs certificates, as cert-manager does.
@@ -249,7 +225,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 		t.Fatalf("the certificate is %s", got)
 	}
 	ca.issue(t, dir, "second", time.Now().Add(time.Hour))
-	awaitSecond(dir)
+	certwatchertest.Await(filepath.Join(dir, "tls.crt"), 2)
 	if got := names(); got != "second" {
 		t.Errorf("after it was replaced, the certificate is %s", got)
 	}
@@ -276,7 +252,7 @@ func TestInvalidCertificateAtStart(t *testing.T) {
 				t.Errorf("a request: %v", err)
 			}
 			ca.issue(t, dir, "second", now.Add(time.Hour))
-			awaitSecond(dir)
+			certwatchertest.Await(filepath.Join(dir, "tls.crt"), 2)
 			if err := check(nil); err != nil {
 				t.Errorf("the check of the new certificate: %v", err)
 			}

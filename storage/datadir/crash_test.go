@@ -3,7 +3,6 @@ package datadir
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"flyball.dev/storage"
 	"flyball.dev/storage/internal/frame"
 )
-
-var rounds = flag.Int("rounds", 0, "how many rounds TestCrashes runs; 0 is the number of the level of the tests")
 
 // small are options with which a few writes fill log files and lead to snapshots.
 var small = Options{LogFile: 4 << 10, SnapshotAfter: 6 << 10}
@@ -320,11 +317,7 @@ func (l *ledger) settle(s storage.Lessor) {
 
 // TestCrashes crashes the machine at random moments of the life of a store, during its recovery too.
 func TestCrashes(t *testing.T) {
-	count := *rounds
-	if count == 0 {
-		count = testlevel.Rounds(20, 200)
-	}
-	for seed := range uint64(count) {
+	for seed := range uint64(testlevel.Rounds(20, 200)) {
 		if _, err := lives(seed, nil); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

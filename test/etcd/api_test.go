@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,12 +54,10 @@ func serveStore(t testing.TB, s etcdserver.Store) string {
 	return etcdservertest.Serve(t, etcdserver.Options{Store: s})
 }
 
-var apiSeeds = flag.Uint64("api-seeds", 6, "how many random histories TestAPI compares")
-
 // TestAPI sends the same random requests to the real etcd and to etcd's API over our stores, and compares the responses,
 // the errors and the events of watches.
 func TestAPI(t *testing.T) {
-	for seed := range *apiSeeds {
+	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			var store etcdserver.Store = memory.New(memory.Options{})
 			switch seed % 3 {

@@ -3,7 +3,6 @@ package shell_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,9 +13,8 @@ import (
 	"testing"
 
 	"flyball.dev/controllers/pods/shell"
+	"flyball.dev/internal/testlevel"
 )
-
-var seeds = flag.Int("seeds", 300, "the number of command lines that are compared with the host's programs")
 
 // generator makes random command lines and inputs.
 type generator struct{ *rand.Rand }
@@ -159,8 +157,8 @@ func TestAgainstHost(t *testing.T) {
 			t.Fatalf("%s: %+v", script, r)
 		}
 	}
-	ran := map[string]int{}
-	for seed := range uint64(*seeds) {
+	seeds, ran := testlevel.Rounds(300, 3000), map[string]int{}
+	for seed := range uint64(seeds) {
 		g := generator{rand.New(rand.NewPCG(seed, 1))}
 		var args []string
 		stdin := ""
@@ -185,7 +183,7 @@ func TestAgainstHost(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"sort", "grep", "find"} {
-		if ran[program] < *seeds/12 {
+		if ran[program] < seeds/12 {
 			t.Errorf("only %d runs of %s printed something", ran[program], program)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -32,9 +31,8 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
 	"flyball.dev/internal/objectdiff"
+	"flyball.dev/internal/testlevel"
 )
-
-var rounds = flag.Int("development.rounds", 1, "how many random objects of each type the checks observe")
 
 // odd is an object with any status.
 type odd[status any] struct {
@@ -299,7 +297,7 @@ func TestRandomObjects(t *testing.T) {
 		go func() { ended <- m.Start(ctx) }()
 		for _, typ = range randomTypes() {
 			h := &handler{monitor: m, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: typ.Name()}}
-			for n := range *rounds {
+			for n := range testlevel.Rounds(1, 10) {
 				before, after := g.object(typ, 2*n+1), g.object(typ, 2*n+2)
 				run := randomRun{after.GetName()}
 				reconcile := context.WithValue(ctx, RunKey{}, Run(run))

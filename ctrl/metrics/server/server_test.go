@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,34 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 
+	"flyball.dev/ctrl/internal/certwatchertest"
 	"flyball.dev/ctrl/log"
 )
 
-// certificates are the log entries of the watchers that use another certificate than before, and logged announces each.
-var (
-	certificates []string
-	logged       = sync.NewCond(&sync.Mutex{})
-)
-
 func TestMain(m *testing.M) {
-	log.SetLogger(funcr.New(func(_, entry string) {
-		if strings.Contains(entry, "Updated current TLS certificate") {
-			logged.L.Lock()
-			certificates = append(certificates, entry)
-			logged.L.Unlock()
-			logged.Broadcast()
-		}
-	}, funcr.Options{}))
+	certwatchertest.Observe()
 	goleak.VerifyTestMain(m)
-}
-
-// awaitSecond waits until a second certificate in a directory is in use.
-func awaitSecond(dir string) {
-	logged.L.Lock()
-	defer logged.L.Unlock()
-	for strings.Count(strings.Join(certificates, "\n"), filepath.Join(dir, "c.pem")) < 2 {
-		logged.Wait()
-	}
 }
 
 // run starts a server on a free port of the loopback and returns a function that sends requests to
@@ -177,7 +155,7 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("the certificate is for %s", name)
 	}
 	write("second.test", time.Unix(2, 0))
-	awaitSecond(dir)
+	certwatchertest.Await(filepath.Join(dir, "c.pem"), 2)
 	if name := served(get); !strings.HasPrefix(name, "second.test") {
 		t.Errorf("after it was replaced, the certificate is for %s", name)
 	}
