@@ -93,10 +93,10 @@ func (p *protobufFrames) next() ([]byte, *frame, error) {
 	if _, err := io.ReadFull(p.reader, event); err != nil {
 		return nil, nil, err
 	}
-	f := &frame{Type: string(field(event, fieldEventType))}
-	object := field(field(event, fieldEventObject), fieldExtensionRaw)
-	kind := field(bytes.TrimPrefix(object, protobufPrefix), fieldTypeMeta)
-	f.Object.APIVersion, f.Object.Kind = string(field(kind, fieldAPIVersion)), string(field(kind, fieldKind))
+	f := &frame{Type: string(protobuf.First(event, fieldEventType))}
+	object := protobuf.First(protobuf.First(event, fieldEventObject), fieldExtensionRaw)
+	kind := protobuf.First(bytes.TrimPrefix(object, protobufPrefix), fieldTypeMeta)
+	f.Object.APIVersion, f.Object.Kind = string(protobuf.First(kind, fieldAPIVersion)), string(protobuf.First(kind, fieldKind))
 	f.Object.Metadata = protobufMetadata(object)
 	return p.raw, f, nil
 }
@@ -146,7 +146,7 @@ const (
 // protobufMetadata returns the metadata of an object that is encoded as protobuf. Of the annotations, it has only the one that marks the
 // end of initial events.
 func protobufMetadata(content []byte) (m metadata) {
-	object := field(field(bytes.TrimPrefix(content, protobufPrefix), fieldRaw), fieldMetadata)
+	object := protobuf.First(protobuf.First(bytes.TrimPrefix(content, protobufPrefix), fieldRaw), fieldMetadata)
 	for len(object) > 0 {
 		f, rest, ok := protobuf.Next(object)
 		if !ok {
@@ -168,8 +168,8 @@ func protobufMetadata(content []byte) (m metadata) {
 		case fieldResourceVersion:
 			m.ResourceVersion = string(f.Content)
 		case fieldAnnotations:
-			if string(field(f.Content, 1)) == metav1.InitialEventsAnnotationKey {
-				m.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: string(field(f.Content, 2))}
+			if string(protobuf.First(f.Content, 1)) == metav1.InitialEventsAnnotationKey {
+				m.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: string(protobuf.First(f.Content, 2))}
 			}
 		}
 	}

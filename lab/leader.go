@@ -21,6 +21,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
+
+	"flyball.dev/internal/protobuf"
 )
 
 // leadership is what a process has learned about the Lease of the operator.
@@ -37,7 +39,7 @@ type leadershipOf struct {
 func holderOf(content []byte) (holder string, duration time.Duration) {
 	lease := &coordinationv1.Lease{}
 	if bytes.HasPrefix(content, protobufPrefix) {
-		if lease.Unmarshal(field(bytes.TrimPrefix(content, protobufPrefix), fieldRaw)) != nil {
+		if lease.Unmarshal(protobuf.First(bytes.TrimPrefix(content, protobufPrefix), fieldRaw)) != nil {
 			return "", 0
 		}
 	} else if json.Unmarshal(content, lease) != nil {

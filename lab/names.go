@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-
-	"flyball.dev/internal/protobuf"
 )
 
 // names gives canonical names to objects: a name that the server has generated becomes the prefix and a number in the
@@ -58,18 +56,3 @@ func (n *names) replacements() map[string]string {
 
 // protobufPrefix begins each object that Kubernetes encodes as protobuf.
 var protobufPrefix = []byte("k8s\x00")
-
-// field returns the content of the first field of a message with a number, or nil.
-func field(message []byte, number uint64) []byte {
-	for len(message) > 0 {
-		f, rest, ok := protobuf.Next(message)
-		if !ok {
-			return nil
-		}
-		if f.Number() == number && f.IsBytes() {
-			return f.Content
-		}
-		message = rest
-	}
-	return nil
-}

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"bytes"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -65,41 +63,11 @@ func (r *response) decodeVersion(data []byte) bool {
 	if !ok || r.versionOf.Empty() {
 		return false
 	}
-	version, ok := versionIn(data, r.versionOf)
+	version, ok := protobuf.ResourceVersion(data, r.versionOf.GroupVersion().String(), r.versionOf.Kind)
 	if !ok {
 		return false
 	}
 	obj.SetResourceVersion(version)
 	r.kind, r.decoded, r.versionOnly = r.versionOf, r.Object, true
 	return true
-}
-
-// versionIn returns the resource version of an object that is encoded as protobuf, or false if data is not an object of the
-// kind with a resource version.
-func versionIn(data []byte, kind schema.GroupVersionKind) (string, bool) {
-	unknown, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
-	if !ok {
-		return "", false
-	}
-	typeMeta, raw := fieldIn(unknown, 1), fieldIn(unknown, 2)
-	if string(fieldIn(typeMeta, 1)) != kind.GroupVersion().String() || string(fieldIn(typeMeta, 2)) != kind.Kind {
-		return "", false
-	}
-	version := fieldIn(fieldIn(raw, 1), 6)
-	return string(version), len(version) > 0
-}
-
-// fieldIn returns the content of the first field of a message with a number, or nil if there is none.
-func fieldIn(message []byte, number uint64) []byte {
-	for len(message) > 0 {
-		f, rest, ok := protobuf.Next(message)
-		if !ok {
-			return nil
-		}
-		if f.IsBytes() && f.Number() == number {
-			return f.Content
-		}
-		message = rest
-	}
-	return nil
 }

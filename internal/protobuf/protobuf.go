@@ -61,3 +61,18 @@ func Next(message []byte) (f Field, rest []byte, ok bool) {
 	}
 	return f, message[size:], true
 }
+
+// First returns the content of the first field of a message with a number, or nil if there is none.
+func First(message []byte, number uint64) []byte {
+	for len(message) > 0 {
+		f, rest, ok := Next(message)
+		if !ok {
+			return nil
+		}
+		if f.IsBytes() && f.Number() == number {
+			return f.Content
+		}
+		message = rest
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package client
+package protobuf_test
 
 import (
 	"bytes"
@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	flyprotobuf "flyball.dev/internal/protobuf"
 )
 
-// TestVersionIn reads the resource version of encoded objects. Other data than an object of the kind in protobuf must be decoded.
-func TestVersionIn(t *testing.T) {
-	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+// TestResourceVersion reads the resource version of encoded objects. Other data than an object of the kind in protobuf must be decoded.
+func TestResourceVersion(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Namespace: "b", ResourceVersion: "4711", Labels: map[string]string{"resourceVersion": "1"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "6"}}}}
 	unversioned := pod.DeepCopy()
@@ -43,24 +44,16 @@ func TestVersionIn(t *testing.T) {
 		{"no object", whole[:20], ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := versionIn(tt.data, kind)
+			got, ok := flyprotobuf.ResourceVersion(tt.data, "v1", "Pod")
 			if got != tt.want || ok != (tt.want != "") {
 				t.Errorf("got %q, %v; want %q", got, ok, tt.want)
 			}
-			r := &response{Object: pod.DeepCopy(), versionOf: kind}
-			if r.decodeVersion(tt.data) != r.versionOnly || r.versionOnly != ok {
-				t.Error("decodeVersion and versionIn disagree")
-			}
 		})
-	}
-	if r := (&response{Object: pod.DeepCopy()}); r.decodeVersion(whole) {
-		t.Error("an object of a response was not decoded")
 	}
 }
 
-// FuzzVersionIn compares with the decoder: a version that is read from a response is the version of the decoded object.
-func FuzzVersionIn(f *testing.F) {
-	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+// FuzzResourceVersion compares with the decoder: a version that is read from a response is the version of the decoded object.
+func FuzzResourceVersion(f *testing.F) {
 	decoder := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	var buffer bytes.Buffer
 	if err := decoder.Encode(&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -69,7 +62,7 @@ func FuzzVersionIn(f *testing.F) {
 	}
 	f.Add(buffer.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		version, ok := versionIn(data, kind)
+		version, ok := flyprotobuf.ResourceVersion(data, "v1", "Pod")
 		pod := &corev1.Pod{}
 		if _, _, err := decoder.Decode(data, nil, pod); err != nil || !ok {
 			return
