@@ -21,7 +21,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
-
 	"flyball.dev/internal/protobuf"
 )
 
