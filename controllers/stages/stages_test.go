@@ -211,6 +211,7 @@ next: {statusTemplate: '{phase: Failed}', event: {type: Warning, reason: Staged,
 		phase("staged", corev1.PodFailed)
 		phase("scripted", corev1.PodRunning)
 		e.Must(e.Delete(e.Context(), fail))
+		e.WaitIdle()
 		e.CreateAll(controllerstest.PodOn("flyball", "default", "after"))
 		phase("after", corev1.PodRunning)
 	})
@@ -223,8 +224,9 @@ func TestStagesOfOtherKinds(t *testing.T) {
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "patch", "delete"}},
 			{APIGroups: []string{"apps"}, Resources: []string{"deployments/status"}, Verbs: []string{"patch"}}}},
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "more"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "more"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system", Name: "kwok-controller"}}},
-			stageOf(t, "label", `
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kube-system", Name: "kwok-controller"}}})
+		e.WaitIdle()
+		e.CreateAll(stageOf(t, "label", `
 resourceRef: {apiGroup: v1, kind: ConfigMap}
 selector: {matchLabels: {test: x}, matchExpressions: [{key: .data.seen, operator: DoesNotExist}]}
 delay: {durationMilliseconds: 60000}
@@ -251,6 +253,7 @@ next: {statusTemplate: '{collisionCount: 7}'}`))
 			t.Error("the delay is too short")
 		}
 		time.Sleep(time.Minute) // virtual
+		e.WaitIdle()
 		e.Must(e.Get(e.Context(), key, m))
 		if m.Data["seen"] != "yes" || len(m.Finalizers) != 1 {
 			t.Errorf("the stage did not play: %v %v; %s", m.Data, m.Finalizers, condition(e, "label"))
