@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +39,9 @@ type failure struct {
 type edition struct {
 	number  int
 	kinds   map[schema.GroupVersionKind][]*stage
-	invalid map[string]*failure // by the name of the stage
-	sources map[string]compiled // by the name of the stage
+	since   map[schema.GroupVersionKind]int // the number of the edition in which the stages of the kind last changed
+	invalid map[string]*failure             // by the name of the stage
+	sources map[string]compiled             // by the name of the stage
 }
 
 // compiled is the result of the compilation of a generation of a stage.
@@ -85,9 +87,9 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
 	before := c.current
 	if before == nil {
-		before = &edition{}
+		before = &edition{since: map[schema.GroupVersionKind]int{}}
 	}
-	e := &edition{number: before.number + 1, kinds: map[schema.GroupVersionKind][]*stage{}, invalid: map[string]*failure{}, sources: map[string]compiled{}}
+	e := &edition{number: before.number + 1, kinds: map[schema.GroupVersionKind][]*stage{}, since: maps.Clone(before.since), invalid: map[string]*failure{}, sources: map[string]compiled{}}
 	for i := range list.Items {
 		u := &list.Items[i]
 		if u.GetDeletionTimestamp() != nil {
@@ -119,8 +121,8 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 			changed = append(changed, kind)
 		}
 	}
-	if len(changed) == 0 && c.current != nil {
-		e.number = before.number
+	for _, kind := range changed {
+		e.since[kind] = e.number
 	}
 	c.current = e
 	return e, changed, nil

@@ -41,11 +41,11 @@ type jobKey struct {
 	key  types.NamespacedName
 }
 
-// job is the next stage of an object. It is for one version of the object and for one edition of the stages.
+// job is the next stage of an object. It is for one version of the object and of the stages of the kind.
 type job struct {
 	uid     types.UID
 	version string
-	edition int
+	since   int // the edition of the stages of the kind
 
 	stage   *stage    // nil if none is next
 	due     time.Time // when it is played
@@ -77,7 +77,7 @@ func (p *player) Play(ctx context.Context, o client.Object, a pods.Addresses) (p
 		return false, 0, nil
 	}
 	for {
-		j := p.job(ctx, jobKey{kind, client.ObjectKeyFromObject(o)}, e, stages, o)
+		j := p.job(ctx, jobKey{kind, client.ObjectKeyFromObject(o)}, e.since[kind], stages, o)
 		if j.stage == nil || j.done {
 			return true, 0, nil
 		}
@@ -93,22 +93,22 @@ func (p *player) Play(ctx context.Context, o client.Object, a pods.Addresses) (p
 }
 
 // job returns the job of an object. It is a new one if the object or the stages have changed.
-func (p *player) job(ctx context.Context, key jobKey, e *edition, stages []*stage, o client.Object) *job {
+func (p *player) job(ctx context.Context, key jobKey, since int, stages []*stage, o client.Object) *job {
 	p.mu.Lock()
 	old := p.jobs[key]
 	p.mu.Unlock()
-	if old != nil && old.uid == o.GetUID() && old.edition == e.number && old.version == o.GetResourceVersion() {
+	if old != nil && old.uid == o.GetUID() && old.since == since && old.version == o.GetResourceVersion() {
 		return old
 	}
 	now := time.Now()
-	j := &job{uid: o.GetUID(), version: o.GetResourceVersion(), edition: e.number}
+	j := &job{uid: o.GetUID(), version: o.GetResourceVersion(), since: since}
 	next, delay, failed := p.library.next(ctx, stages, o, now)
 	for _, f := range failed {
 		p.fail(o, f.stage.name, reasonFailed, f.err)
 	}
 	j.stage, j.due = next, now.Add(delay)
 	if next != nil && delay < shortDelay {
-		if old != nil && old.uid == j.uid && old.edition == e.number && old.done && old.result == j.version {
+		if old != nil && old.uid == j.uid && old.since == since && old.done && old.result == j.version {
 			j.chain = old.chain
 		}
 		if j.chain = append(j.chain, next.name); len(j.chain) > maxChain {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -214,6 +215,25 @@ next: {statusTemplate: '{phase: Failed}', event: {type: Warning, reason: Staged,
 		e.WaitIdle()
 		e.CreateAll(controllerstest.PodOn("flyball", "default", "after"))
 		phase("after", corev1.PodRunning)
+	})
+}
+
+// TestDelayGoesOn creates a stage of another kind while a pod waits for its stage.
+func TestDelayGoesOn(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{Stages: stages.New()}, func(e controllerstest.Env) {
+		e.CreateAll(stageOf(t, "ready", readyStage))
+		e.WaitIdle()
+		e.CreateAll(controllerstest.PodOn("flyball", "default", "p"))
+		time.Sleep(3 * time.Second) // virtual
+		e.CreateAll(stageOf(t, "node", `
+resourceRef: {apiGroup: v1, kind: Node}
+selector: {matchLabels: {test: x}}
+next: {statusTemplate: '{phase: Running}'}`))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if phase := e.Pod("p").Status.Phase; phase != corev1.PodRunning {
+			t.Errorf("the pod is %s after its delay", phase)
+		}
 	})
 }
 
