@@ -85,7 +85,7 @@ func (p *project) run(program string, args ...string) []byte {
 	p.t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = p.folder
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

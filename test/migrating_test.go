@@ -106,7 +106,7 @@ func recipe(t *testing.T, doc, heading string) string {
 func command(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command(args[0], args[1:]...)
-	c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off")
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()

@@ -26,7 +26,7 @@ func TestProjects(t *testing.T) {
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("GOCACHE", caches[0])
 		env.Setenv("GOMODCACHE", caches[1])
-		env.Setenv("GOFLAGS", "-buildvcs=false")
+		env.Setenv("GOFLAGS", "-trimpath -buildvcs=false")
 		env.Setenv("FLYBALL_SOURCE", source)
 		if err := setup(env); err != nil {
 			return err

@@ -44,11 +44,15 @@ func TestMain(m *testing.M) {
 
 // build builds the commands of the tested module, kubectl, Helm and etcdctl.
 func build(folder string) error {
+	source, err := filepath.Abs("..")
+	if err != nil {
+		return err
+	}
 	for _, b := range []struct {
 		module string
 		args   []string
 	}{
-		{"..", []string{"-ldflags=-s -w", "./cmd/flyball", "./examples/appservice"}},
+		{"..", []string{"-ldflags=-s -w -X flyball.dev/cmd/flyball/internal/scaffold.builtFrom=" + source, "./cmd/flyball", "./examples/appservice"}},
 		{".", []string{"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, "./kubectl",
 			"./kubebuilder", "sigs.k8s.io/kustomize/kustomize/v5", "go.etcd.io/etcd/etcdctl/v3", "helm.sh/helm/v4/cmd/helm"}},
 	} {

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,13 @@ func cmpErr(err, otherwise error) error {
 
 // ownFolder returns the folder of the module that this program was built from. It returns "" if the program was built
 // from a published version or the folder no longer exists. A program that was built with -trimpath does not know where it
-// was built: the folder is found if the program was started there or below it.
+// was built: the folder is found if the build has set builtFrom, or if the program was started there or below it.
 func ownFolder() string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || strings.Contains(file, "@") {
 		return ""
 	}
-	start := startFolder
+	start := cmp.Or(builtFrom, startFolder)
 	if filepath.IsAbs(file) {
 		start = filepath.Dir(file)
 	}
@@ -119,6 +120,9 @@ func ownFolder() string {
 	}
 	return ""
 }
+
+// builtFrom is the folder of the module, which a build with -trimpath may set by -ldflags=-X.
+var builtFrom string
 
 // startFolder is the working directory in which the program was started, or "." if it is unknown.
 var startFolder = func() string {

@@ -29,7 +29,7 @@ func TestWorkspace(t *testing.T) {
 	write(t, folder, "go.mod", strings.ReplaceAll(module, root, filepath.Join(t.TempDir(), "elsewhere")))
 	run := func(command ...string) error {
 		c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		c.Dir, c.Env = folder, append(os.Environ(), "GOWORK=", "GOFLAGS=-buildvcs=false")
+		c.Dir, c.Env = folder, append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath -buildvcs=false")
 		text, err := c.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, text)
