@@ -31,12 +31,7 @@ const controllerGen = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
 // TestSameOutput compares the output of flyball generate and controller-gen, byte for byte, for the same options. Where
 // flyball generate has no options, controller-gen uses the options of Kubebuilder's Makefile.
 func TestSameOutput(t *testing.T) {
-	programs := t.TempDir()
-	run(t, ".", []string{"GOBIN=" + programs}, "go", "install", controllerGen)
-	run(t, "../..", nil, "go", "build", "-o", programs, "./cmd/flyball")
-	flyball := []string{filepath.Join(programs, "flyball"), "generate"}
-	peer := []string{filepath.Join(programs, "controller-gen")}
-
+	flyball, peer := programs(t)
 	manifests := []string{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}
 	for _, test := range []struct {
 		name          string
@@ -74,6 +69,15 @@ func TestSameOutput(t *testing.T) {
 	}
 }
 
+// programs builds the programs, and returns their commands.
+func programs(t *testing.T) (flyball, peer []string) {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, ".", []string{"GOBIN=" + dir}, "go", "install", controllerGen)
+	run(t, "../..", nil, "go", "build", "-o", dir, "./cmd/flyball")
+	return []string{filepath.Join(dir, "flyball"), "generate"}, []string{filepath.Join(dir, "controller-gen")}
+}
+
 func same(options ...string) [][]string { return [][]string{options} }
 
 // generate runs a program with several lists of options in a copy of the corpus. It returns the created files, and the
@@ -105,7 +109,7 @@ func corpus(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goMod = regexp.MustCompile(`(?m)^module .*$`).ReplaceAll(goMod, []byte("module example.com/corpus"))
+	goMod = moduleLine.ReplaceAll(goMod, []byte("module example.com/corpus"))
 	goSum, err := os.ReadFile("go.sum")
 	if err := errors.Join(err, os.CopyFS(dir, os.DirFS("testdata/corpus")), os.WriteFile(filepath.Join(dir, "go.mod"), goMod, 0o666),
 		os.WriteFile(filepath.Join(dir, "go.sum"), goSum, 0o666)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,7 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 		"output:crd:artifacts:config=config/crd/bases"}}
 	for _, tt := range []struct {
 		name, archive string
+		dir           string // of the commands
 		want          [][]string
 		doubt         string
 	}{
@@ -65,7 +67,8 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			name: "go:generate",
 			archive: "-- apis/gen.go --\npackage apis\n\n//go:generate go tool controller-gen object:headerFile=\"../hack/h.txt\" crd paths=./v1;./v2 output:crd:dir=../config/crd\n//go:generate stringer\n" +
 				"-- tools/go.mod --\nmodule tools\n-- tools/gen.go --\npackage tools\n\n//go:generate controller-gen crd paths=.\n",
-			want: [][]string{{"object:headerFile=./hack/h.txt", "crd", "paths={./apis/v1,./apis/v2}", "output:crd:dir=./config/crd"}},
+			dir:  "apis",
+			want: [][]string{{"object:headerFile=../hack/h.txt", "crd", "paths={./v1,./v2}", "output:crd:dir=../config/crd"}},
 		},
 		{
 			name:    "PROJECT",
@@ -122,6 +125,14 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			want: defaults, doubt: "the Makefile has the flag --load-build-tags=x of controller-gen",
 		},
 		{
+			name: "a flag of flyball generate", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\tflyball generate -v --load-build-tags x\n",
+			want: defaults, doubt: "the Makefile has the flag --load-build-tags of controller-gen",
+		},
+		{
+			name: "a variable that nobody sets", archive: "-- api/a.go --\npackage api\n\n//go:generate controller-gen crd paths=./$NOBODY_SETS_IT\n",
+			want: defaults, doubt: `api/a.go has the option "paths=./…", which only make and the shell can tell`,
+		},
+		{
 			name: "a script", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\t./hack/update.sh\n",
 			want: defaults, doubt: "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
 		},
@@ -132,7 +143,7 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got.runs); diff != "" {
+			if diff := cmp.Diff(invocations(t, tt.dir, tt.want), got.runs, all); diff != "" {
 				t.Errorf("the runs (-want +got):\n%s", diff)
 			}
 			if got.doubt != tt.doubt {
@@ -140,6 +151,33 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			}
 		})
 	}
+}
+
+// An error in the options of a project is the project's, which flyball dev then tells.
+func TestConfiguredWithAnError(t *testing.T) {
+	testproject.Extract(t, "-- Makefile --\nmanifests:\n\tcontroller-gen crd:none=1 paths=./...\n")
+	if _, err := complete(nil); err == nil || !strings.Contains(err.Error(), `the Makefile: unable to parse option "crd:none=1"`) {
+		t.Errorf("the error is %v", err)
+	}
+	if !Configured() {
+		t.Error("the project is not configured")
+	}
+}
+
+// all compares all fields.
+var all = cmp.Exporter(func(reflect.Type) bool { return true })
+
+// invocations parses the options of some runs.
+func invocations(t *testing.T, dir string, runs [][]string) (all []invocation) {
+	t.Helper()
+	for _, options := range runs {
+		v, err := parse(dir, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
 }
 
 // Files that git tracks are not overwritten unless the options that generated them are known.

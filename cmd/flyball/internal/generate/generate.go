@@ -5,18 +5,11 @@ package generate
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/tools/go/packages"
-	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
-	"sigs.k8s.io/controller-tools/pkg/genall"
 )
 
 // DefaultTags are the default build tags for loading packages. They exclude generated code, so that errors in it do no
@@ -95,16 +88,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	result := &Result{}
 	runs := make([]*staging, len(c.runs))
-	for i, args := range c.runs {
+	for i, run := range c.runs {
 		runs[i] = &staging{}
 		defer runs[i].close()
-		if err := runs[i].add(ctx, result, args, o.Tags); err != nil {
+		if err := runs[i].add(ctx, result, run, o.Tags); err != nil {
 			return nil, err
 		}
 	}
 	start := time.Now()
-	for i, args := range c.runs {
-		if pathsOf(args) != "./..." {
+	for i, run := range c.runs {
+		if !run.readsAll() {
 			continue
 		}
 		stale, err := runs[i].stale(result.Files)
@@ -129,10 +122,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return result, err
 }
 
-// add runs generators with some options, and adds their output to a result.
-func (s *staging) add(ctx context.Context, result *Result, args, tags []string) (err error) {
+// add runs generators, and adds their output to a result.
+func (s *staging) add(ctx context.Context, result *Result, run invocation, tags []string) (err error) {
 	start := time.Now()
-	if s.project, err = load(ctx, args, tags); err != nil {
+	if s.project, err = run.load(ctx, tags); err != nil {
 		return err
 	}
 	loaded := time.Now()
@@ -159,80 +152,4 @@ func (s *staging) add(ctx context.Context, result *Result, args, tags []string) 
 	result.Load += loaded.Sub(start)
 	result.Generate += time.Since(loaded)
 	return nil
-}
-
-// project holds the packages to generate for, and the generators.
-type project struct {
-	*genall.Runtime
-	positions *token.FileSet
-}
-
-// load parses the options and lists the packages.
-func load(ctx context.Context, args, tags []string) (*project, error) {
-	registry, err := optionsRegistry()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkOptions(registry, args); err != nil {
-		return nil, err
-	}
-	positions := token.NewFileSet()
-	config := &packages.Config{Context: ctx, Fset: positions, BuildFlags: []string{"-tags=" + strings.Join(tags, ",")}}
-	runtime, err := genall.FromOptionsWithConfig(config, registry, args)
-	if err != nil {
-		return nil, loadError(err)
-	}
-	if len(runtime.Generators) == 0 {
-		return nil, fmt.Errorf("no generators are given; there are: %s", strings.Join(sortedKeys(generators), ", "))
-	}
-	if len(runtime.Roots) == 0 {
-		return nil, fmt.Errorf("no Go packages match %s", pathsOf(args))
-	}
-	p := &project{Runtime: runtime, positions: positions}
-	if err := sourceErrors(p); err != nil {
-		return nil, err
-	}
-	for _, generator := range runtime.Generators {
-		// With a tool version, the header of generated files names this program. Without it, the header names
-		// controller-gen.
-		if g, ok := (*generator).(applyconfiguration.Generator); ok {
-			omit := true
-			g.OmitToolVersion = &omit
-			*generator = g
-		}
-	}
-	return p, nil
-}
-
-// pathsOf returns the paths in options.
-func pathsOf(args []string) string {
-	var paths []string
-	for _, arg := range args {
-		if path, ok := strings.CutPrefix(strings.TrimPrefix(arg, "+"), "paths="); ok {
-			paths = append(paths, path)
-		}
-	}
-	return cmp.Or(strings.Join(paths, " "), ".")
-}
-
-// loadError adds a remedy to an error of listing packages.
-func loadError(err error) error {
-	// go/packages wraps the output of the go command, if the command runs at all.
-	message, printed, _ := strings.Cut(err.Error(), ": stderr: ")
-	if strings.TrimSpace(printed) != "" {
-		message = printed
-	}
-	return errors.New(WithHint(strings.ReplaceAll(strings.TrimSpace(message), "\n", ": ")))
-}
-
-// relative returns a path below the current folder as a relative path, and other paths unchanged.
-func relative(path string) string {
-	wd, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if rel, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(rel) {
-		return rel
-	}
-	return path
 }

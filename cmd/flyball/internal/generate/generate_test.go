@@ -1,6 +1,7 @@
 package generate
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -132,6 +133,43 @@ func TestStaleFilesAreReportedAndPruned(t *testing.T) {
 	}
 	if _, ok := files["config/crd/bases/mine.yaml"]; !ok {
 		t.Error("a CRD that was not generated was removed")
+	}
+}
+
+// TestPruneWithOtherPaths: only a run that has read all packages of the project tells that types are gone, however the
+// option says so, and only in the folder of the project.
+func TestPruneWithOtherPaths(t *testing.T) {
+	const stale = "kind: CustomResourceDefinition\nmetadata:\n  annotations:\n    " + versionAnnotation + ": v0\n"
+	for _, test := range []struct {
+		paths, folder string
+		pruned        bool
+	}{
+		{paths: `paths=./...`, pruned: true},
+		{paths: `paths="./..."`, pruned: true},
+		{paths: `+paths={"./..."}`, pruned: true},
+		{paths: `paths=./api/v1;./...`, pruned: true},
+		{paths: `paths=$PWD/...`, pruned: true},
+		{paths: `paths="./api/..."`},
+		{paths: `paths={./api/v1}`},
+		{paths: `paths=./...`, folder: "../shared"},
+	} {
+		t.Run(test.paths+test.folder, func(t *testing.T) {
+			testproject.New(t, types)
+			wd, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			folder := stdcmp.Or(test.folder, "out")
+			old := filepath.Join(folder, "old.yaml")
+			if err := errors.Join(os.MkdirAll(folder, 0o777), os.WriteFile(old, []byte(stale), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(folder) })
+			run(t, Options{Prune: true, Args: []string{"crd", strings.ReplaceAll(test.paths, "$PWD", wd), `output:crd:dir="` + folder + `"`}})
+			if _, err := os.Stat(old); errors.Is(err, fs.ErrNotExist) != test.pruned {
+				t.Errorf("the stale definition: %v; pruned is to be %v", err, test.pruned)
+			}
+		})
 	}
 }
 
@@ -294,7 +332,7 @@ func TestCompleteAddsWhatIsMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([][]string{test.want}, got.runs); diff != "" {
+		if diff := cmp.Diff(invocations(t, ".", [][]string{test.want}), got.runs, all); diff != "" {
 			t.Errorf("complete(%q) (-want +got):\n%s", test.args, diff)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,14 +33,23 @@ func OptionsHelp(out io.Writer, level int) error {
 // MarkersHelp writes help on the markers of the generators among the options, or of all generators if
 // there are none. The level is as for OptionsHelp.
 func MarkersHelp(out io.Writer, args []string, level int) error {
-	names := slices.DeleteFunc(slices.Collect(maps.Keys(generators)), func(name string) bool {
-		return len(args) > 0 && !slices.ContainsFunc(args, func(arg string) bool { return optionName(arg) == name })
-	})
+	options, err := optionsRegistry()
+	if err != nil {
+		return err
+	}
+	given := map[string]bool{} // without their arguments, which may be absent here
+	for _, arg := range args {
+		_, definition, err := markerOfOption(options, arg)
+		if err != nil {
+			return err
+		}
+		given[definition.Name] = true
+	}
+	names := slices.DeleteFunc(sortedKeys(generators), func(name string) bool { return len(args) > 0 && !given[name] })
 	if len(names) == 0 {
 		return fmt.Errorf("none of the generators %s is among the options", strings.Join(sortedKeys(generators), ", "))
 	}
 	registry := &markers.Registry{}
-	slices.Sort(names)
 	for _, name := range names {
 		if err := generators[name].RegisterMarkers(registry); err != nil {
 			return err

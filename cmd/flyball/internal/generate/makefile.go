@@ -70,7 +70,7 @@ func (m *makefile) read(name string, depth int) error {
 			define = !strings.HasPrefix(strings.TrimSpace(line), "endef")
 		case strings.HasPrefix(line, "\t") && current != nil:
 			for _, rule := range current {
-				rule.recipe = append(rule.recipe, strings.TrimSpace(line))
+				rule.recipe = append(rule.recipe, strings.TrimSpace(recipeLine(line)))
 				rule.conditional = rule.conditional || conditions > 0
 			}
 		case strings.HasPrefix(strings.TrimSpace(line), "define "):
@@ -78,7 +78,7 @@ func (m *makefile) read(name string, depth int) error {
 		case match != nil:
 			conditions += map[string]int{"else": 0, "endif": -1}[match[1]] + map[bool]int{true: 1}[strings.HasPrefix(match[1], "if")]
 		default:
-			line = withoutComment(line)
+			line = withoutComment(continuation.ReplaceAllString(line, " "))
 			if include := inclusion.FindStringSubmatch(line); include != nil && depth < maxIncludes {
 				for _, file := range strings.Fields(m.expand(include[1])) {
 					_ = m.read(file, depth+1) // one that make would have to make first has no rules
@@ -95,10 +95,20 @@ func (m *makefile) read(name string, depth int) error {
 	return nil
 }
 
-// joinLines joins continued lines, which end with a backslash.
+// continued stands for the end of a line that ends with a backslash.
+const continued = "\\\x01"
+
+// continuation matches what make replaces by a space, outside of recipes.
+var continuation = regexp.MustCompile(`\s*\\\x01\s*`)
+
+// joinLines joins continued lines.
 func joinLines(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	return regexp.MustCompile(`\s*\\\n\s*`).ReplaceAllString(text, " ")
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", continued)
+}
+
+// recipeLine returns a joined line of a recipe as the shell sees it: continued lines without their tab.
+func recipeLine(line string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(line, continued+"\t", "\\\n"), continued, "\\\n")
 }
 
 // withoutComment returns a line without its comment.
@@ -217,6 +227,12 @@ func reference(text string) (name, rest string) {
 		}
 	}
 	return text[1:], ""
+}
+
+// hasBraces reports whether the shell of the recipes expands braces. The default, /bin/sh, need not.
+func (m *makefile) hasBraces() bool {
+	shell := m.expand(m.variables["SHELL"])
+	return strings.Contains(shell, "bash") || strings.Contains(shell, "zsh") || strings.Contains(shell, "ksh")
 }
 
 // closure returns targets and all their prerequisites, in the order in which make would make them.

@@ -3,7 +3,6 @@ package generate
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
@@ -64,68 +63,28 @@ func optionsRegistry() (*markers.Registry, error) {
 	return registry, errors.Join(append(errs, genall.RegisterOptionsMarkers(registry))...)
 }
 
-// complete returns the runs for some options. If the options name a generator, there is a single run with these
-// options. Otherwise the runs come from the project in the current folder, with the paths and outputs of the options.
-func complete(options []string) (commands, error) {
-	for _, option := range options {
-		if option == "" || option == "+" {
-			return commands{}, errors.New("an option is empty")
-		}
+// markerOfOption returns an option as a marker, and the marker's definition.
+func markerOfOption(registry *markers.Registry, option string) (marker string, definition *markers.Definition, err error) {
+	marker = "+" + strings.TrimPrefix(option, "+") // the plus sign is optional
+	if marker == "+" {
+		return "", nil, errors.New("an option is empty")
 	}
-	if slices.ContainsFunc(options, isGenerator) {
-		return commands{runs: [][]string{options}}, nil
+	if definition = registry.Lookup(marker, markers.DescribesPackage); definition == nil {
+		return "", nil, fmt.Errorf("unknown option %q: it must be one of the generators %s, or paths=..., output:RULE... or "+
+			"output:GENERATOR:RULE... with one of the rules %s; flyball generate -h explains them", option,
+			strings.Join(sortedKeys(generators), ", "), strings.Join(sortedKeys(outputRules), ", "))
 	}
-	c, err := projectCommands()
+	return marker, definition, nil
+}
+
+// parseOption parses an option, as controller-gen does: as a marker. The name is the name of the marker's definition.
+func parseOption(registry *markers.Registry, option string) (name string, value any, err error) {
+	marker, definition, err := markerOfOption(registry, option)
 	if err != nil {
-		return commands{}, err
+		return "", nil, err
 	}
-	if len(c.runs) == 0 {
-		if c.doubt == "" {
-			c.doubt = "neither the Makefile nor a go:generate line runs controller-gen or flyball generate"
-		}
-		if c.runs, err = defaultRuns(); err != nil {
-			return commands{}, err
-		}
+	if value, err = definition.Parse(marker); err != nil {
+		return "", nil, fmt.Errorf("unable to parse option %q: %s", option, oneLine(err.Error()))
 	}
-	for i, run := range c.runs {
-		c.runs[i] = override(run, options)
-	}
-	return c, nil
-}
-
-// override returns the options of a run. Paths and outputs in options replace its own.
-func override(run, options []string) []string {
-	names := map[string]bool{}
-	for _, option := range options {
-		names[optionName(option)] = true
-	}
-	var result []string
-	for _, option := range run {
-		if !names[optionName(option)] {
-			result = append(result, option)
-		}
-	}
-	return append(result, options...)
-}
-
-// optionName returns the first part of the name of an option.
-func optionName(option string) string {
-	name := strings.TrimPrefix(option, "+")
-	if end := strings.IndexAny(name, ":="); end >= 0 {
-		name = name[:end]
-	}
-	return name
-}
-
-// checkOptions returns an error for an unknown option. The error lists the known options.
-func checkOptions(registry *markers.Registry, options []string) error {
-	for _, option := range options {
-		marker := "+" + strings.TrimPrefix(option, "+")
-		if registry.Lookup(marker, markers.DescribesPackage) == nil {
-			return fmt.Errorf("unknown option %q: it must be one of the generators %s, or paths=..., output:RULE... or "+
-				"output:GENERATOR:RULE... with one of the rules %s; flyball generate -h explains them", option,
-				strings.Join(sortedKeys(generators), ", "), strings.Join(sortedKeys(outputRules), ", "))
-		}
-	}
-	return nil
+	return definition.Name, value, nil
 }

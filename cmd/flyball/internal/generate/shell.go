@@ -3,19 +3,18 @@ package generate
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // shellCommands returns the simple commands in a shell line, as words without quotes. A word with a substitution
-// contains unknown in its place.
-func shellCommands(line string) (commands [][]string) {
+// contains unknown in its place. With braces, the shell expands them, as bash does.
+func shellCommands(line string, braces bool) (commands [][]string) {
 	var words []string
 	var word strings.Builder
 	inWord := false
 	endWord := func() {
 		if inWord {
-			words = append(words, word.String())
+			words = append(words, expandBraces(word.String())...)
 		}
 		word.Reset()
 		inWord = false
@@ -34,6 +33,10 @@ func shellCommands(line string) (commands [][]string) {
 			word.WriteByte(c)
 		case quote != 0 && c == quote:
 			quote = 0
+		case c == '\\' && i+1 < len(line) && line[i+1] == '\n':
+			i++ // the line continues
+		case c == '\\' && quote == '"' && i+1 < len(line) && !strings.ContainsRune("\"\\$`", rune(line[i+1])):
+			word.WriteByte(c)
 		case c == '\\' && i+1 < len(line):
 			i++
 			word.WriteByte(line[i])
@@ -53,6 +56,9 @@ func shellCommands(line string) (commands [][]string) {
 		case c == '#' && !inWord:
 			endCommand()
 			return commands
+		case braces && strings.IndexByte("{,}", c) >= 0:
+			word.WriteByte(map[byte]byte{'{': openBrace, ',': comma, '}': closeBrace}[c])
+			inWord = true
 		default:
 			word.WriteByte(c)
 			inWord = true
@@ -64,6 +70,44 @@ func shellCommands(line string) (commands [][]string) {
 
 // redirection stands for an unquoted < or >, which is not a word of a command.
 const redirection = "\x00>"
+
+// These bytes stand for unquoted braces and commas in a word, until the braces are expanded.
+const openBrace, comma, closeBrace = '\x01', '\x02', '\x03'
+
+// literal replaces these bytes.
+var literal = strings.NewReplacer("\x01", "{", "\x02", ",", "\x03", "}")
+
+// expandBraces returns the words for a word with lists in braces, such as a{b,c}.
+func expandBraces(word string) (words []string) {
+	for open := range len(word) {
+		if word[open] != openBrace {
+			continue
+		}
+		depth, cuts := 0, []int{open}
+		for i := open; i < len(word); i++ {
+			switch word[i] {
+			case openBrace:
+				depth++
+			case closeBrace:
+				depth--
+			}
+			if depth == 0 {
+				cuts = append(cuts, i)
+				break
+			}
+			if depth == 1 && word[i] == comma {
+				cuts = append(cuts, i)
+			}
+		}
+		if last := cuts[len(cuts)-1]; depth == 0 && len(cuts) > 2 {
+			for i, cut := range cuts[1:] {
+				words = append(words, expandBraces(word[:open]+word[cuts[i]+1:cut]+word[last+1:])...)
+			}
+			return words
+		}
+	}
+	return []string{literal.Replace(word)}
+}
 
 // branches are the shell keywords before a command that runs conditionally.
 var branches = []string{"then", "do", "else"}
@@ -94,19 +138,4 @@ func program(words []string) (name string, args []string) {
 func isVariable(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
-}
-
-// goGenerateWords splits a go:generate line, which no shell reads: a word that begins with a quotation mark is a Go
-// string, and variables are expanded.
-func goGenerateWords(line string) (words []string) {
-	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " \t") {
-		if quoted, err := strconv.QuotedPrefix(line); err == nil && line[0] == '"' {
-			word, _ := strconv.Unquote(quoted) // it is quoted
-			words, line = append(words, word), line[len(quoted):]
-			continue
-		}
-		word, rest, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
-		words, line = append(words, strings.ReplaceAll(word, "$", unknown)), rest
-	}
-	return words
 }

@@ -44,8 +44,8 @@ func (s *staging) close() {
 func (s *staging) generate() error {
 	s.outputs = map[string]*bytes.Buffer{}
 	var errs []error
-	for _, generator := range s.project.Generators {
-		if err := s.run(*generator, s.project.OutputRules.ForGenerator(generator)); err != nil {
+	for _, generator := range s.project.generators {
+		if err := s.run(generator); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -56,14 +56,15 @@ func (s *staging) generate() error {
 }
 
 // run runs one generator.
-func (s *staging) run(generator genall.Generator, rule genall.OutputRule) (err error) {
+func (s *staging) run(named namedGenerator) (err error) {
+	generator := named.Generator
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%s panicked: %v\n%s", nameOf(generator), p, debug.Stack())
+			err = fmt.Errorf("%s panicked: %v\n%s", named.name, p, debug.Stack())
 		}
 	}()
 	ctx := s.project.GenerationContext
-	ctx.OutputRule = &stagedRule{staging: s, rule: rule}
+	ctx.OutputRule = &stagedRule{staging: s, rule: s.project.output(named.name)}
 	// Like controller-gen, give no type checker to a generator without a filter for it.
 	if _, ok := generator.(genall.NeedsTypeChecking); !ok {
 		ctx.Checker = nil
@@ -145,16 +146,6 @@ func toolsVersion() string {
 		}
 	}
 	return toolsRequired
-}
-
-// nameOf returns the name of a generator in options.
-func nameOf(generator genall.Generator) string {
-	for name, g := range generators {
-		if fmt.Sprintf("%T", g) == fmt.Sprintf("%T", generator) {
-			return name
-		}
-	}
-	return fmt.Sprintf("%T", generator)
 }
 
 // stagedRule is an output rule that collects the output for another rule.

@@ -30,6 +30,9 @@ func (s *staging) stale(generated []File) ([]File, error) {
 		if err != nil || current[path] {
 			return err
 		}
+		if !filepath.IsLocal(relative(path)) {
+			return nil // another project may write to this folder, too
+		}
 		content, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -40,9 +43,9 @@ func (s *staging) stale(generated []File) ([]File, error) {
 		}
 		return err
 	}
-	for _, generator := range s.project.Generators {
-		rule := s.project.OutputRules.ForGenerator(generator)
-		switch (*generator).(type) {
+	for _, generator := range s.project.generators {
+		rule := s.project.output(generator.name)
+		switch generator.Generator.(type) {
 		case crd.Generator:
 			dir, ok := folderOf(rule, nil)
 			if !ok {

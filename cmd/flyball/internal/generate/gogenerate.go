@@ -1,0 +1,120 @@
+package generate
+
+import (
+	"bytes"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// addGoGenerate adds the commands in go:generate lines below a folder.
+func (c *commands) addGoGenerate(root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return nil // as data that containers have left
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
+			slices.Contains([]string{"vendor", "testdata", "node_modules"}, name) || isModule(path)):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		commands, err := goGenerateCommands(path)
+		if err != nil {
+			return err
+		}
+		for _, words := range commands {
+			if options, ok := optionsOf(program(words)); ok {
+				if err := c.add(path, filepath.Dir(path), options); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// isModule reports whether a folder contains a separate module. Its packages do not belong to the project.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
+}
+
+// goGenerate is the beginning of a go:generate line in Go source. A space or a tab follows.
+var goGenerate = []byte("//go:generate")
+
+// goGenerateCommands returns the commands that go generate runs for a file, as words.
+func goGenerateCommands(path string) (commands [][]string, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(content, goGenerate) {
+		return nil, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, content, parser.PackageClauseOnly)
+	if err != nil {
+		return nil, nil // go generate passes over the file
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	variables := map[string]string{"GOFILE": filepath.Base(path), "GOPACKAGE": file.Name.Name, "DOLLAR": "$", "PWD": dir}
+	shorthands := map[string][]string{}
+	number := 0
+	for line := range bytes.Lines(content) {
+		number++
+		rest, ok := bytes.CutPrefix(line, goGenerate)
+		if !ok || rest[0] != ' ' && rest[0] != '\t' {
+			continue
+		}
+		variables["GOLINE"] = strconv.Itoa(number)
+		words := goGenerateWords(string(rest), shorthands, variables)
+		switch {
+		case len(words) > 1 && words[0] == "-command":
+			shorthands[words[1]] = words[2:]
+		case len(words) > 0:
+			commands = append(commands, words)
+		}
+	}
+	return commands, nil
+}
+
+// goGenerateWords splits the rest of a go:generate line, which no shell reads: a word that begins with a quotation mark
+// is a Go string, a shorthand stands for the words of its -command line, and variables are expanded.
+func goGenerateWords(line string, shorthands map[string][]string, variables map[string]string) (words []string) {
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " \t") {
+		end := strings.IndexAny(line, " \t")
+		if end < 0 {
+			end = len(line)
+		}
+		word := line[:end]
+		if quoted, err := strconv.QuotedPrefix(line); err == nil && line[0] == '"' {
+			word, _ = strconv.Unquote(quoted) // it is quoted
+			end = len(quoted)
+		}
+		words, line = append(words, word), line[end:]
+	}
+	if len(words) > 0 && shorthands[words[0]] != nil {
+		words = slices.Concat(shorthands[words[0]], words[1:])
+	}
+	for i, word := range words {
+		words[i] = os.Expand(word, func(name string) string {
+			if value, ok := variables[name]; ok {
+				return value
+			}
+			if value, ok := os.LookupEnv(name); ok {
+				return value
+			}
+			return unknown // the go command, or whoever runs it, may set it
+		})
+	}
+	return words
+}
