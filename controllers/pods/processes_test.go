@@ -374,9 +374,13 @@ func TestInitContainersAndSidecars(t *testing.T) {
 		script := func(name, text string) corev1.Container {
 			return corev1.Container{Name: name, Image: "busybox:1", Command: []string{"sh", "-c", text}, VolumeMounts: mounts}
 		}
-		sidecar := script("sidecar", `trap 'echo sidecar >>/d/log; exit 0' TERM; while true; do sleep 1; done`)
-		sidecar.RestartPolicy = &always
-		pod.Spec.InitContainers = []corev1.Container{script("one", "sleep 2; echo one >>/d/log"), sidecar, script("two", "sleep 2; echo two >>/d/log")}
+		sidecar := func(name string) corev1.Container {
+			c := script(name, `trap 'sleep 1; echo `+name+` >>/d/log; exit 0' TERM; while true; do sleep 1; done`)
+			c.RestartPolicy = &always
+			return c
+		}
+		pod.Spec.InitContainers = []corev1.Container{script("one", "sleep 2; echo one >>/d/log"), sidecar("sidecar"),
+			script("two", "sleep 2; echo two >>/d/log"), sidecar("inner")}
 		pod.Spec.Containers = []corev1.Container{script("web", "echo web >>/d/log; sleep 5; cat /d/log")}
 		w.CreateAll(pod)
 		wait(3 * time.Second)

@@ -352,10 +352,10 @@ func TestMissingImages(t *testing.T) {
 
 func TestKillings(t *testing.T) {
 	p := pod(reported(true, now))
-	if got := killingEvents(p); len(got) != 1 || got[0].note != "Stopping container c" {
+	if got := endingEvents(p, nil); len(got) != 1 || got[0].note != "Stopping container c" {
 		t.Errorf("got %v", got)
 	}
-	if got := killingEvents(pod(reported(false, now))); len(got) != 0 {
+	if got := endingEvents(pod(reported(false, now)), nil); len(got) != 0 {
 		t.Errorf("of a pod that is not running: %v", got)
 	}
 }
