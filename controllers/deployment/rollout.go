@@ -215,7 +215,7 @@ func (s *rollout) rollDown(total int32) {
 func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 	if len(running) <= 1 {
 		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
-			s.scale(only, desired(s.d), true)
+			s.scale(only, desired(s.d), isScalingEvent(s.d, only))
 		}
 		return
 	}

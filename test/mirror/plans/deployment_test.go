@@ -104,14 +104,9 @@ func annotateSingle(d *appsv1.Deployment, objects []client.Object) {
 			active++
 		}
 	}
-	surge := 0
-	if r := d.Spec.Strategy.RollingUpdate; r != nil {
-		surge, _ = intstr.GetScaledValueFromIntOrPercent(r.MaxSurge, int(*d.Spec.Replicas), true)
-	}
 	for _, o := range objects {
 		if rs, ok := o.(*appsv1.ReplicaSet); ok && active <= 1 && *rs.Spec.Replicas == *d.Spec.Replicas {
 			rs.Annotations["deployment.kubernetes.io/desired-replicas"] = fmt.Sprint(*d.Spec.Replicas)
-			rs.Annotations["deployment.kubernetes.io/max-replicas"] = fmt.Sprint(int(*d.Spec.Replicas) + surge)
 		}
 	}
 }
