@@ -358,6 +358,14 @@ func TestKillings(t *testing.T) {
 	if got := endingEvents(pod(reported(false, now)), nil); len(got) != 0 {
 		t.Errorf("of a pod that is not running: %v", got)
 	}
+	ended := pod(withEveryKind, reported(true, now), annotated(Succeeded))
+	var got []string
+	for _, e := range killingEvents(ended, next(ended, provided, &Options{}, now).killed...) {
+		got = append(got, e.fieldPath)
+	}
+	if d := cmp.Diff([]string{"spec.ephemeralContainers{e}", "spec.initContainers{t}", "spec.initContainers{s}"}, got); d != "" {
+		t.Errorf("after the main containers have ended: %s", d)
+	}
 }
 
 func TestJitterDependsOnThePod(t *testing.T) {
