@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
@@ -42,6 +44,35 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 		if d := e.Deployment(); !controllerstest.IsRolledOut(d) || len(d.Status.Conditions) != 2 || d.Status.Conditions[1].Reason != "NewReplicaSetAvailable" {
 			t.Errorf("without the quota: %+v", d.Status)
 		}
+	})
+}
+
+// TestScaledInARolloutThatIsRefused scales a Deployment to the size that its old ReplicaSet has during a rollout without a
+// surge, while a policy keeps ReplicaSets from growing. The rollout goes on without the policy.
+func TestScaledInARolloutThatIsRefused(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "frozen"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"replicasets"}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "object.spec.replicas <= oldObject.spec.replicas"}},
+		}}
+		binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "frozen"},
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "frozen", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
+		d := controllerstest.Deployment(5, "a")
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+		e.CreateAll(policy, binding, d)
+		e.WaitIdle()
+		wantSets(e, "1 a 5")
+		e.ChangeDeployment(setImage("b"))
+		wantSets(e, "1 a 4", "2 b 0")
+		e.ChangeDeployment(controllerstest.SetReplicas(4))
+		wantSets(e, "1 a 3", "2 b 0") // one of four may be unavailable
+		e.Must(e.Delete(e.Context(), binding))
+		time.Sleep(time.Minute) // virtual; the update is tried again
+		e.WaitIdle()
+		wantSets(e, "1 a 0", "2 b 4")
 	})
 }
 

@@ -207,13 +207,15 @@ func (s *rollout) rollDown(total int32) {
 
 // scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment, so that
 // the progress of a rollout stays the same. running are the active ReplicaSets. It is the method scale of
-// kube-controller-manager's Deployment controller.
+// kube-controller-manager's Deployment controller, except that a single ReplicaSet of the right size gets the annotations too.
+// Without them, the Deployment would count as being scaled for ever, and the rollout would not go on
+// (https://github.com/kubernetes/kubernetes/issues/102551).
 //
 //upstream:pkg/controller/deployment.DeploymentController.scale
 func (s *rollout) scaleProportionally(running []*appsv1.ReplicaSet) {
 	if len(running) <= 1 {
 		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
-			s.scale(only, desired(s.d), false)
+			s.scale(only, desired(s.d), isScalingEvent(s.d, only))
 		}
 		return
 	}

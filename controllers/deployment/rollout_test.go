@@ -271,6 +271,52 @@ func TestRolloutInvariants(t *testing.T) {
 	}
 }
 
+// TestRolloutsThatAreRefused scales and updates Deployments at random, while some writes of ReplicaSets are refused, and then none.
+// Each rollout must come to its end.
+func TestRolloutsThatAreRefused(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d := deploymentOf(1+int32(r.IntN(6)), "i0", rolling(intstr.FromInt32(int32(r.IntN(2))), intstr.FromInt32(int32(r.IntN(2)))))
+		if r.IntN(4) == 0 {
+			recreate(d)
+		}
+		var sets []*appsv1.ReplicaSet
+		for i := range 1000 {
+			calm := i > 60
+			if !calm && r.IntN(5) == 0 {
+				d.Spec.Replicas = new(int32(r.IntN(7)))
+				d.Spec.Template.Spec.Containers[0].Image = fmt.Sprintf("i%d", r.IntN(3))
+				d.Spec.Paused = r.IntN(4) == 0
+			}
+			if calm {
+				d.Spec.Paused = false
+			}
+			old := slices.ContainsFunc(sets, func(rs *appsv1.ReplicaSet) bool {
+				return rs.Spec.Template.Spec.Containers[0].Image != d.Spec.Template.Spec.Containers[0].Image && rs.Status.Replicas > 0
+			})
+			p := nextStep(d, sets, recreates(d) && old)
+			if p.create != nil {
+				p.create.UID = types.UID(fmt.Sprint(i))
+				p.create.CreationTimestamp = metav1.NewTime(time.Unix(int64(i), 0))
+				sets = append(sets, p.create)
+			}
+			for _, c := range p.update {
+				if calm || r.IntN(3) > 0 {
+					sets[slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.UID == c.UID })] = c
+				}
+			}
+			d.Status = statusOf(d, sets)
+			if calm && complete(d, d.Status) && len(p.update) == 0 && p.create == nil {
+				break
+			}
+			if i == 999 {
+				t.Fatalf("seed %d: the rollout of %d does not end: %+v", seed, desired(d), sets)
+			}
+			simulate(sets, r)
+		}
+	}
+}
+
 // simulate moves the status of each ReplicaSet towards its spec; available pods are deleted last.
 func simulate(sets []*appsv1.ReplicaSet, r *rand.Rand) {
 	for _, rs := range sets {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods/sandbox"
@@ -20,9 +21,11 @@ type containers struct {
 	config        map[string]string // by container, the error in its configuration
 	now           metav1.Time
 
-	pulledSince time.Time     // when the pull of the next container began
-	start, stop []runKey      // processes to start and to stop
-	after       time.Duration // until the next change by time, or zero
+	pulledSince time.Time      // when the pull of the next container began
+	start, stop []runKey       // processes to start and to stop
+	stopPod     *time.Duration // stop all processes with this grace period
+	killed      []string       // containers without a process that are stopped
+	after       time.Duration  // until the next change by time, or zero
 }
 
 // runKey is the key of a run of a container of a pod.
@@ -43,10 +46,7 @@ func (c *containers) until(d time.Duration) {
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
-	reason := "ContainerCreating"
-	if len(c.pod.Spec.InitContainers) > 0 {
-		reason = "PodInitializing"
-	}
+	reason := c.initialReason()
 	// An initialized pod stays initialized: a sidecar that has to wait again does not stop the other containers.
 	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
@@ -60,12 +60,15 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
 		s := c.waitingStatus(spec, reason)
+		old := find(c.pod.Status.InitContainerStatuses, spec.Name)
 		switch {
-		case !initialized && !hasRun(find(c.pod.Status.InitContainerStatuses, spec.Name)):
+		case !initialized && !hasRun(old):
 		case !podstate.IsSidecar(spec):
 			s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, initRole)
 		case completed:
-			s = c.stoppedSidecar(spec, find(c.pod.Status.InitContainerStatuses, spec.Name))
+			if hasRun(old) {
+				s = old // it does not start again
+			}
 		default:
 			s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, sidecarRole)
 		}
@@ -83,13 +86,6 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		}
 		mains = append(mains, s)
 	}
-	if !completed && c.completed(inits, mains) {
-		for i := range c.pod.Spec.InitContainers {
-			if spec := &c.pod.Spec.InitContainers[i]; podstate.IsSidecar(spec) {
-				inits[i] = c.stoppedSidecar(spec, inits[i])
-			}
-		}
-	}
 	return inits, mains, initialized || len(inits) == 0
 }
 
@@ -101,7 +97,7 @@ func hasRun(s corev1.ContainerStatus) bool {
 // isInitialized reports whether an init container has completed, or has started if it is a sidecar.
 func isInitialized(spec *corev1.Container, s *corev1.ContainerStatus) bool {
 	if podstate.IsSidecar(spec) {
-		return s.State.Running != nil && *s.Started
+		return s.State.Running != nil && ptr.Deref(s.Started, false)
 	}
 	return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 }
@@ -130,30 +126,33 @@ func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
 	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0
 }
 
-// stoppedSidecar returns the status of a sidecar after the other containers have completed. Its process is stopped.
+// ephemeralStatuses returns the statuses of the ephemeral containers. They start without regard to the init containers, run
+// once, and are never ready. None starts in a pod of which the other containers have completed.
 //
-//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
-func (c *containers) stoppedSidecar(spec *corev1.Container, s corev1.ContainerStatus) corev1.ContainerStatus {
-	if c.live(spec.Name) {
-		c.stop = append(c.stop, runKey{spec.Name, s.RestartCount})
-	}
-	c.start = slices.DeleteFunc(c.start, func(k runKey) bool { return k.container == spec.Name })
-	s, _ = c.stopped(spec, s, c.now.Time, 0)
-	return s
-}
-
-// ephemeralStatuses returns the statuses of the ephemeral containers. They run once and are never ready.
-func (c *containers) ephemeralStatuses(initialized bool) (all []corev1.ContainerStatus) {
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
+func (c *containers) ephemeralStatuses(completed bool) (all []corev1.ContainerStatus) {
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		s := c.waitingStatus(spec, "ContainerCreating")
-		if c.started && initialized {
+		old := find(c.pod.Status.EphemeralContainerStatuses, spec.Name)
+		s := c.waitingStatus(spec, c.initialReason())
+		switch {
+		case completed && old.Name != "":
+			s = old
+		case c.started && !completed:
 			s = c.startedStatus(spec, c.pod.Status.EphemeralContainerStatuses, ephemeralRole)
 		}
 		s.Ready, s.Started = false, nil
 		all = append(all, s)
 	}
 	return all
+}
+
+// initialReason returns the reason of a container that waits for its first start.
+func (c *containers) initialReason() string {
+	if len(c.pod.Spec.InitContainers) > 0 {
+		return "PodInitializing"
+	}
+	return "ContainerCreating"
 }
 
 // waitingStatus returns the status of a container that is waiting.
@@ -281,11 +280,7 @@ func (c *containers) wait(s, old *corev1.ContainerStatus) {
 	if s.RestartCount > 0 && old.ContainerID != "" {
 		s.ContainerID, s.ImageID = old.ContainerID, old.ImageID // the last container
 	}
-	reason := "ContainerCreating"
-	if len(c.pod.Spec.InitContainers) > 0 {
-		reason = "PodInitializing"
-	}
-	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 }
 
 // terminated returns the state of a container after the end of a run.

@@ -33,8 +33,8 @@ func overdue(pod *corev1.Pod, now time.Time, left time.Duration) ending {
 	return ending{since: now.Add(left), grace: gracePeriod(pod), reason: deadlineExceeded, message: deadlineExceededMessage}
 }
 
-// overdueEvents returns the events that kubelet records when the active deadline of a pod has passed.
-func overdueEvents(pod *corev1.Pod) []containerEvent {
-	event := containerEvent{typ: corev1.EventTypeNormal, reason: deadlineExceeded, note: deadlineExceededMessage}
-	return append([]containerEvent{event}, killingEvents(pod)...)
+// overdueEvents returns the events that kubelet records when the active deadline of a pod has passed, before it stops the
+// containers.
+func overdueEvents() []containerEvent {
+	return []containerEvent{{typ: corev1.EventTypeNormal, reason: deadlineExceeded, note: deadlineExceededMessage}}
 }

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,16 +36,8 @@ type ending struct {
 func end(c *containers, why ending) step {
 	s := *c.pod.Status.DeepCopy()
 	s.ObservedGeneration = c.pod.Generation
-	var left time.Duration
-	running := c.live("")
-	for spec, status := range statusesOf(c.pod, &s) {
-		after := time.Duration(0)
-		*status, after = c.stopped(spec, *status, why.since, why.grace)
-		if after > 0 && (left == 0 || after < left) {
-			left = after
-		}
-		running = running || status.State.Running != nil
-	}
+	left := c.stopAll(&s, why.since, why.grace)
+	running := c.live("") || anyRuns(&s)
 	next := step{after: left, ending: &why}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
@@ -60,8 +53,81 @@ func end(c *containers, why ending) step {
 	return next
 }
 
-// stopped returns the status of a container that is stopped, and the time until it ends if it is scripted.
-func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since time.Time, grace time.Duration) (corev1.ContainerStatus, time.Duration) {
+// complete stops the sidecars and the ephemeral containers of a pod when its other containers have ended for good. Their
+// processes are stopped once the written status says that, as nothing starts again after it.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
+func (c *containers) complete(s *corev1.PodStatus) {
+	c.start = nil
+	grace := gracePeriod(c.pod)
+	if c.live("") {
+		if !c.completed(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses) {
+			return
+		}
+		c.stopPod = &grace
+	}
+	var since time.Time
+	for spec, status := range statusesOf(c.pod, s) {
+		if isMain(c.pod, spec.Name) || hasFailed(spec, s.InitContainerStatuses) {
+			since = later(since, status.State.Terminated)
+		}
+	}
+	if left := c.stopAll(s, since, grace); left > 0 {
+		c.until(left)
+	}
+}
+
+// later returns the end of a container if it is later than a time, and otherwise that time.
+func later(at time.Time, end *corev1.ContainerStateTerminated) time.Time {
+	if end != nil && end.FinishedAt.After(at) {
+		return end.FinishedAt.Time
+	}
+	return at
+}
+
+// stopAll stops all containers of a pod, and returns the time until the next one ends by its script, or zero. A sidecar stops
+// after the main containers and after the sidecars behind it, but not after the grace period.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainersWithSyncResult
+//upstream:pkg/kubelet/kuberuntime.newTerminationOrdering
+func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Duration) (left time.Duration) {
+	limit, turn, wait := since.Add(grace), since, false
+	stop := func(spec *corev1.Container, status *corev1.ContainerStatus) {
+		after := time.Duration(0)
+		*status, after = c.stopped(spec, *status, turn, limit)
+		if after > 0 && (left == 0 || after < left) {
+			left = after
+		}
+	}
+	for spec, status := range statusesOf(c.pod, s) {
+		if !podstate.IsSidecar(spec) || !isInit(c.pod, spec.Name) {
+			stop(spec, status)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		turn = later(turn, s.ContainerStatuses[i].State.Terminated)
+		wait = wait || s.ContainerStatuses[i].State.Running != nil
+	}
+	for i := len(s.InitContainerStatuses) - 1; i >= 0; i-- {
+		status := &s.InitContainerStatuses[i]
+		spec := podstate.Container(&c.pod.Spec, status.Name)
+		if spec == nil || !podstate.IsSidecar(spec) {
+			continue
+		}
+		// The sandbox stops the processes in this order.
+		if !wait || !c.now.Time.Before(limit) || c.runOf(status.Name, status.RestartCount) != nil {
+			stop(spec, status)
+		}
+		turn = later(turn, status.State.Terminated)
+		wait = wait || status.State.Running != nil
+	}
+	return left
+}
+
+// stopped returns the status of a container that is stopped at some time and killed at the limit, and the time until it ends
+// if it is scripted.
+func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) (corev1.ContainerStatus, time.Duration) {
 	if s.State.Running == nil {
 		return s, 0
 	}
@@ -73,21 +139,30 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 			return s, 0
 		}
 		e = pointOf(r).end
-	} else if script := c.script.container(c.pod, spec); script != nil && script.Stop != nil {
-		e.exitCode = script.Stop.Code
-		at := since.Add(script.Stop.After.Duration)
-		if limit := since.Add(grace); at.After(limit) {
-			e.exitCode, at = exitKilled, limit
+	} else {
+		if script := c.script.container(c.pod, spec); script != nil && script.Stop != nil {
+			e.exitCode = script.Stop.Code
+			at := since.Add(script.Stop.After.Duration)
+			if at.After(limit) {
+				e.exitCode, at = exitKilled, limit
+			}
+			if left := at.Sub(c.now.Time); left > 0 {
+				return s, left
+			}
+			e.at = at
 		}
-		if left := at.Sub(c.now.Time); left > 0 {
-			return s, left
-		}
-		e.at = at
+		c.killed = append(c.killed, s.Name)
 	}
 	t := c.terminated(&s, e, s.State.Running.StartedAt)
 	s.State = corev1.ContainerState{Terminated: &t}
 	s.Ready, s.Started = false, startedOf(&s, false)
 	return s, 0
+}
+
+// anyRuns reports whether a container of a pod runs.
+func anyRuns(s *corev1.PodStatus) bool {
+	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses),
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // startedOf returns the field Started of a container: ephemeral containers have none.
@@ -98,23 +173,20 @@ func startedOf(s *corev1.ContainerStatus, started bool) *bool {
 	return &started
 }
 
-// finish makes the status of a pod without running containers final.
+// finish makes the status of a pod without running containers final. In a pod that is deleted, a container that waited for
+// its restart does not wait any more.
 //
-//upstream:pkg/kubelet/status.manager.TerminatePod
+//upstream:pkg/kubelet.Kubelet.SyncTerminatedPod
 func (c *containers) finish(s *corev1.PodStatus, why ending) {
 	failed := why.reason != ""
 	for spec, status := range statusesOf(c.pod, s) {
-		switch {
-		case crashed(status):
+		if c.pod.DeletionTimestamp != nil && status.State.Terminated == nil && status.LastTerminationState.Terminated != nil {
 			status.State, status.LastTerminationState = status.LastTerminationState, corev1.ContainerState{}
-		case status.State.Terminated == nil:
-			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitKilled,
-				Reason: statusUnknownReason, Message: "The container could not be located when the pod was terminated",
-				FinishedAt: c.now}}
 		}
-		status.Ready = status.Ready && status.State.Terminated.ExitCode == 0 && !isMain(c.pod, spec.Name)
+		succeeded := status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+		status.Ready = succeeded && isInit(c.pod, spec.Name) && !podstate.IsSidecar(spec)
 		status.Started = startedOf(status, false)
-		failed = failed || isMain(c.pod, spec.Name) && status.State.Terminated.ExitCode != 0
+		failed = failed || isMain(c.pod, spec.Name) && !succeeded
 	}
 	s.Phase = corev1.PodSucceeded
 	if failed || len(s.ContainerStatuses) == 0 {
@@ -123,8 +195,45 @@ func (c *containers) finish(s *corev1.PodStatus, why ending) {
 	if why.reason != "" {
 		s.Reason, s.Message = why.reason, why.message
 	}
+	c.settle(s)
 	c.setCondition(s, corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
+	kind, ok, reason, message := initializedCondition(c.pod, s)
+	c.setCondition(s, kind, ok, reason, message)
 	c.setReady(s)
+}
+
+// settle sets the states of the containers that wait in a pod that has ended. A container that may have run has failed. The
+// main containers of a pod that was not initialized go on waiting, and so do the init containers that had no turn and the
+// ephemeral containers.
+//
+//upstream:pkg/kubelet/status.manager.TerminatePod
+//upstream:pkg/kubelet/status.initializedContainers
+func (c *containers) settle(s *corev1.PodStatus) {
+	lost := func(list []corev1.ContainerStatus) {
+		for i := range list {
+			if list[i].State.Terminated == nil {
+				list[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitKilled,
+					Reason: statusUnknownReason, Message: "The container could not be located when the pod was terminated"}}
+			}
+		}
+	}
+	if c.hasInitialized() {
+		lost(s.ContainerStatuses)
+	}
+	turns := len(s.InitContainerStatuses)
+	for turns > 1 && !hasRun(s.InitContainerStatuses[turns-1]) {
+		turns--
+	}
+	lost(s.InitContainerStatuses[:turns])
+}
+
+// hasInitialized reports whether a pod has been initialized.
+//
+//upstream:pkg/kubelet/status.hasPodInitialized
+func (c *containers) hasInitialized() bool {
+	was := podstate.Condition(c.pod, corev1.PodInitialized)
+	return len(c.pod.Spec.InitContainers) == 0 || was != nil && was.Status == corev1.ConditionTrue ||
+		slices.ContainsFunc(c.pod.Status.ContainerStatuses, hasRun)
 }
 
 // setReady sets the conditions ContainersReady and Ready.

@@ -25,18 +25,18 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 	}
 }
 
-// endingEvents returns the events of a pod that ends: it is deleted, has passed its deadline, or is evicted.
+// endingEvents returns the events of a pod that ends. why is nil if its containers have ended by themselves.
 //
 //upstream:pkg/kubelet/eviction.managerImpl.evictPod
 func endingEvents(pod *corev1.Pod, why *ending) []containerEvent {
-	switch why.reason {
-	case "":
-		return killingEvents(pod)
-	case deadlineExceeded:
-		return overdueEvents(pod)
+	events := killingEvents(pod, runningContainers(pod)...)
+	switch {
+	case why == nil || why.reason == "":
+		return events
+	case why.reason == deadlineExceeded:
+		return append(overdueEvents(), events...)
 	default:
-		event := containerEvent{typ: corev1.EventTypeWarning, reason: why.reason, note: why.message}
-		return append([]containerEvent{event}, killingEvents(pod)...)
+		return append([]containerEvent{{typ: corev1.EventTypeWarning, reason: why.reason, note: why.message}}, events...)
 	}
 }
 
@@ -55,34 +55,40 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	}
 	for i := range pod.Spec.InitContainers {
 		spec := &pod.Spec.InitContainers[i]
-		events = append(events, containerEvents(spec, initPath(spec), pod.Status.InitContainerStatuses,
+		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.InitContainerStatuses,
 			status.InitContainerStatuses)...)
 	}
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]
-		events = append(events, containerEvents(spec, path(spec), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
+		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		events = append(events, containerEvents(spec, "spec.ephemeralContainers{"+spec.Name+"}", pod.Status.EphemeralContainerStatuses,
+		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.EphemeralContainerStatuses,
 			status.EphemeralContainerStatuses)...)
 	}
 	return append(events, resizeEvents(pod)...)
 }
 
-// killingEvents returns the events of a pod that is killed.
+// killingEvents returns the events of containers that are stopped.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
-func killingEvents(pod *corev1.Pod) []containerEvent {
+func killingEvents(pod *corev1.Pod, containers ...string) []containerEvent {
 	var events []containerEvent
-	for i := range pod.Spec.Containers {
-		spec := &pod.Spec.Containers[i]
-		if find(pod.Status.ContainerStatuses, spec.Name).State.Running != nil {
-			events = append(events, containerEvent{path(spec), corev1.EventTypeNormal, "Killing",
-				"Stopping container " + spec.Name})
-		}
+	for _, name := range containers {
+		events = append(events, containerEvent{fieldPath(pod, name), corev1.EventTypeNormal, "Killing", "Stopping container " + name})
 	}
 	return events
+}
+
+// runningContainers returns the names of the containers of a pod that run.
+func runningContainers(pod *corev1.Pod) (names []string) {
+	for spec, status := range statusesOf(pod, &pod.Status) {
+		if status.State.Running != nil {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }
 
 // containerEvents returns the events of a change of a container's status.
@@ -142,11 +148,19 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 	return events
 }
 
-// path and initPath return the field path of a container.
+// fieldPath returns the field path of a container.
 //
 //upstream:pkg/kubelet/container.fieldPath
-func path(c *corev1.Container) string     { return "spec.containers{" + c.Name + "}" }
-func initPath(c *corev1.Container) string { return "spec.initContainers{" + c.Name + "}" }
+func fieldPath(pod *corev1.Pod, name string) string {
+	switch {
+	case isMain(pod, name):
+		return "spec.containers{" + name + "}"
+	case isInit(pod, name):
+		return "spec.initContainers{" + name + "}"
+	default:
+		return "spec.ephemeralContainers{" + name + "}"
+	}
+}
 
 // find returns the status of a container, or the zero value.
 //

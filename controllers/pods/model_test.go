@@ -3,6 +3,7 @@ package pods
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,9 @@ func randomPod(random *rand.Rand) (*corev1.Pod, map[string]executor) {
 	for i := range 1 + random.IntN(2) {
 		p.Spec.Containers = append(p.Spec.Containers, add(fmt.Sprint("main", i)))
 	}
+	if random.IntN(2) == 0 {
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon(add("debug"))}}
+	}
 	return p, executed
 }
 
@@ -103,6 +107,14 @@ func TestRandomPods(t *testing.T) {
 			for _, k := range s.stop {
 				m.lives[k] = at
 			}
+			if s.stopPod != nil {
+				if !hasCompleted(p) {
+					t.Fatalf("seed %d, step %d: the processes are stopped before the status says that the others have ended", seed, i)
+				}
+				for k := range m.lives {
+					m.lives[k] = at
+				}
+			}
 			if s.status != nil && random.IntN(4) > 0 {
 				if err := follows(&p.Status, s.status); err != nil {
 					t.Fatalf("seed %d, step %d: %v", seed, i, err)
@@ -121,6 +133,16 @@ func TestRandomPods(t *testing.T) {
 	}
 }
 
+// hasCompleted reports whether the status of a pod has no main container that runs or waits, or an init container that has failed.
+func hasCompleted(p *corev1.Pod) bool {
+	for _, s := range p.Status.InitContainerStatuses {
+		if end := s.State.Terminated; end != nil && end.ExitCode != 0 && !podstate.IsSidecar(podstate.Container(&p.Spec, s.Name)) {
+			return true
+		}
+	}
+	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil })
+}
+
 // mayStart returns an error if a container is started for the first time before the init containers in front of it.
 func mayStart(p *corev1.Pod, s *corev1.PodStatus, k runKey) error {
 	if s == nil || k.number > 0 || podstate.Condition(&corev1.Pod{Status: *s}, corev1.PodInitialized).Status == corev1.ConditionTrue {
@@ -128,7 +150,7 @@ func mayStart(p *corev1.Pod, s *corev1.PodStatus, k runKey) error {
 	}
 	for i := range p.Spec.InitContainers {
 		spec := &p.Spec.InitContainers[i]
-		if spec.Name == k.container {
+		if spec.Name == k.container || k.container == "debug" {
 			return nil
 		}
 		if status := find(s.InitContainerStatuses, spec.Name); !isInitialized(spec, &status) {
@@ -146,6 +168,7 @@ func follows(before, after *corev1.PodStatus) error {
 	}
 	for _, lists := range [][2][]corev1.ContainerStatus{
 		{before.ContainerStatuses, after.ContainerStatuses}, {before.InitContainerStatuses, after.InitContainerStatuses},
+		{before.EphemeralContainerStatuses, after.EphemeralContainerStatuses},
 	} {
 		for _, is := range lists[1] {
 			was := find(lists[0], is.Name)

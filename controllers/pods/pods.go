@@ -172,14 +172,14 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	for _, k := range s.stop {
 		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
 	}
-	if s.stopPod != nil && r.sandboxes.StopPod(pod, *s.stopPod) && s.ending != nil {
+	if s.stopPod != nil && r.sandboxes.StopPod(pod, *s.stopPod) {
 		recordEvents(r.recorder, pod, endingEvents(pod, s.ending))
 	}
 	switch {
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if err == nil && !stopping {
-			recordEvents(r.recorder, pod, killingEvents(pod))
+			recordEvents(r.recorder, pod, endingEvents(pod, nil))
 		}
 		if apierrors.IsConflict(err) {
 			err = nil // it is gone, and another one has its name
@@ -188,7 +188,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 		var events []containerEvent
 		switch {
 		case s.ending == nil:
-			events = statusEvents(pod, s.status)
+			events = append(statusEvents(pod, s.status), killingEvents(pod, s.killed...)...)
 		case s.ended && !stopping:
 			events = endingEvents(pod, s.ending)
 		}

@@ -245,11 +245,7 @@ func (r *reconciler) noteStarts(pod *corev1.Pod, s *corev1.PodStatus) {
 
 // recordContainer records an event about a container.
 func (r *reconciler) recordContainer(pod *corev1.Pod, c *corev1.Container, typ, reason, message string) {
-	at := path(c)
-	if isInit(pod, c) {
-		at = initPath(c)
-	}
-	recordEvents(r.recorder, pod, []containerEvent{{at, typ, reason, message}})
+	recordEvents(r.recorder, pod, []containerEvent{{fieldPath(pod, c.Name), typ, reason, message}})
 }
 
 // usersOf returns a [handler.MapFunc] that maps a ConfigMap or Secret to the pods that wait for it or have mounted it.

@@ -363,7 +363,8 @@ func TestShellIsAContainer(t *testing.T) {
 	})
 }
 
-// TestInitContainersAndSidecars: init containers run one after another, and a sidecar ends after the main container.
+// TestInitContainersAndSidecars: init containers run one after another, and a sidecar ends after the main container and the sidecars
+// behind it.
 func TestInitContainersAndSidecars(t *testing.T) {
 	withRuntime(t, func(w *world) {
 		pod := controllerstest.Pod("p", "busybox:1")
@@ -374,9 +375,13 @@ func TestInitContainersAndSidecars(t *testing.T) {
 		script := func(name, text string) corev1.Container {
 			return corev1.Container{Name: name, Image: "busybox:1", Command: []string{"sh", "-c", text}, VolumeMounts: mounts}
 		}
-		sidecar := script("sidecar", `trap 'echo sidecar >>/d/log; exit 0' TERM; while true; do sleep 1; done`)
-		sidecar.RestartPolicy = &always
-		pod.Spec.InitContainers = []corev1.Container{script("one", "sleep 2; echo one >>/d/log"), sidecar, script("two", "sleep 2; echo two >>/d/log")}
+		sidecar := func(name string) corev1.Container {
+			c := script(name, `trap 'sleep 1; echo `+name+` >>/d/log; exit 0' TERM; while true; do sleep 1; done`)
+			c.RestartPolicy = &always
+			return c
+		}
+		pod.Spec.InitContainers = []corev1.Container{script("one", "sleep 2; echo one >>/d/log"), sidecar("sidecar"),
+			script("two", "sleep 2; echo two >>/d/log"), sidecar("inner")}
 		pod.Spec.Containers = []corev1.Container{script("web", "echo web >>/d/log; sleep 5; cat /d/log")}
 		w.CreateAll(pod)
 		wait(3 * time.Second)
@@ -387,9 +392,12 @@ func TestInitContainersAndSidecars(t *testing.T) {
 		w.want("after 5 s", "p", "Running restarts=0 ready=true running")
 		wait(10 * time.Second)
 		w.want("after 15 s", "p", "Succeeded restarts=0 ready=false Completed=0")
-		if end := w.Pod("p").Status.InitContainerStatuses[1].State.Terminated; end == nil || end.ExitCode != 0 {
-			t.Errorf("the sidecar: %+v", w.Pod("p").Status.InitContainerStatuses[1].State)
+		statuses := w.Pod("p").Status.InitContainerStatuses
+		outer, inner := statuses[1].State.Terminated, statuses[3].State.Terminated
+		if outer == nil || inner == nil || outer.ExitCode != 0 || inner.ExitCode != 0 || !inner.FinishedAt.Before(&outer.FinishedAt) {
+			t.Errorf("the sidecars: %+v, %+v", outer, inner)
 		}
+		w.WantEvent("p", "Normal Killing", "Stopping container sidecar")
 		if got := w.logs("p", corev1.PodLogOptions{}); got != "one\ntwo\nweb\n" {
 			t.Errorf("the log is %q", got)
 		}

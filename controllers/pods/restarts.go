@@ -29,7 +29,7 @@ const (
 //upstream:pkg/kubelet/container.ShouldContainerBeRestarted
 //upstream:pkg/api/v1/pod.ContainerShouldRestart
 func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
-	if exitCode == 0 && isInit(pod, c) && !podstate.IsSidecar(c) {
+	if exitCode == 0 && isInit(pod, c.Name) && !podstate.IsSidecar(c) {
 		return false
 	}
 	policy := pod.Spec.RestartPolicy
@@ -61,8 +61,8 @@ func demandsRestart(r corev1.ContainerRestartRule, exitCode int32) bool {
 }
 
 // isInit reports whether a container is an init container of a pod.
-func isInit(pod *corev1.Pod, c *corev1.Container) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+func isInit(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
 }
 
 // backOff returns the delay before a container restarts. end is the end of its last run, and last is the end of the run

@@ -352,11 +352,19 @@ func TestMissingImages(t *testing.T) {
 
 func TestKillings(t *testing.T) {
 	p := pod(reported(true, now))
-	if got := killingEvents(p); len(got) != 1 || got[0].note != "Stopping container c" {
+	if got := endingEvents(p, nil); len(got) != 1 || got[0].note != "Stopping container c" {
 		t.Errorf("got %v", got)
 	}
-	if got := killingEvents(pod(reported(false, now))); len(got) != 0 {
+	if got := endingEvents(pod(reported(false, now)), nil); len(got) != 0 {
 		t.Errorf("of a pod that is not running: %v", got)
+	}
+	ended := pod(withEveryKind, reported(true, now), annotated(Succeeded))
+	var got []string
+	for _, e := range killingEvents(ended, next(ended, provided, &Options{}, now).killed...) {
+		got = append(got, e.fieldPath)
+	}
+	if d := cmp.Diff([]string{"spec.ephemeralContainers{e}", "spec.initContainers{t}", "spec.initContainers{s}"}, got); d != "" {
+		t.Errorf("after the main containers have ended: %s", d)
 	}
 }
 

@@ -39,16 +39,24 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	c.started = c.started && ip != ""
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
-	s.EphemeralContainerStatuses = c.ephemeralStatuses(initialized)
+	completed := c.completed(s.InitContainerStatuses, s.ContainerStatuses)
+	s.EphemeralContainerStatuses = c.ephemeralStatuses(completed)
+	if completed {
+		c.complete(&s)
+	}
 	s.Phase = phaseOf(c.pod, &s, initialized)
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
+	running := anyRuns(&s)
+	if terminated && !running {
+		c.settle(&s)
+	}
 
 	c.setCondition(&s, corev1.PodScheduled, true, "", "")
 	const sandboxReady = corev1.PodReadyToStartContainers
 	switch {
 	case ip == "":
 		c.setCondition(&s, sandboxReady, false, failedCreatePodSandBox, o.noAddress())
-	case terminated:
+	case terminated && !running:
 		c.setCondition(&s, sandboxReady, false, podSandboxNotReady, "pod sandbox is not ready")
 	case !c.started:
 		c.setCondition(&s, sandboxReady, false, podSandboxNotReady, "no pod sandbox exists")
@@ -58,6 +66,9 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	kind, ok, reason, message := initializedCondition(c.pod, &s)
 	c.setCondition(&s, kind, ok, reason, message)
 	c.setReady(&s)
+	if terminated && running {
+		s.Phase = c.pod.Status.Phase // until the ephemeral containers have stopped
+	}
 	setScriptCondition(&s, given.invalid, c)
 	return s
 }

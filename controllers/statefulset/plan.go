@@ -69,8 +69,8 @@ func (a *action) empty() bool {
 // plan is the next changes of a StatefulSet. Events of pods and claims cause the changes after them.
 type plan struct {
 	// phases are executed in order, each only if the phase before had no error: the replicas, the claims of the pods
-	// to scale down, these pods, and the rolling update. The actions of a phase are concurrent if the pod management
-	// policy is Parallel.
+	// to scale down, these pods, and the rolling update. If the pod management policy is Parallel, the replicas come
+	// after the pods to scale down, and the actions of a phase are concurrent.
 	phases [][]action
 	status appsv1.StatefulSetStatus
 	// after is the time until another pod becomes available, or zero.
@@ -79,7 +79,9 @@ type plan struct {
 
 // nextPlan returns the plan for a state. It does not change the arguments.
 //
-// With the policy OrderedReady, a plan ends at the first pod that has to be created or awaited.
+// With the policy OrderedReady, a plan ends at the first pod that has to be created or awaited. With the policy Parallel,
+// pods are scaled down first: a replica may need the quota or the node that they hold. That is Kubernetes 1.38's order; 1.37
+// scales down last, and waits for ever.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.updateStatefulSet
 func nextPlan(o *observed) plan {
@@ -88,7 +90,11 @@ func nextPlan(o *observed) plan {
 	p.status, p.after = statusOf(o)
 	if o.set.DeletionTimestamp == nil {
 		p.partition()
-		if p.planReplicas() && p.planScaleDown() && o.set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		steps := []func() bool{p.planReplicas, p.planScaleDown}
+		if !p.ordered {
+			slices.Reverse(steps)
+		}
+		if steps[0]() && steps[1]() && o.set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 			p.planUpdate()
 		}
 	}

@@ -223,6 +223,25 @@ func TestStatefulSetParallel(t *testing.T) {
 	})
 }
 
+// TestStatefulSetParallelInQuota: pods that are scaled down make room for a replica that the quota refuses.
+func TestStatefulSetParallelInQuota(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		e.CreateAll(controllerstest.StatefulSet(5, "a", func(set *appsv1.StatefulSet) { set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }))
+		e.WaitIdle()
+		e.CreateAll(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: controllerstest.Web.Namespace, Name: "q"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("4")}}})
+		e.WaitIdle()
+		changeSet(e, setOfReplicas(7))
+		e.Must(e.Delete(e.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: controllerstest.Web.Namespace, Name: "web-0"}}))
+		e.WaitIdle()
+		wantMembers(e, "web-1 a ready", "web-2 a ready", "web-3 a ready", "web-4 a ready")
+		changeSet(e, setOfReplicas(2))
+		time.Sleep(time.Minute) // virtual; the creation is tried again
+		e.WaitIdle()
+		wantMembers(e, "web-0 a ready", "web-1 a ready")
+	})
+}
+
 // TestStatefulSetReplacesPods creates pods again that are deleted, or terminate, and adopts only pods
 // with names of its own.
 func TestStatefulSetReplacesPods(t *testing.T) {

@@ -80,6 +80,7 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 			objects = append(objects, newPod(s, meta))
 		}
 	}
+	annotateSingle(d, objects)
 	if d.Spec.Paused && !scaled {
 		d.Spec.RevisionHistoryLimit = nil // Kubernetes scales a ReplicaSet up and, by its state before, deletes it
 	}
@@ -92,6 +93,22 @@ func generateDeployment(s *random.Source) ([]client.Object, client.Object, func(
 		return objects, d, nil
 	}
 	return objects, d, refusing(s, forbidden, "create replicasets.apps")
+}
+
+// annotateSingle annotates the ReplicaSets that may be the only one with replicas and have as many as the Deployment should have.
+// Kubernetes does not annotate them, and takes each pass for a change of the replicas (kubernetes/kubernetes#102551); ours does.
+func annotateSingle(d *appsv1.Deployment, objects []client.Object) {
+	active := 0
+	for _, o := range objects {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas > 0 && metav1.IsControlledBy(rs, d) && rs.Labels["app"] == "x" {
+			active++
+		}
+	}
+	for _, o := range objects {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && active <= 1 && *rs.Spec.Replicas == *d.Spec.Replicas {
+			rs.Annotations["deployment.kubernetes.io/desired-replicas"] = fmt.Sprint(*d.Spec.Replicas)
+		}
+	}
 }
 
 // newReplicaSet returns a ReplicaSet of a Deployment. alone is whether the Deployment has no other.

@@ -72,6 +72,13 @@ func generateStatefulSet(s *random.Source) ([]client.Object, client.Object, func
 			set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: policy(), WhenScaled: policy()}
 		}
 	}
+	// With the policy Parallel, Kubernetes 1.37 creates before it scales down, and 1.38 and ours after it. So such a StatefulSet has
+	// either nothing to scale down, or nothing that refuses its replicas.
+	parallel := set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement
+	scalesDown := parallel && s.Chance(50)
+	if scalesDown {
+		set.Spec.VolumeClaimTemplates = nil
+	}
 	deleted(s, set)
 	objects := []client.Object{set}
 	// The revisions: of an earlier template, and of the template now.
@@ -91,6 +98,12 @@ func generateStatefulSet(s *random.Source) ([]client.Object, client.Object, func
 	}
 	for i := range s.IntN(7) {
 		pod := newSetPod(s, set, i, names)
+		if o := set.Spec.Ordinals; parallel && !scalesDown && (i >= int(*set.Spec.Replicas) || o != nil) {
+			continue
+		}
+		if scalesDown {
+			pod.Labels["app"], pod.OwnerReferences = "x", []metav1.OwnerReference{*metav1.NewControllerRef(set, kindOf(set))}
+		}
 		if s.Chance(75) {
 			objects = append(objects, pod)
 		}
@@ -101,6 +114,9 @@ func generateStatefulSet(s *random.Source) ([]client.Object, client.Object, func
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota"))
 	if s.Chance(30) {
 		forbidden.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	}
+	if scalesDown {
+		return objects, set, nil
 	}
 	return objects, set, refusing(s, forbidden, "create pods", "delete pods", "create persistentvolumeclaims")
 }

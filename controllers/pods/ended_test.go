@@ -1,0 +1,198 @@
+package pods
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// withEveryKind adds an init container i, the sidecars s and t, the main containers a and b and the ephemeral container e.
+func withEveryKind(p *corev1.Pod) {
+	always := corev1.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "i"}, {Name: "s", Image: "s", RestartPolicy: &always},
+		{Name: "t", Image: "t", RestartPolicy: &always}}
+	p.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}, {Name: "b", Image: "b"}}
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "e"}}}
+}
+
+// exits is a script in which containers end after 5 s, except with a time of their own: a=1 or a=1@3s.
+func exits(list string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		var all []string
+		for _, text := range strings.Fields(list) {
+			name, end, _ := strings.Cut(text, "=")
+			code, after, ok := strings.Cut(end, "@")
+			if !ok {
+				after = "5s"
+			}
+			all = append(all, fmt.Sprintf("{name: %s, runs: [{steps: [{after: %s, exit: {code: %s}}]}]}", name, after, code))
+		}
+		scripted("containers: [" + strings.Join(all, ", ") + "]")(p)
+	}
+}
+
+func scripted(text string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[ScriptAnnotation] = text
+	}
+}
+
+// describeStatus returns the phase, the reason and the containers of a pod. A container that has started or is ready has a +
+// for each, and a container with an earlier end has the exit code of that.
+func describeStatus(s *corev1.PodStatus) string {
+	text := []string{strings.TrimSpace(string(s.Phase) + " " + s.Reason)}
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for _, c := range list {
+			state := "running"
+			switch {
+			case c.State.Terminated != nil:
+				state = fmt.Sprint(c.State.Terminated.Reason, " ", c.State.Terminated.ExitCode)
+			case c.State.Waiting != nil:
+				state = c.State.Waiting.Reason
+			}
+			if c.Started != nil && *c.Started {
+				state += "+"
+			}
+			if c.Ready {
+				state += "+"
+			}
+			if last := c.LastTerminationState.Terminated; last != nil {
+				state += fmt.Sprintf(" (%d)", last.ExitCode)
+			}
+			text = append(text, c.Name+": "+state)
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+// advance executes the steps of a pod until a time, and returns the time after the last one.
+func advance(t *testing.T, p *corev1.Pod, from, until time.Time) time.Time {
+	t.Helper()
+	for range 100 {
+		given := provided
+		given.script, _ = scriptOf(p)
+		s := next(p, given, &Options{}, from)
+		if s.status != nil {
+			if err := follows(&p.Status, s.status); err != nil {
+				t.Fatal(err)
+			}
+			p.Status = *s.status
+			continue
+		}
+		if s.after == 0 || from.Add(s.after).After(until) {
+			return from
+		}
+		from = from.Add(s.after)
+	}
+	t.Fatal("the steps do not end")
+	return from
+}
+
+// TestEndedPods has the statuses of all kinds of containers after each end of a pod. They are the statuses that kubelet
+// writes: nothing runs in a pod that has ended.
+func TestEndedPods(t *testing.T) {
+	never, onFailure := restarting(corev1.RestartPolicyNever), restarting(corev1.RestartPolicyOnFailure)
+	always := restarting(corev1.RestartPolicyAlways)
+	deleted := func(p *corev1.Pod) {
+		terminating(30)(p)
+		finalizer(p)
+		p.DeletionTimestamp = &metav1.Time{Time: now.Add(40 * time.Second)}
+	}
+	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(20)) }
+	for _, tt := range []struct {
+		name    string
+		change  []func(*corev1.Pod)
+		deleted bool // after 10 s
+		want    string
+	}{
+		{"none ends", []func(*corev1.Pod){always}, false,
+			"Running, i: Completed 0+, s: running++, t: running++, a: running++, b: running++, e: running"},
+		{"all succeed, Never", []func(*corev1.Pod){never, exits("a=0 b=0")}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"all succeed, OnFailure", []func(*corev1.Pod){onFailure, exits("a=0 b=0@2s")}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"one succeeds", []func(*corev1.Pod){never, exits("a=0")}, false,
+			"Running, i: Completed 0+, s: running++, t: running++, a: Completed 0, b: running++, e: running"},
+		{"one fails, Never", []func(*corev1.Pod){never, exits("a=0 b=3")}, false,
+			"Failed, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Error 3, e: Error 143"},
+		{"one fails, OnFailure", []func(*corev1.Pod){onFailure, exits("a=0 b=3")}, false,
+			"Running, i: Completed 0+, s: running++, t: running++, a: Completed 0, b: CrashLoopBackOff (3), e: running"},
+		{"all fail, Always", []func(*corev1.Pod){always, exits("a=3 b=3")}, false,
+			"Running, i: Completed 0+, s: running++, t: running++, a: CrashLoopBackOff (3), b: CrashLoopBackOff (3), e: running"},
+		{"outcome Succeeded", []func(*corev1.Pod){never, withAnnotations(Succeeded, "5s", "")}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"outcome Failed", []func(*corev1.Pod){never, withAnnotations(Failed, "5s", "")}, false,
+			"Failed, i: Completed 0+, s: Error 143, t: Error 143, a: Error 1, b: Error 1, e: Error 143"},
+		{"of a Job, at once", []func(*corev1.Pod){never, ofJob}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: PodInitializing"},
+		{"an init container fails before the sidecars", []func(*corev1.Pod){never, exits("i=2")}, false,
+			"Failed, i: Error 2, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"an init container fails after the sidecars", []func(*corev1.Pod){never, exits("j=2"), func(p *corev1.Pod) {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "j", Image: "j"})
+		}}, false,
+			"Failed, i: Completed 0+, s: Error 143, t: Error 143, j: Error 2, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"a sidecar waits for its restart", []func(*corev1.Pod){never, exits("s=7@1s a=0 b=0@4s")}, false,
+			"Succeeded, i: Completed 0+, s: ContainerStatusUnknown 137 (7), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"an ephemeral container waits for its image", []func(*corev1.Pod){never, exits("a=0 b=0"), func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers[0].Image = "e:404"
+		}}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: ImagePullBackOff"},
+		{"the sidecars and the ephemeral container stop slowly, one sidecar too slowly", []func(*corev1.Pod){never, scripted(`containers:
+- {name: a, runs: [{steps: [{after: 1s, exit: {}}]}]}
+- {name: b, runs: [{steps: [{after: 2s, exit: {}}]}]}
+- {name: s, stop: {after: 25s}}
+- {name: t, stop: {after: 10s, code: 4}}
+- {name: e, stop: {after: 3s, code: 5}}`)}, false,
+			"Succeeded, i: Completed 0+, s: Error 137, t: Error 4, a: Completed 0, b: Completed 0, e: Error 5"},
+		{"deletion", []func(*corev1.Pod){always}, true,
+			"Failed, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
+		{"deletion, and they end well", []func(*corev1.Pod){always, scripted("containers: [{stop: {after: 1s}}, {name: s, stop: {after: 2s}}]")}, true,
+			"Succeeded, i: Completed 0+, s: Completed 0, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"deletion, while some wait for their restart", []func(*corev1.Pod){always, exits("s=7@1s a=3@1s")}, true,
+			"Failed, i: Completed 0+, s: Error 7, t: Error 143, a: Error 3, b: Error 143, e: Error 143"},
+		{"deletion, while an image is missing", []func(*corev1.Pod){always, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a:404" }}, true,
+			"Failed, i: Completed 0+, s: Error 143, t: Error 143, a: ContainerStatusUnknown 137, b: Error 143, e: Error 143"},
+		{"deletion, during the initialization", []func(*corev1.Pod){always, exits("i=0@1m")}, true,
+			"Failed, i: Error 143, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"deletion, before the initialization", []func(*corev1.Pod){always, initImage("i:404")}, true,
+			"Failed, i: ContainerStatusUnknown 137, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"eviction", []func(*corev1.Pod){always, scripted("evict: {after: 10s}")}, false,
+			"Failed Evicted, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
+		{"deadline", []func(*corev1.Pod){always, deadline}, false,
+			"Failed DeadlineExceeded, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
+		{"deadline, while some wait for their restart", []func(*corev1.Pod){always, deadline, exits("s=7@8s a=3@8s")}, false,
+			"Failed DeadlineExceeded, i: Completed 0+, s: ContainerStatusUnknown 137 (7), t: Error 143, a: ContainerStatusUnknown 137 (3), b: Error 143, e: Error 143"},
+		{"deadline, after all have succeeded", []func(*corev1.Pod){never, deadline, exits("a=0 b=0")}, false,
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pod(append([]func(*corev1.Pod){withEveryKind}, tt.change...)...)
+			if tt.deleted {
+				advance(t, p, now, now.Add(10*time.Second))
+				deleted(p)
+				advance(t, p, now.Add(10*time.Second), now.Add(time.Hour))
+			} else {
+				advance(t, p, now, now.Add(time.Minute))
+			}
+			if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
+				t.Error(d)
+			}
+			if podstate.Finished(p) {
+				if c := podstate.Condition(p, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "Pod"+map[bool]string{
+					true: "Completed", false: "Failed"}[p.Status.Phase == corev1.PodSucceeded] {
+					t.Errorf("ready: %+v", c)
+				}
+			}
+		})
+	}
+}
