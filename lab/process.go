@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -200,7 +202,7 @@ func (p *process) frozenGet(r *http.Request, info *request.RequestInfo, revision
 	defer response.Body.Close()
 	var found struct {
 		Kind, APIVersion string
-		Items            []map[string]any
+		Items            []json.RawMessage
 	}
 	if err := json.NewDecoder(response.Body).Decode(&found); err != nil {
 		return nil, err
@@ -210,7 +212,10 @@ func (p *process) frozenGet(r *http.Request, info *request.RequestInfo, revision
 			Message: fmt.Sprintf("%s %q not found", info.Resource, info.Name),
 			Details: &metav1.StatusDetails{Name: info.Name, Group: info.APIGroup, Kind: info.Resource}}), nil
 	}
-	item := found.Items[0]
+	var item map[string]any
+	if err := utiljson.Unmarshal(found.Items[0], &item); err != nil {
+		return nil, err
+	}
 	item["kind"], item["apiVersion"] = strings.TrimSuffix(found.Kind, "List"), found.APIVersion
 	return jsonResponse(r, http.StatusOK, item), nil
 }
@@ -220,6 +225,9 @@ func atRevision(r *http.Request, revision uint64, fieldSelector string) *http.Re
 	list := r.Clone(r.Context())
 	q := list.URL.Query()
 	if q.Get("continue") == "" {
+		if q.Get("resourceVersion") == "0" && path.Base(r.URL.Path) != "events" {
+			q.Del("limit") // which the API server ignores
+		}
 		q.Set("resourceVersion", strconv.FormatUint(revision, 10))
 		q.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/internal/canonical"
 	"flyball.dev/record"
@@ -26,7 +26,7 @@ func Between(before, after *record.Moment, since time.Time) ([]Change, error) {
 				continue
 			}
 			o := &unstructured.Unstructured{}
-			if err := json.Unmarshal(content, &o.Object); err != nil {
+			if err := utiljson.Unmarshal(content, &o.Object); err != nil {
 				return nil, fmt.Errorf("%s: %w", key, err)
 			}
 			f := all[key]

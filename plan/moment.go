@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/record"
 )
@@ -70,7 +71,7 @@ func compareKeys(a, b record.Key) int { return strings.Compare(a.String(), b.Str
 // edit changes an object of the moment. The function reports whether it has, and may remove the object.
 func (s *source) edit(key record.Key, change func(record.Key, *unstructured.Unstructured) bool) error {
 	var o unstructured.Unstructured
-	if err := json.Unmarshal(s.Objects[key], &o.Object); err != nil {
+	if err := utiljson.Unmarshal(s.Objects[key], &o.Object); err != nil {
 		return err
 	}
 	if !change(key, &o) {

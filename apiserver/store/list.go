@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/features"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
@@ -72,12 +74,25 @@ func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOpti
 	if err != nil {
 		return nil, storage.Query{}, err
 	}
-	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: int(opts.Predicate.Limit), Scan: !s.converts()}
+	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: s.limit(opts), Scan: !s.converts()}
 	if at > 0 {
 		return s.backend, q, s.await(ctx, uint64(at))
 	}
 	from, err := s.reader(ctx, opts.ResourceVersion)
 	return from, q, err
+}
+
+// limit returns the limit of a list, or zero. kube-apiserver's watch cache ignores the limit at resource version "0", at which
+// informers of old list. The watch cache also goes on with such a list, from its snapshots.
+//
+//upstream:k8s.io/apiserver/pkg/storage/cacher.computeListLimit
+//upstream:k8s.io/apiserver/pkg/storage/cacher.Cacher.ShouldDelegateContinue
+func (s *Store) limit(opts apistorage.ListOptions) int {
+	isCached := s.watchCache && (opts.Predicate.Continue == "" || utilfeature.DefaultFeatureGate.Enabled(features.ListFromCacheSnapshot))
+	if isCached && opts.ResourceVersion == "0" {
+		return 0
+	}
+	return int(opts.Predicate.Limit)
 }
 
 // converts reports whether a webhook may convert stored objects. Converted objects are cached for the next list.

@@ -166,6 +166,13 @@ func ResourceOf(key string) (schema.GroupResource, bool) {
 	return schema.GroupResource{Group: first, Resource: second}, ok
 }
 
+// hasWatchCache reports whether kube-apiserver has a watch cache of a resource.
+//
+//upstream:pkg/kubeapiserver.DefaultWatchCacheSizes
+func hasWatchCache(resource schema.GroupResource) bool {
+	return resource != schema.GroupResource{Resource: "events"} && resource != schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+}
+
 // open is the generic.StorageDecorator of the options.
 func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string,
 	_ func(runtime.Object) (string, error),
@@ -173,7 +180,7 @@ func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix stri
 ) (apistorage.Interface, factory.DestroyFunc, error) {
 	c := Config{Codec: config.Codec, Default: o.Default, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay,
 		Resource: config.GroupResource, Transformer: Transformer(o.Transformers, config.GroupResource),
-		Indexed: slices.Sorted(maps.Keys(indexed))}
+		Indexed: slices.Sorted(maps.Keys(indexed)), WatchCache: hasWatchCache(config.GroupResource)}
 	if resource := config.GroupResource; o.Require != nil {
 		c.Require = func(ctx context.Context, namespace, name string) ([]storage.Condition, error) {
 			return o.Require(ctx, resource, namespace, name)

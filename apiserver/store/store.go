@@ -65,6 +65,8 @@ type Config struct {
 	// Indexed are fields by which lists select objects often, such as spec.nodeName. If the backend is a
 	// [storage.Indexer], it finds the objects by these fields.
 	Indexed []string
+	// WatchCache says that kube-apiserver has a watch cache of the resource. Its lists at resource version "0" have no limit.
+	WatchCache bool
 }
 
 // Store stores the objects of one resource. It is safe for concurrent use.
@@ -90,6 +92,7 @@ type Store struct {
 	text        TextCodec              // the codec, if it stores JSON as clients get it
 	token       uint32                 // of a store with text; see text.go
 	indexed     []string               // fields
+	watchCache  bool                   // in kube-apiserver
 }
 
 var (
@@ -103,7 +106,7 @@ var (
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, resource: c.Resource, newObject: c.New, delay: c.DeletionDelay,
-		require: c.Require, transformer: c.Transformer, setDefaults: c.Default}
+		require: c.Require, transformer: c.Transformer, setDefaults: c.Default, watchCache: c.WatchCache}
 	_, s.protobuf = c.New().(protobufObject)
 	if text, ok := c.Codec.(TextCodec); ok {
 		s.text, s.token = text, newToken()

@@ -163,11 +163,15 @@ func exampleStore(t testing.TB) (*store.Store, storage.Store) {
 }
 
 func exampleStoreOn(backend storage.Store, codec runtime.Codec) *store.Store {
-	return store.New(backend, store.Config{
+	return store.New(backend, exampleConfig(codec))
+}
+
+func exampleConfig(codec runtime.Codec) store.Config {
+	return store.Config{
 		Codec:  codec,
 		Prefix: "/pods",
 		New:    func() runtime.Object { return &example.Pod{} },
-	})
+	}
 }
 
 // compact compacts the backend as the suite asks: as for etcd, where that takes a write.
@@ -278,8 +282,10 @@ func TestUpstreamBackend(t *testing.T) {
 		"List": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
 			storagetesting.RunTestList(ctx, t, s, compact(b), false, nil)
 		},
-		"ListFromCache": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
-			storagetesting.RunTestList(ctx, t, s, compact(b), true, storagetesting.NewKubernetesRecorder(nil))
+		"ListFromCache": func(ctx context.Context, t *testing.T, _ *store.Store, b storage.Store) {
+			c := exampleConfig(codec)
+			c.WatchCache = true
+			storagetesting.RunTestList(ctx, t, store.New(b, c), compact(b), true, storagetesting.NewKubernetesRecorder(nil))
 		},
 		"ConsistentList": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
 			storagetesting.RunTestConsistentList(ctx, t, s, advance(b), false, true, true)

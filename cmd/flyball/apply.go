@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/cmd/flyball/internal/apply"
+	"flyball.dev/cmd/flyball/internal/terminal"
 	"flyball.dev/internal/kubeconfig"
 )
 
@@ -27,8 +28,8 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "", "the context in the kubeconfig (default the current one)")
 }
 
-// load returns the kubeconfig that the flags select, and the configuration of a client.
-func (f *clusterFlags) load() (clientcmd.ClientConfig, *restclient.Config, error) {
+// load returns the kubeconfig that the flags select, and the configuration of a client that prints warnings to errs.
+func (f *clusterFlags) load(errs io.Writer) (clientcmd.ClientConfig, *restclient.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	files := rules.GetLoadingPrecedence()
@@ -51,7 +52,13 @@ func (f *clusterFlags) load() (clientcmd.ClientConfig, *restclient.Config, error
 		return nil, nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
 	config.QPS = -1 // servers have priority and fairness
+	config.WarningHandler = newWarnings(errs)
 	return loaded, config, nil
+}
+
+// newWarnings returns a handler that prints the warnings of an API server as kubectl does, each once.
+func newWarnings(errs io.Writer) restclient.WarningHandler {
+	return restclient.NewWarningWriter(errs, restclient.WarningWriterOptions{Deduplicate: true, Color: terminal.Colours(errs)})
 }
 
 // explain explains the error of a request to the cluster.
@@ -63,9 +70,9 @@ func (f *clusterFlags) explain(loaded clientcmd.ClientConfig, config *restclient
 	return kubeconfig.Unreachable(content, f.context, config, err)
 }
 
-// connect connects to the cluster that the flags select, and prints its name to out.
-func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Cluster, error) {
-	loaded, config, err := f.load()
+// connect connects to the cluster that the flags select, and prints its name and its warnings to errs.
+func (f *clusterFlags) connect(ctx context.Context, errs io.Writer) (*apply.Cluster, error) {
+	loaded, config, err := f.load(errs)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +80,7 @@ func (f *clusterFlags) connect(ctx context.Context, out io.Writer) (*apply.Clust
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
-	fmt.Fprintf(out, "cluster: %s\n", config.Host)
+	fmt.Fprintf(errs, "cluster: %s\n", config.Host)
 	c, err := apply.NewCluster(ctx, config, namespace, f.namespace != "")
 	if err != nil && ctx.Err() == nil {
 		return nil, f.explain(loaded, config, err)

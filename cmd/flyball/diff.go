@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/cmd/flyball/internal/terminal"
 	"flyball.dev/internal/objectdiff"
@@ -172,7 +173,7 @@ func compareObjects(key record.Key, before, after json.RawMessage) (*objectChang
 		return change, nil
 	}
 	var a, b unstructured.Unstructured
-	if err := errors.Join(json.Unmarshal(before, &a.Object), json.Unmarshal(after, &b.Object)); err != nil {
+	if err := errors.Join(utiljson.Unmarshal(before, &a.Object), utiljson.Unmarshal(after, &b.Object)); err != nil {
 		return nil, err
 	}
 	if a.GetUID() != b.GetUID() {

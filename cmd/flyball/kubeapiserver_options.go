@@ -28,10 +28,11 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 		return controlplane.Options{}, err
 	}
 	apiserverflags.AsProgram(&o)
-	if o.Controllers.Without, err = controllers.UnselectedByVariable(controllers.None); err != nil {
+	without, err := controllers.UnselectedByVariable(controllers.None)
+	if err != nil {
 		return controlplane.Options{}, err
 	}
-	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
+	selectControllers(&o, without)
 	return o, nil
 }
 

@@ -50,7 +50,7 @@ kubeconfig with the certificate and a new private key.`,
   kubectl --kubeconfig ann.kubeconfig auth whoami`,
 		Args: noArgs("the user is named by --user"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			content, err := kubeconfigFor(cmd.Context(), admin, user, groups)
+			content, err := kubeconfigFor(cmd.Context(), cmd.ErrOrStderr(), admin, user, groups)
 			if err != nil {
 				return err
 			}
@@ -75,9 +75,9 @@ func writeKubeconfig(out io.Writer, file string, content []byte) error {
 	return err
 }
 
-// kubeconfigFor returns a kubeconfig for a user of the cluster in the administrator's kubeconfig.
-func kubeconfigFor(ctx context.Context, admin, user string, groups []string) ([]byte, error) {
-	config, cfg, err := administrator(admin)
+// kubeconfigFor returns a kubeconfig for a user of the cluster in the administrator's kubeconfig. Warnings go to errs.
+func kubeconfigFor(ctx context.Context, errs io.Writer, admin, user string, groups []string) ([]byte, error) {
+	config, cfg, err := administrator(admin, errs)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +117,9 @@ func addAdministrator(flags *pflag.FlagSet, file *string) {
 	refuseEmpty(flags, "kubeconfig")
 }
 
-// administrator returns the content of an administrator's kubeconfig, and the configuration of a client. The default file
-// is $KUBECONFIG, or the kubeconfig of a control plane that was started in this folder.
-func administrator(file string) (*clientcmdapi.Config, *restclient.Config, error) {
+// administrator returns the content of an administrator's kubeconfig, and the configuration of a client that prints
+// warnings to errs. The default file is $KUBECONFIG, or the kubeconfig of a control plane that was started in this folder.
+func administrator(file string, errs io.Writer) (*clientcmdapi.Config, *restclient.Config, error) {
 	file = cmp.Or(file, os.Getenv(clientcmd.RecommendedConfigPathEnvVar), kubeconfig.DefaultPath)
 	content, err := clientcmd.LoadFromFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,6 +133,7 @@ func administrator(file string) (*clientcmdapi.Config, *restclient.Config, error
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
+	cfg.WarningHandler = newWarnings(errs)
 	return content, cfg, nil
 }
 

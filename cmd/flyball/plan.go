@@ -221,7 +221,7 @@ func namespacesOf(objects []*unstructured.Unstructured) []string {
 
 // readCluster reads the cluster of the flags, and returns the namespace of objects without one.
 func (f *planFlags) readCluster(ctx context.Context, o *plan.Options, errs io.Writer) (namespace string, err error) {
-	loaded, config, err := f.cluster.load()
+	loaded, config, err := f.cluster.load(errs)
 	if err != nil {
 		return "", err
 	}

@@ -85,7 +85,7 @@ func (f *recordFlags) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--redact: %w", err)
 	}
-	loaded, config, err := f.cluster.load()
+	loaded, config, err := f.cluster.load(errs)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (f *podFlags) run(ctx context.Context, args []string, stdin io.Reader, stdo
 		return 0, err
 	}
 	defer remove()
-	pod, err := f.newPod(ctx, account, dir)
+	pod, err := f.newPod(ctx, account, dir, stderr)
 	if err != nil {
 		return 0, err
 	}
@@ -144,9 +144,9 @@ type pod struct {
 	kubeconfig  string // the file of the alternative
 }
 
-// newPod makes the files of a pod.
-func (f *podFlags) newPod(ctx context.Context, account inpod.Account, dir string) (*pod, error) {
-	loaded, config, err := f.cluster.load()
+// newPod makes the files of a pod. Warnings of the API server go to stderr.
+func (f *podFlags) newPod(ctx context.Context, account inpod.Account, dir string, stderr io.Writer) (*pod, error) {
+	loaded, config, err := f.cluster.load(stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 
 // saveSnapshot saves the control plane of a kubeconfig to a file.
 func saveSnapshot(ctx context.Context, out, errs io.Writer, admin, file string) error {
-	content, cfg, err := administrator(admin)
+	content, cfg, err := administrator(admin, errs)
 	if err != nil {
 		return err
 	}

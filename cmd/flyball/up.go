@@ -63,6 +63,9 @@ The cluster has one node, unless --nodes or --nodes-from say otherwise. Nodes an
 simulated: no container runs. A node that a user creates belongs to its own kubelet, unless
 it has the annotation flyball.dev/kubelet: running.
 
+With --controllers, some controllers run, or none: the API server alone, as envtest has it.
+The names and the syntax are those of kube-controller-manager.
+
 With --stages FILE|DIR, the kind Stage of kwok is installed, and kwok's stages play the pods, the
 nodes and other objects. The flag may be repeated.
 
@@ -87,6 +90,8 @@ const upExamples = `  flyball up
   flyball up --nodes 5 --node-capacity cpu=8,memory=32Gi,pods=110 --node-zones a,b,c
   flyball up --listen 10.0.0.1:6443 --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
   flyball up --etcd-listen http://127.0.0.1:2379
+  flyball up --controllers '*,-podgc'
+  flyball up --controllers none
   flyball up --stages kwok/kustomize/stage/pod/fast
   flyball up --image controller:latest=./bin/manager
   flyball up --forward app=postgres:5432=15432

@@ -19,18 +19,19 @@ const removedVersions = "also serve policy/v1beta1 PodDisruptionBudgets, batch/v
 
 // upFlags are the flags of "flyball up", and the options that they set.
 type upFlags struct {
-	options    controlplane.Options
-	cluster    etcdCluster
-	encryption encryptionFlags
-	nodes      nodeFlags
-	ports      portFlags
-	etcdListen string
-	script     string
-	stages     []string
-	images     []string
-	programs   []images.Image // of images
-	console    bool
-	verbosity  int
+	options     controlplane.Options
+	cluster     etcdCluster
+	encryption  encryptionFlags
+	nodes       nodeFlags
+	ports       portFlags
+	controllers controllerFlag
+	etcdListen  string
+	script      string
+	stages      []string
+	images      []string
+	programs    []images.Image // of images
+	console     bool
+	verbosity   int
 }
 
 // add adds the flags to the command.
@@ -39,6 +40,7 @@ func (f *upFlags) add(cmd *cobra.Command) {
 	f.addAccess(flags)
 	f.addStorage(flags)
 	f.addContainers(flags)
+	f.controllers.add(cmd)
 	addAudit(flags, &f.options.Audit)
 	flags.BoolVar(&f.options.RemovedVersions, "removed-versions", false, removedVersions)
 	flags.BoolVar(&f.options.WithoutFastPath, "without-fast-path", false,
@@ -108,6 +110,9 @@ func addAudit(flags *pflag.FlagSet, audit *auditlog.Options) {
 
 // complete sets the options that files and lists of the flags describe.
 func (f *upFlags) complete(flags *pflag.FlagSet) (err error) {
+	if err := f.controllers.apply(flags, &f.options); err != nil {
+		return err
+	}
 	if err := f.nodes.apply(flags, &f.options.Controllers.Pods); err != nil {
 		return err
 	}

@@ -429,3 +429,28 @@ func BenchmarkReset(b *testing.B) {
 		}
 	}
 }
+
+// TestIntegers: a default in the file of a definition may be an integer that a float64 cannot hold.
+func TestIntegers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(path, []byte(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Widget}
+  versions:
+  - name: v1
+    schema: {openAPIV3Schema: {type: integer, format: int64, default: 9223372036854775807}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := envtest.CRDInstallOptions{Paths: []string{path}}
+	if err := envtest.ReadCRDFiles(&o); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(o.CRDs[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Default.Raw); got != "9223372036854775807" {
+		t.Errorf("the default is %s", got)
+	}
+}

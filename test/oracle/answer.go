@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -56,7 +57,7 @@ func parseAnswer(text string) (*answer, error) {
 	}
 	a := &answer{code: code, header: lines[1:]}
 	if body != "" {
-		if err := yaml.Unmarshal([]byte(body), &a.body); err != nil {
+		if err := utilyaml.Unmarshal([]byte(body), &a.body); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,7 +59,7 @@ func (n *normalizer) normalize(code int, header http.Header, body any) *answer {
 	a := &answer{code: code, header: n.header(header)}
 	if body != nil {
 		// One round of encoding makes numbers the same as in a recorded answer.
-		if err := yaml.Unmarshal(encoded, &a.body); err != nil {
+		if err := utilyaml.Unmarshal(encoded, &a.body); err != nil {
 			panic(err)
 		}
 	}

@@ -213,3 +213,32 @@ func TestNormalize(t *testing.T) {
 		}
 	}
 }
+
+// TestIntegers checks that integers which a float64 cannot hold reach the server and the answer as they are.
+func TestIntegers(t *testing.T) {
+	s, err := parseScript("x", []byte("-- $t --\nspec: {a: 9007199254740993}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "spec:\n  a: 9007199254740993\n  b: 9223372036854775807"
+	for name, body := range map[string]string{
+		"template": "$t\nspec.b: 9223372036854775807",
+		"body":     "spec: {a: 9007199254740993, b: 9223372036854775807}",
+	} {
+		object, err := s.object(body)
+		if err != nil || text(object) != want {
+			t.Errorf("%s: got\n%s\n%v", name, text(object), err)
+		}
+		a := newNormalizer("127.0.0.1:1", "").normalize(200, nil, object)
+		if text(a.body) != want {
+			t.Errorf("%s: normalized to\n%s", name, text(a.body))
+		}
+		if a, err = parseAnswer(a.format()); err != nil || text(a.body) != want {
+			t.Errorf("%s: recorded as\n%s\n%v", name, text(a.body), err)
+		}
+	}
+	got, err := decode("application/yaml", []byte(want))
+	if err != nil || text(got) != want {
+		t.Errorf("got\n%s\n%v", text(got), err)
+	}
+}

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const (
@@ -391,7 +391,7 @@ func decode(contentType string, content []byte) (any, error) {
 			return decodeStream(content), nil
 		}
 	case "application/yaml":
-		if err := yaml.Unmarshal(content, &value); err != nil {
+		if err := utilyaml.Unmarshal(content, &value); err != nil {
 			return nil, err
 		}
 	case "application/cbor":

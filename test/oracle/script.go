@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"sigs.k8s.io/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // answerSection is the name of the sections with answers.
@@ -217,11 +217,11 @@ func (s *script) object(body string) (any, error) {
 	template, found := s.templates[strings.TrimSpace(name)]
 	if !found {
 		var value any
-		err := yaml.Unmarshal([]byte(body), &value)
+		err := utilyaml.Unmarshal([]byte(body), &value)
 		return value, err
 	}
 	var value any
-	if err := yaml.Unmarshal([]byte(template), &value); err != nil {
+	if err := utilyaml.Unmarshal([]byte(template), &value); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for _, change := range splitChanges(changes) {
@@ -268,7 +268,7 @@ func (c change) apply(object any) (any, error) {
 		return nil, err
 	}
 	var value any
-	if err := yaml.Unmarshal([]byte(c[at+1:]), &value); err != nil {
+	if err := utilyaml.Unmarshal([]byte(c[at+1:]), &value); err != nil {
 		return nil, err
 	}
 	return setPath(object, path, value)

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -104,6 +105,71 @@ func TestApply(t *testing.T) {
 		for _, want := range []bool{true, false} {
 			if name, found, err := c.Delete(t.Context(), d); found != want || err != nil {
 				t.Errorf("%s: %v, %v", name, found, err)
+			}
+		}
+	}
+}
+
+// TestIntegers: an integer that a float64 cannot hold arrives as it is, and the next one is a change.
+func TestIntegers(t *testing.T) {
+	c := newCluster(t, false)
+	const manifest = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties: {size: {type: integer, format: int64}, most: {type: integer, format: int64, default: 9223372036854775807}}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one}
+spec: {size: 9007199254740993}
+---
+{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "two"}, "spec": {"size": 9007199254740993}}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: example.com/v1
+  kind: Widget
+  metadata: {name: three}
+  spec: {size: 9007199254740993}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec: {activeDeadlineSeconds: 2147483647, terminationGracePeriodSeconds: 9223372036854775807, containers: [{name: c, image: i}]}
+`
+	for _, tt := range []struct{ name, manifest, outcome string }{
+		{"the first time", manifest, Created},
+		{"again", manifest, Unchanged},
+		{"one less", strings.ReplaceAll(manifest, "9007199254740993", "9007199254740992"), Configured},
+	} {
+		for _, d := range documents(t, tt.manifest) {
+			outcome, err := c.Apply(t.Context(), d, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprint(outcome.What, outcome.After.Object["spec"])
+			want := map[string]string{
+				"Widget": fmt.Sprintf("%smap[most:9223372036854775807 size:%d]", tt.outcome, 9007199254740993-strings.Count(tt.name, "less")),
+				"Pod":    "terminationGracePeriodSeconds:9223372036854775807",
+			}[d.Object.GetKind()]
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s has %s, want %s", tt.name, outcome.Name, got, want)
 			}
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 )
 
 // Document is an object in a manifest.
@@ -181,7 +180,7 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		var object map[string]any
-		if err := yaml.UnmarshalStrict(value, &object); err != nil {
+		if err := utilyaml.UnmarshalStrict(value, &object); err != nil {
 			return nil, err
 		}
 		if len(object) == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/controlplane"
@@ -43,7 +44,9 @@ func (s *session) startPlane() error {
 	if err != nil {
 		return err
 	}
-	s.installer, err = newInstaller(s.plane.Config(), s.manifests)
+	config := s.plane.Config()
+	config.WarningHandler = rest.NewWarningWriter(s.out.own(), rest.WarningWriterOptions{Deduplicate: true, Color: s.out.colour})
+	s.installer, err = newInstaller(config, s.manifests)
 	if err == nil {
 		s.installer.asAdmin = s.AsAdmin
 		err = s.makeCertificate()

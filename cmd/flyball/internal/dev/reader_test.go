@@ -155,3 +155,19 @@ func TestNamespaceOfRoles(t *testing.T) {
 		}
 	}
 }
+
+// A default in the file of a definition may be an integer that a float64 cannot hold.
+func TestIntegers(t *testing.T) {
+	s, err := decode(document{content: []byte(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+spec: {versions: [{name: v1, schema: {openAPIV3Schema: {type: integer, default: 9223372036854775807}}}]}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := s.object.(*apiextensionsv1.CustomResourceDefinition)
+	if got := string(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Default.Raw); got != "9223372036854775807" {
+		t.Errorf("the default is %s", got)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/klog/v2"
@@ -36,14 +37,20 @@ type file struct {
 type step struct {
 	Name string `json:"name,omitempty"`
 	// Apply is the path of a file with objects, relative to the scenario's file, or an object.
-	Apply any `json:"apply,omitempty"`
+	Apply exact[any] `json:"apply,omitempty"`
 	// Patch has the identity of an object and the fields to change: a JSON merge patch.
-	Patch map[string]any `json:"patch,omitempty"`
+	Patch exact[map[string]any] `json:"patch,omitempty"`
 	// Delete has the identity of an object.
-	Delete map[string]any `json:"delete,omitempty"`
+	Delete exact[map[string]any] `json:"delete,omitempty"`
 	// Rest is how long nothing must change after the step, if not as long as after the other steps.
 	Rest *metav1.Duration `json:"rest,omitempty"`
 }
+
+// exact is a value with the numbers of an unstructured object: integers are no float64.
+type exact[T any] struct{ value T }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (e *exact[T]) UnmarshalJSON(text []byte) error { return utiljson.Unmarshal(text, &e.value) }
 
 // invariant is an expression of CEL over the state of the cluster.
 type invariant struct {
@@ -101,7 +108,7 @@ func restOf(d *metav1.Duration) (time.Duration, error) {
 // steps returns the steps of an entry of the file: one for each object of a file to apply.
 func (s *step) steps(ctx context.Context, dir string) ([]lab.Step, error) {
 	given := 0
-	for _, is := range []bool{s.Apply != nil, s.Patch != nil, s.Delete != nil} {
+	for _, is := range []bool{s.Apply.value != nil, s.Patch.value != nil, s.Delete.value != nil} {
 		if is {
 			given++
 		}
@@ -113,12 +120,12 @@ func (s *step) steps(ctx context.Context, dir string) ([]lab.Step, error) {
 		return nil, err
 	}
 	switch {
-	case s.Patch != nil:
-		return s.one(s.Patch, Patch)
-	case s.Delete != nil:
-		return s.one(s.Delete, Delete)
+	case s.Patch.value != nil:
+		return s.one(s.Patch.value, Patch)
+	case s.Delete.value != nil:
+		return s.one(s.Delete.value, Delete)
 	}
-	switch what := s.Apply.(type) {
+	switch what := s.Apply.value.(type) {
 	case map[string]any:
 		return s.one(what, Apply)
 	case string:

@@ -1,11 +1,18 @@
 package scenario
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
 )
 
 func TestRead(t *testing.T) {
@@ -44,6 +51,43 @@ invariants:
 	}
 	if s.Rest != 2*time.Second || len(s.Controllers) != 1 || len(s.Invariants) != 1 || !s.Invariants[0].AtRest {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// TestIntegers: the steps apply and patch with integers that a float64 cannot hold.
+func TestIntegers(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	c, err := client.New(plane.Config(), client.Options{Scheme: clientscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scenario.yaml")
+	const content = `
+steps:
+- apply:
+    apiVersion: batch/v1
+    kind: Job
+    metadata: {name: a}
+    spec: {activeDeadlineSeconds: 9007199254740993, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+- patch: {apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {activeDeadlineSeconds: 9007199254740995}}
+`
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{9007199254740993, 9007199254740995} {
+		job := &batchv1.Job{}
+		err := errors.Join(s.Steps[i].Do(t.Context(), c), c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, job))
+		if err != nil || *job.Spec.ActiveDeadlineSeconds != want {
+			t.Fatalf("%s: %v, %v, want %d", s.Steps[i].Name, err, job.Spec, want)
+		}
 	}
 }
 
