@@ -22,7 +22,8 @@ type program struct {
 	time           time.Time // of the commit, and of all files in archives and images
 }
 
-// build builds a program, static and without debug information, so that the same commit gives the same bytes.
+// build builds a program, static and without debug information, so that the same commit gives the same bytes. With cgo, the
+// linker would keep all methods for plugins, since kustomize imports package plugin.
 func build(ctx context.Context, o options, platform string) (*program, error) {
 	goos, arch, ok := strings.Cut(platform, "/")
 	if !ok {

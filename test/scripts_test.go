@@ -52,7 +52,8 @@ func build(folder string) error {
 		module string
 		args   []string
 	}{
-		{"..", []string{"-ldflags=-s -w -X flyball.dev/cmd/flyball/internal/scaffold.builtFrom=" + source, "./cmd/flyball", "./examples/appservice"}},
+		{"..", []string{"-tags=kustomize_disable_go_plugin_support",
+			"-ldflags=-s -w -X flyball.dev/cmd/flyball/internal/scaffold.builtFrom=" + source, "./cmd/flyball", "./examples/appservice"}},
 		{".", []string{"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, "./kubectl",
 			"./kubebuilder", "sigs.k8s.io/kustomize/kustomize/v5", "go.etcd.io/etcd/etcdctl/v3", "helm.sh/helm/v4/cmd/helm"}},
 	} {

@@ -123,18 +123,27 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	next := nextStep(d, sets, oldPods)
-	if sets, err = r.apply(ctx, d, next, sets); err != nil {
-		if errors.Is(err, errCollision) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			// The update of the status causes a retry, or the deletion of the ReplicaSet that is gone; or nothing can
-			// be created in the namespace.
-			err = nil
-		}
+	sets, failed := r.apply(ctx, d, next, sets)
+	partial := failed != nil && (next.create != nil || !next.rollout)
+	if news != nil || partial {
+		return reconcile.Result{}, ignoreAwaited(failed) // the event of the status, or a retry, causes the rest
+	}
+	// A rollout that cannot go on times out too. The retries notice that, since an error has no RequeueAfter. The delays
+	// of retries double, so the time until then may be twice the progress deadline.
+	result, err := r.syncStatus(ctx, d, sets, next)
+	if err = errors.Join(ignoreAwaited(failed), err); err != nil {
 		return reconcile.Result{}, err
 	}
-	if news != nil {
-		return reconcile.Result{}, nil // the event of the status causes the rest
+	return result, nil
+}
+
+// ignoreAwaited returns the error of a step, or nil if no retry is needed: the update of the status or the deletion of the
+// ReplicaSet that is gone causes the next reconcile, or nothing can be created in the namespace.
+func ignoreAwaited(err error) error {
+	if errors.Is(err, errCollision) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
 	}
-	return r.syncStatus(ctx, d, sets, next)
+	return err
 }
 
 // oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
@@ -162,12 +171,12 @@ func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, s
 	return false, nil
 }
 
-// apply executes a step and returns the ReplicaSets after it.
+// apply executes a step, up to the first write that fails, and returns the ReplicaSets after it.
 func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step,
 	sets []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
 	for _, rs := range next.update {
 		if err := r.client.Update(ctx, rs); err != nil {
-			return nil, err
+			return sets, err
 		}
 		i := slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.UID == rs.UID })
 		r.recordScaling(d, rs, replicas(sets[i]))
@@ -176,12 +185,12 @@ func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step,
 	for _, rs := range next.delete {
 		if err := r.client.Delete(ctx, rs, client.Preconditions{UID: &rs.UID,
 			ResourceVersion: &rs.ResourceVersion}); client.IgnoreNotFound(err) != nil {
-			return nil, err
+			return sets, err
 		}
 	}
 	if next.create != nil {
 		if err := r.createReplicaSet(ctx, d, next.create); err != nil {
-			return nil, err
+			return sets, err
 		}
 		sets = append(sets, next.create)
 	}

@@ -2,6 +2,7 @@ package deployment_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,72 @@ func TestScaledInARolloutThatIsRefused(t *testing.T) {
 		e.WaitIdle()
 		wantSets(e, "1 a 0", "2 b 4")
 	})
+}
+
+// TestScaleDownThatIsRefused: a rollout whose old ReplicaSet cannot be scaled down is tried again and again, reports its
+// progress, and times out. It goes on when the ReplicaSet can be scaled down.
+func TestScaleDownThatIsRefused(t *testing.T) {
+	for _, strategy := range []appsv1.DeploymentStrategyType{appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType} {
+		t.Run(string(strategy), func(t *testing.T) {
+			refused, refuse := 0, true
+			controllerstest.WithController(t, "deployment-controller", func(controllerstest.Env) interceptor.Funcs {
+				return interceptor.Funcs{
+					Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+						if rs, ok := obj.(*appsv1.ReplicaSet); ok && rs.Spec.Template.Spec.Containers[0].Image == "a" && refuse {
+							refused++
+							return apierrors.NewForbidden(appsv1.Resource("replicasets"), rs.Name, errors.New("no"))
+						}
+						return c.Update(ctx, obj, opts...)
+					},
+				}
+			}, func(e controllerstest.Env) {
+				d := controllerstest.Deployment(2, "a")
+				d.Spec.Strategy.Type = strategy
+				e.CreateAll(d)
+				e.WaitIdle()
+				makeAvailable(e)
+				e.ChangeDeployment(setImage("b"))
+				makeAvailable(e)
+				if s := e.Deployment().Status; strategy == appsv1.RollingUpdateDeploymentStrategyType && s.UpdatedReplicas != 1 {
+					t.Errorf("status %+v", s)
+				}
+				time.Sleep(21 * time.Minute) // virtual; the deadline is ten minutes
+				e.WaitIdle()
+				progressing := func() appsv1.DeploymentCondition {
+					c := e.Deployment().Status.Conditions
+					return c[slices.IndexFunc(c, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })]
+				}
+				if c := progressing(); strategy == appsv1.RollingUpdateDeploymentStrategyType && c.Reason != "ProgressDeadlineExceeded" || refused < 10 {
+					t.Errorf("refused %d times: %+v", refused, c)
+				}
+				refuse = false
+				time.Sleep(17 * time.Minute) // virtual; the longest delay of a retry
+				e.WaitIdle()
+				for range 3 {
+					makeAvailable(e)
+				}
+				wantSets(e, "1 a 0", "2 b 2")
+				if d, c := e.Deployment(), progressing(); !controllerstest.IsRolledOut(d) || c.Reason != "NewReplicaSetAvailable" {
+					t.Errorf("status %+v", d.Status)
+				}
+			})
+		})
+	}
+}
+
+// makeAvailable gives all ReplicaSets the status as if their replicas were available, and waits until the controllers are idle.
+func makeAvailable(e controllerstest.Env) {
+	e.Helper()
+	list := &appsv1.ReplicaSetList{}
+	e.Must(e.List(e.Context(), list, client.InNamespace(controllerstest.Web.Namespace)))
+	for i := range list.Items {
+		rs := &list.Items[i]
+		n := *rs.Spec.Replicas
+		rs.Status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Replicas: n, FullyLabeledReplicas: n, ReadyReplicas: n,
+			AvailableReplicas: n}
+		e.Must(e.Status().Update(e.Context(), rs))
+	}
+	e.WaitIdle()
 }
 
 // TestDeploymentOfTheSameName replaces a Deployment by another of the same name just before the

@@ -72,6 +72,38 @@ func TestDisruptionBudgets(t *testing.T) {
 	}
 }
 
+// TestBudgetsOfAPodThatLeaves changes the labels of a pod, so that the budgets that selected it do not select it any more.
+func TestBudgetsOfAPodThatLeaves(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		var budgets []*policyv1.PodDisruptionBudget
+		for _, name := range []string{"one", "two"} {
+			b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: controllerstest.Web.Namespace, Name: name},
+				Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+			e.CreateAll(b)
+			budgets = append(budgets, b)
+		}
+		var pod *corev1.Pod
+		for _, name := range []string{"stays", "leaves"} {
+			pod = controllerstest.Pod(name, "nginx:1")
+			pod.Labels = map[string]string{"app": "web"}
+			e.CreateAll(pod)
+		}
+		healthy := func(want int32) {
+			e.WaitIdle()
+			for _, b := range budgets {
+				e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(b), b))
+				if b.Status.CurrentHealthy != want {
+					t.Errorf("the budget %s has %d healthy pods, want %d", b.Name, b.Status.CurrentHealthy, want)
+				}
+			}
+		}
+		healthy(2)
+		e.Must(e.Patch(e.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app":"other"}}}`))))
+		healthy(1)
+	})
+}
+
 // TestDisruptionsOfUnknownScale: the status of a budget does not change with each error that keeps it from
 // being computed.
 func TestDisruptionsOfUnknownScale(t *testing.T) {

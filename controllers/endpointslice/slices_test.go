@@ -118,6 +118,22 @@ func TestSlicesOfAService(t *testing.T) {
 	}
 }
 
+// TestPlaceholderOfAnEarlierService: the empty slice of a deleted Service of the same name is replaced. The garbage collector
+// deletes it, or, if the Service orphaned it, nobody would delete it after the Service.
+func TestPlaceholderOfAnEarlierService(t *testing.T) {
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"of another UID": func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "earlier" },
+		"orphaned":       func(s *discoveryv1.EndpointSlice) { s.OwnerReferences = nil },
+	} {
+		placeholder := slicesOf(service(nil), nil, nil, nil).Plan(nil).Create
+		change(placeholder[0])
+		c := slicesOf(service(nil), nil, nil, placeholder).Plan(placeholder)
+		if len(c.Create) != 1 || len(c.Update) != 0 || len(c.Delete) != 1 || c.Create[0].OwnerReferences[0].UID != "svc" {
+			t.Errorf("%s: created %v, updated %v, deleted %v", name, c.Create, c.Update, c.Delete)
+		}
+	}
+}
+
 func TestMetadataOfASlice(t *testing.T) {
 	svc := service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	got := slicesOf(svc, []*corev1.Pod{fixture.Pod(1, nil)}, map[string]string{"node": ""}, nil).Plan(nil).Create[0].ObjectMeta

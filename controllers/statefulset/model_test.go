@@ -188,7 +188,7 @@ func (w *world) check(actions []action) {
 	if m := w.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable; m != nil {
 		budget = m.IntValue()
 	}
-	for ordinal := first; ordinal < end; ordinal++ {
+	for ordinal := first + updatePartition(w.set); ordinal < end; ordinal++ {
 		if !w.isHealthy(ordinal) {
 			budget--
 		}

@@ -321,9 +321,10 @@ func updatePartition(set *appsv1.StatefulSet) int {
 }
 
 // planUpdate deletes replicas of other revisions than the update revision, in descending order down
-// to the partition: as many as maxUnavailable permits, less the replicas that are unavailable. With the
-// policy Parallel, it first deletes all replicas of other revisions that are unavailable, since their deletion
-// makes no further one unavailable.
+// to the partition: as many as maxUnavailable permits, less the replicas from the partition on that are unavailable. An
+// unavailable replica below the partition keeps its revision, so no update would ever mend it. With the policy Parallel,
+// planUpdate first deletes all replicas of other revisions that are unavailable, since their deletion makes no further
+// one unavailable.
 //
 //upstream:pkg/controller/statefulset.updateStatefulSetAfterInvariantEstablished
 func (p *planner) planUpdate() {
@@ -356,19 +357,22 @@ func (p *planner) outdated() []*corev1.Pod {
 	return list
 }
 
-// unavailableReplicas returns the number of replicas that are unavailable or do not exist.
+// unavailableReplicas returns the number of replicas from the partition on that are unavailable or do not exist.
 func (p *planner) unavailableReplicas() int {
-	n := desired(p.set)
-	for _, pod := range p.replicas {
-		if !p.unavailable(pod) {
+	n := updatable(p.set)
+	for ordinal, pod := range p.replicas {
+		if ordinal >= p.first+updatePartition(p.set) && !p.unavailable(pod) {
 			n--
 		}
 	}
 	return n
 }
 
+// updatable returns the number of replicas from the partition on.
+func updatable(set *appsv1.StatefulSet) int { return max(0, desired(set)-updatePartition(set)) }
+
 // maxUnavailable returns how many replicas a rolling update may make unavailable: a number or a percentage of
-// the replicas, rounded down, and at least one.
+// the replicas from the partition on, rounded down, and at least one.
 //
 //upstream:pkg/controller/statefulset.getStatefulSetMaxUnavailable
 func maxUnavailable(set *appsv1.StatefulSet) int {
@@ -376,7 +380,7 @@ func maxUnavailable(set *appsv1.StatefulSet) int {
 	if r == nil || r.MaxUnavailable == nil {
 		return 1
 	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, desired(set), false)
+	n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, updatable(set), false)
 	if err != nil {
 		return 1 // validation accepts only numbers and percentages
 	}

@@ -257,6 +257,12 @@ func TestPlan(t *testing.T) {
 		{name: "the budget is left after the unavailable pods", replicas: 4, options: options{parallel, unavailable(intstr.FromInt32(2))}, pods: []string{"0 a unready", "1 a ready", "2 a ready", "3 b ready"},
 			want: []string{"Delete web-0 a, Delete web-2 a"}},
 		{name: "maxUnavailable is used up", replicas: 4, options: options{parallel, unavailable(intstr.FromInt32(2))}, pods: []string{"0 a ready", "1 a ready", "2 b unready", "3 b pending"}},
+		{name: "unavailable below the partition", replicas: 3, options: options{parallel, partition(1)}, pods: []string{"0 a unready", "1 a ready", "2 a ready"}, want: []string{"Delete web-2 a"}},
+		{name: "missing below the partition", replicas: 3, options: options{parallel, partition(1), startingAt(10)}, pods: []string{"11 a ready", "12 a ready"}, want: []string{"Create web-10 a", "Delete web-12 a"}},
+		{name: "unavailable from the partition on", replicas: 3, options: options{parallel, partition(1)}, pods: []string{"0 a ready", "1 b unready", "2 a ready"}},
+		{name: "maxUnavailable in percent of the replicas from the partition on", replicas: 6, options: options{partition(2), unavailable(intstr.FromString("50%"))},
+			pods: []string{"0 a ready", "1 a ready", "2 a ready", "3 a ready", "4 a ready", "5 a ready"}, want: []string{"Delete web-5 a, Delete web-4 a"}},
+		{name: "a partition beyond the replicas", replicas: 2, options: options{parallel, partition(5)}, pods: []string{"0 a unready", "1 a ready"}},
 		{name: "a failed pod of another revision is deleted once", replicas: 2, options: options{parallel}, pods: []string{"0 a ready", "1 a failed"}, want: []string{"Delete web-1 a"}},
 
 		{name: "claims are created before the pod", replicas: 1, options: options{claiming(retain, retain)}, want: []string{"+data-web-0 Create web-0 b"}},

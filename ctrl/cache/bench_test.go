@@ -1,11 +1,13 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/representation"
@@ -136,4 +139,34 @@ func BenchmarkUpdate(b *testing.B) {
 		i.partitions[0].Changed(&pod)
 		i.partitions[0].Idle()
 	}
+}
+
+// BenchmarkNotify measures the time from an event to the call of its handler. The object is packed meanwhile.
+func BenchmarkNotify(b *testing.B) {
+	i := benchInformer(b, benchPods)
+	ctx, cancel := context.WithCancel(b.Context())
+	i.ctx, i.running = ctx, true
+	defer func() {
+		cancel()
+		i.delivery.Wait()
+	}()
+	called := make(chan time.Time, 1)
+	handler := toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { called <- time.Now() }}
+	registration, err := i.AddEventHandler(handler)
+	if err != nil {
+		b.Fatal(err)
+	}
+	<-registration.HasSyncedChecker().Done()
+	var latency time.Duration
+	version := 2 * benchPods
+	for n := 0; b.Loop(); n++ {
+		pod := benchPod(n % benchPods)
+		version++
+		pod.ResourceVersion = strconv.Itoa(version)
+		start := time.Now()
+		i.partitions[0].Changed(pod)
+		i.partitions[0].Idle()
+		latency += (<-called).Sub(start)
+	}
+	b.ReportMetric(float64(latency.Nanoseconds())/float64(b.N), "ns/notification")
 }

@@ -42,7 +42,7 @@ func start() (stop func(), err error) {
 		return nil, err
 	}
 	flyball := filepath.Join(folder, "flyball")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", flyball, "./cmd/flyball")
+	build := exec.Command("go", "build", "-tags=kustomize_disable_go_plugin_support", "-ldflags=-s -w", "-o", flyball, "./cmd/flyball")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)

@@ -174,7 +174,7 @@ func (s *Slices) owns(slice *discoveryv1.EndpointSlice) bool {
 	})
 }
 
-// isPlaceholder reports whether a slice is like a placeholder. A label without a value may be missing.
+// isPlaceholder reports whether a slice is like a placeholder, with the same owners. A label without a value may be missing.
 //
 //upstream:k8s.io/endpointslice.placeholderSliceCompare
 func isPlaceholder(slice, placeholder *discoveryv1.EndpointSlice) bool {
@@ -188,7 +188,8 @@ func isPlaceholder(slice, placeholder *discoveryv1.EndpointSlice) bool {
 			return false
 		}
 	}
-	return len(slice.Ports)+len(slice.Endpoints) == 0
+	return len(slice.Ports)+len(slice.Endpoints) == 0 &&
+		slices.EqualFunc(slice.OwnerReferences, placeholder.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 }
 
 // reuse updates slices instead of deleting them and creating others.

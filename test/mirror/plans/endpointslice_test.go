@@ -151,9 +151,6 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 			slice.Endpoints = endpoints
 		}
 		slice.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(svc, kindOf(svc))}
-		if s.Chance(8) {
-			slice.OwnerReferences[0].UID = "earlier"
-		}
 		if s.Chance(5) {
 			slice.DeletionTimestamp, slice.Finalizers = ptr.To(metav1.NewTime(ago(s))), []string{"example.com/f"}
 		}
@@ -161,6 +158,10 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 			if s.Chance(90) {
 				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: ptr.To(random.Pick[int32](s, 8080, 8080, 9090)), Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
 			}
+		}
+		// An empty slice of an earlier Service is replaced, as since Kubernetes 1.38.
+		if s.Chance(8) && len(slice.Ports)+len(slice.Endpoints) > 0 {
+			slice.OwnerReferences[0].UID = "earlier"
 		}
 		objects = append(objects, slice)
 	}

@@ -57,6 +57,11 @@ func generateStatefulSet(s *random.Source) ([]client.Object, client.Object, func
 		if s.Chance(20) {
 			set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = ptr.To(random.Pick(s, intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")))
 		}
+		// maxUnavailable counts the replicas from the partition on, as since Kubernetes 1.38.
+		if r := set.Spec.UpdateStrategy.RollingUpdate; set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement ||
+			r.MaxUnavailable != nil && r.MaxUnavailable.Type == intstr.String {
+			*r.Partition = 0
+		}
 	}
 	if s.Chance(15) {
 		set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: int32(s.IntN(3))}

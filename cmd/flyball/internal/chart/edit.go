@@ -241,7 +241,7 @@ func (m *maker) ofArgument(argument string) string {
 		return onMetrics
 	case m.metricsVolume != "" && strings.HasPrefix(flag, "--metrics-cert-"):
 		return onMetricsCerts
-	case m.webhookVolume != "" && strings.HasPrefix(flag, "--webhook-cert-"):
+	case m.webhookVolume != "" && strings.HasPrefix(flag, "--webhook-cert-"), m.webhook && flag == "--webhook-port":
 		return onWebhook
 	}
 	return ""

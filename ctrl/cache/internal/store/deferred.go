@@ -35,7 +35,8 @@ func (c *Scope) Idle() {
 	if n == 0 {
 		return
 	}
-	// The listeners that were just notified run first.
+	// The listeners that were just notified run first. Handlers are called in about two thirds of the time, by BenchmarkNotify
+	// of package cache.
 	runtime.Gosched()
 	s.writing.Lock()
 	defer s.unlock()
