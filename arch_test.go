@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/testcache"
 )
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand"
 	"net/http"
 	"net/http/httptest"
@@ -206,7 +207,7 @@ const (
 func TestListsAsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListed(t, 12)
-		before := listPaths(t)
+		paths := endpointstest.Count(t, "", "list")
 		for _, state := range []string{"new", "decoded", "idle"} {
 			if state == "idle" {
 				time.Sleep(time.Minute)
@@ -236,9 +237,9 @@ func TestListsAsUpstream(t *testing.T) {
 				}
 			}
 		}
-		ours := listPaths(t).Since(before)
+		ours := paths()
 		t.Log(ours)
-		if ours[endpointstest.Fast] < 1000 || ours[endpointstest.Path{Name: "fallback", Reason: "resource"}] > ours[endpointstest.Fast]/4 {
+		if ours[endpointstest.Fast] < 1000 || ours[endpointstest.Fallback("resource")] > ours[endpointstest.Fast]/4 {
 			t.Errorf("lists took the paths %v", ours)
 		}
 	})
@@ -249,6 +250,7 @@ func TestListsAsUpstream(t *testing.T) {
 func TestCustomListsAsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListed(t, 0)
+		paths := endpointstest.Count(t, "widgets", "list")
 		for i, content := range []string{
 			`"spec":{"size":1}`, `"spec":{}`, `"status":{"ready":1}`,
 			`"spec":{"free":{"b":1.0,"a":[1,-0,1e3,1.5,12345678901234567,null,true,{}],"<&>":"\u2028\u0000\"\\\u00e9é😀","":"","a b!":{"metadata":{"name":"x"}}}}`,
@@ -305,7 +307,16 @@ func TestCustomListsAsUpstream(t *testing.T) {
 				synctest.Wait()
 			}
 		}
+		requireFast(t, paths())
 	})
+}
+
+// requireFast fails the test unless every list took the fast path of one server, and was switched off on the other.
+func requireFast(t *testing.T, paths endpointstest.Paths) {
+	t.Helper()
+	if n := paths[endpointstest.Fast]; n == 0 || !maps.Equal(paths, endpointstest.Paths{endpointstest.Fast: n, endpointstest.SwitchedOff: n}) {
+		t.Errorf("lists took the paths %v", paths)
+	}
 }
 
 // TestCustomListsAreCopied counts what a list of idle custom resources allocates: no object is decoded.
@@ -341,16 +352,6 @@ func (l *listed) pages(path, accept string) {
 	}
 }
 
-// listPaths returns the paths that lists have taken so far.
-func listPaths(t *testing.T) endpointstest.Paths {
-	t.Helper()
-	paths, err := endpointstest.Of("list")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
 // TestListOptionsAsUpstream compares further parameters of lists, good and bad, and lists of old revisions.
 func TestListOptionsAsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -363,6 +364,7 @@ func TestListOptionsAsUpstream(t *testing.T) {
 			l.send(http.MethodPatch, mapsPath+"/random-1", "", "application/merge-patch+json", "", fmt.Sprintf(`{"data":{"x":"%d"}}`, i))
 			l.send(http.MethodDelete, customPath+fmt.Sprint("/random-", i), "", "", "", "")
 		}
+		paths := endpointstest.Count(t, "", "list")
 		for _, path := range []string{mapsPath, "/api/v1/pods", customPath, "/api/v1/namespaces/none/configmaps", "/api/v1/namespaces", "/api/v1/nodes"} {
 			for _, query := range []string{"pretty=true", "resourceVersion=1", fmt.Sprint("resourceVersion=", latest, "&resourceVersionMatch=Exact"),
 				fmt.Sprint("resourceVersion=", latest, "&resourceVersionMatch=NotOlderThan"), fmt.Sprint("resourceVersion=", latest, "&limit=2"),
@@ -376,6 +378,9 @@ func TestListOptionsAsUpstream(t *testing.T) {
 				}
 			}
 		}
+		if ours := paths(); ours[endpointstest.Fast] < ours[endpointstest.SwitchedOff]/3 || ours[endpointstest.SwitchedOff] < 1000 {
+			t.Errorf("lists took the paths %v", ours)
+		}
 	})
 }
 
@@ -383,6 +388,7 @@ func TestListOptionsAsUpstream(t *testing.T) {
 func TestLargeListsAsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListed(t, 0)
+		paths := endpointstest.Count(t, "configmaps", "list")
 		const size = 10_000
 		for _, n := range []int{6, 7, 12, 13, 14, 50} {
 			namespace := fmt.Sprint("large-", n)
@@ -399,5 +405,6 @@ func TestLargeListsAsUpstream(t *testing.T) {
 				l.compare(path, "", protobufType, encoding)
 			}
 		}
+		requireFast(t, paths())
 	})
 }

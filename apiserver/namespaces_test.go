@@ -22,21 +22,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/controlplane"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
 
-// creations are requests for all ways to create an object. Paths are relative to a namespace.
-var creations = []struct{ name, method, group, path, contentType, body string }{
-	{"POST", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"name":"late"}}`},
-	{"generateName", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"generateName":"late-"}}`},
-	{"an allocation", http.MethodPost, "/api/v1", "/services", "application/json", `{"metadata":{"name":"late"},"spec":{"clusterIP":"10.96.0.77","ports":[{"port":80}]}}`},
-	{"an expiry", http.MethodPost, "/api/v1", "/events", "application/json", `{"metadata":{"name":"late"},"involvedObject":{"namespace":"NAMESPACE"},"type":"Normal"}`},
-	{"PUT", http.MethodPut, "/apis/coordination.k8s.io/v1", "/leases/late", "application/json", `{"metadata":{"name":"late"},"spec":{"holderIdentity":"me"}}`},
-	{"apply", http.MethodPatch, "/api/v1", "/configmaps/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"late"}}`},
-	{"POST of a custom resource", http.MethodPost, "/apis/example.com/v1", "/widgets", "application/json", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`},
-	{"apply of a custom resource", http.MethodPatch, "/apis/example.com/v1", "/widgets/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`},
+// creation is a request that creates an object.
+type creation struct {
+	name, method, group string
+	path                string // relative to a namespace
+	contentType, body   string
+	fallback            string // the reason why the fast path does not support it
+}
+
+// creations are requests for all ways to create an object.
+var creations = []creation{
+	{"POST", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"name":"late"}}`, ""},
+	{"generateName", http.MethodPost, "/api/v1", "/secrets", "application/json", `{"metadata":{"generateName":"late-"}}`, ""},
+	{"an allocation", http.MethodPost, "/api/v1", "/services", "application/json", `{"metadata":{"name":"late"},"spec":{"clusterIP":"10.96.0.77","ports":[{"port":80}]}}`, ""},
+	{"an expiry", http.MethodPost, "/api/v1", "/events", "application/json", `{"metadata":{"name":"late"},"involvedObject":{"namespace":"NAMESPACE"},"type":"Normal"}`, ""},
+	{"PUT", http.MethodPut, "/apis/coordination.k8s.io/v1", "/leases/late", "application/json", `{"metadata":{"name":"late"},"spec":{"holderIdentity":"me"}}`, "missing"},
+	{"apply", http.MethodPatch, "/api/v1", "/configmaps/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"late"}}`, "missing"},
+	{"POST of a custom resource", http.MethodPost, "/apis/example.com/v1", "/widgets", "application/json", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`, ""},
+	{"apply of a custom resource", http.MethodPatch, "/apis/example.com/v1", "/widgets/late?fieldManager=me", "application/apply-patch+yaml", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late"},"spec":{"image":"i"}}`, "missing"},
+}
+
+// took returns the path of the request.
+func (c creation) took(withoutFastPath bool) endpointstest.Path {
+	switch {
+	case withoutFastPath:
+		return endpointstest.SwitchedOff
+	case c.fallback != "":
+		return endpointstest.Fallback(c.fallback)
+	}
+	return endpointstest.Fast
+}
+
+// resource returns the name of the resource.
+func (c creation) resource() string {
+	return strings.FieldsFunc(c.path, func(r rune) bool { return r == '/' || r == '?' })[0]
 }
 
 // onBothPaths runs a test in a bubble with the fast path, and without it.
@@ -122,6 +147,7 @@ func TestCreationOutlivedByNamespace(t *testing.T) {
 						var status int
 						var body []byte
 						done := make(chan bool)
+						paths := endpointstest.Count(t, c.resource(), endpointstest.Writes...)
 						go func() {
 							defer close(done)
 							status, body = send(c.method, c.group+"/namespaces/"+name+c.path, c.contentType, strings.ReplaceAll(c.body, "NAMESPACE", name))
@@ -130,6 +156,7 @@ func TestCreationOutlivedByNamespace(t *testing.T) {
 						meanwhile.change(t, client, name)
 						release <- true
 						<-done
+						paths().Require(t, c.took(withoutFastPath), 1)
 						checkCreation(t, phase+", "+c.name, status, body, meanwhile.code, strings.ReplaceAll(meanwhile.message, "doomed-0", name))
 						exist := meanwhile.code == 0
 						if keys := keysIn(t, o.Storage, name); exist != (len(keys) > 0) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
+	_ "flyball.dev/internal/orphans"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

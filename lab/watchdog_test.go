@@ -14,6 +14,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
+	_ "flyball.dev/internal/orphans"
 )
 
 // outsiders are operators that wait for something outside of their bubble.

@@ -9,6 +9,7 @@ require (
 )
 
 require (
+	flyball.dev v0.0.0
 	github.com/docker/cli v29.7.2+incompatible // indirect
 	github.com/docker/docker-credential-helpers v0.9.3 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
@@ -19,3 +20,5 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 )
+
+replace flyball.dev => ..

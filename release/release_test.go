@@ -24,6 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 // repository returns a git repository with a small program, at a tag unless that is "".

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"flyball.dev/internal/orphans"
 )
 
 // timeout is how long a background program may take to print the expected output, or to stop.
@@ -71,7 +73,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	b := &background{done: make(chan struct{}), more: make(chan struct{})}
 	b.cmd = exec.Command(args[1], args[2:]...)
 	b.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "KUBECONFIG", "GOCACHE", "GOMODCACHE", "GOFLAGS"} {
+	for _, name := range []string{"PATH", "HOME", "KUBECONFIG", "GOCACHE", "GOMODCACHE", "GOFLAGS", orphans.Variable} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = b, b

@@ -17,6 +17,7 @@ require (
 
 require (
 	dario.cat/mergo v1.0.1 // indirect
+	flyball.dev v0.0.0
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/MakeNowJust/heredoc v1.0.0 // indirect
@@ -181,3 +182,5 @@ tool (
 	helm.sh/helm/v4/cmd/helm
 	sigs.k8s.io/kustomize/kustomize/v5
 )
+
+replace flyball.dev => ..

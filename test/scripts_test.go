@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"flyball.dev/internal/orphans"
 )
 
 func TestMain(m *testing.M) {
@@ -91,6 +93,7 @@ func params(t *testing.T, folder string) testscript.Params {
 		Dir: folder,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv(orphans.Variable, os.Getenv(orphans.Variable))
 			env.Setenv("GOGC", "off") // a kubectl does not live long enough
 			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, ".flyball", "kubeconfig"))
 			env.Setenv("APPSERVICE_CONFIG", crd)

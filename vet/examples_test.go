@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
 
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/testcache"
 	"flyball.dev/vet"
 )

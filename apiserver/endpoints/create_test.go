@@ -10,14 +10,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/controlplane"
 )
 
 const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
 
 // TestFastCreate creates equal objects on a server with the fast path and on one without. It compares the responses and the
-// stored objects.
+// stored objects. The server with the fast path leaves a few of the requests to upstream's handler.
 func TestFastCreate(t *testing.T) {
+	fallbacks := map[string]string{
+		"an owner twice": "owners",
+		"an unknown field, which is only warned of": "document",
+		"the same field twice":                      "document",
+		"a custom resource without a kind":          "document",
+		"a custom resource of another kind":         "managed-fields",
+		"a custom resource with an unknown field":   "document",
+		"another namespace":                         "document",
+		"managed fields of its own":                 "managed-fields",
+		"a pod with keys twice":                     "managed-fields",
+		"no JSON":                                   "document",
+	}
 	for _, tc := range []struct{ name, path, body string }{
 		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},
 		{"data and labels", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","labels":{"a":"b"},"annotations":{"c":"d"}},"data":{"k":"v"}}`},
@@ -64,7 +77,15 @@ func TestFastCreate(t *testing.T) {
 						t.Fatalf("the definition: %d %s", status, body)
 					}
 				}
+				paths := endpointstest.Count(t, "", endpointstest.Writes...)
 				status, body := send(http.MethodPost, tc.path, "application/json", tc.body)
+				want := endpointstest.Fast
+				if withoutFastPath {
+					want = endpointstest.SwitchedOff
+				} else if reason := fallbacks[tc.name]; reason != "" {
+					want = endpointstest.Fallback(reason)
+				}
+				paths().Require(t, want, 1)
 				if status == http.StatusCreated {
 					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
 					if diff := cmp.Diff(normal(t, body), normal(t, stored)); diff != "" {
@@ -102,8 +123,8 @@ func TestCreateAgain(t *testing.T) {
 		{"the prefix of a name", `{"metadata":{"name":"x"}}`, `{"metadata":{"generateName":"x-"}}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			try := func(withoutFastPath bool) (int, map[string]any) {
-				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
+			try := func(took endpointstest.Path) (int, map[string]any) {
+				plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: bothPaths[took]})
 				send := controlplanetest.Sender(t, plane.Config())
 				if status, body := send(http.MethodPost, path, "application/json", tc.first); status != http.StatusCreated {
 					t.Fatalf("%d %s", status, body)
@@ -113,7 +134,9 @@ func TestCreateAgain(t *testing.T) {
 						t.Fatalf("%d %s", status, body)
 					}
 				}
+				paths := endpointstest.Count(t, "", endpointstest.Writes...)
 				status, body := send(http.MethodPost, path, "application/json", tc.again)
+				paths().Require(t, took, 1)
 				obj := normal(t, body)
 				if metadata, _ := obj["metadata"].(map[string]any); metadata["generateName"] != nil {
 					name, _ := metadata["name"].(string)
@@ -121,8 +144,8 @@ func TestCreateAgain(t *testing.T) {
 				}
 				return status, obj
 			}
-			status, got := try(false)
-			wantStatus, want := try(true)
+			status, got := try(endpointstest.Fast)
+			wantStatus, want := try(endpointstest.SwitchedOff)
 			if diff := cmp.Diff(want, got); status != wantStatus || diff != "" {
 				t.Errorf("status %d, upstream %d; the response (-upstream +ours):\n%s", status, wantStatus, diff)
 			}

@@ -37,6 +37,9 @@ import (
 	"flyball.dev/storage/memory"
 )
 
+// bothPaths are the paths of the requests that the fast path supports, with the option that makes them take the path.
+var bothPaths = map[endpointstest.Path]bool{endpointstest.Fast: false, endpointstest.SwitchedOff: true}
+
 // side is one of two control planes that get the same requests. One of them has no fast path.
 type side struct {
 	sent    int // writes
@@ -375,7 +378,7 @@ func TestFastPath(t *testing.T) {
 	}{{"plain", "", testlevel.Rounds(60, 150)}, {"audited", writesPolicy, 40}} {
 		t.Run(test.name, func(t *testing.T) {
 			sides := []*side{newSide(t, false, test.policy), newSide(t, true, test.policy)}
-			before := countPaths(t)
+			paths := endpointstest.Count(t, "", endpointstest.Writes...)
 			both := func(t *testing.T, r write) answer {
 				t.Helper()
 				mine, theirs := sides[0].send(t, r), sides[1].send(t, r)
@@ -402,7 +405,7 @@ func TestFastPath(t *testing.T) {
 			} else {
 				compareEvents(t, sides)
 			}
-			checkPaths(t, sides, before)
+			checkPaths(t, sides, paths())
 			for _, s := range sides {
 				if err := store.Verify(t.Context(), s.backend); err != nil {
 					t.Error(err)
@@ -414,9 +417,8 @@ func TestFastPath(t *testing.T) {
 
 // checkPaths checks that every write took the path that its control plane claims: all writes to the second
 // one took the fallback, and many writes to the first one did not.
-func checkPaths(t *testing.T, sides []*side, before endpointstest.Paths) {
+func checkPaths(t *testing.T, sides []*side, paths endpointstest.Paths) {
 	t.Helper()
-	paths := countPaths(t).Since(before)
 	t.Logf("%d and %d writes: %v", sides[0].sent, sides[1].sent, paths)
 	off := endpointstest.Paths{endpointstest.SwitchedOff: paths[endpointstest.SwitchedOff]}
 	delete(paths, endpointstest.SwitchedOff)
@@ -428,32 +430,30 @@ func checkPaths(t *testing.T, sides []*side, before endpointstest.Paths) {
 	}
 }
 
-func countPaths(t *testing.T) endpointstest.Paths {
-	t.Helper()
-	paths, err := endpointstest.Writes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
 // TestWriteOfNothing: a write that changes nothing keeps the resource version, although its manager writes at
-// another time.
+// another time. A webhook undoes the change of the last write, and the managed fields have a new time until then.
 func TestWriteOfNothing(t *testing.T) {
-	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
-		t.Run(name, func(t *testing.T) {
+	for path, withoutFastPath := range bothPaths {
+		t.Run(path.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
+				hooks := controlplanetest.ServeWebhooks(t)
+				plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath, DialWebhook: hooks.Dial})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer plane.Stop()
-				maps, ctx := controlplanetest.ClientFor(t, plane.Config()).CoreV1().ConfigMaps("default"), t.Context()
+				paths := endpointstest.Count(t, "configmaps", endpointstest.Writes...)
+				client, ctx := controlplanetest.ClientFor(t, plane.Config()), t.Context()
+				maps := client.CoreV1().ConfigMaps("default")
 				created := controlplanetest.Must[*corev1.ConfigMap](t)(maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "b"}}, metav1.CreateOptions{}))
 				time.Sleep(2 * time.Second)
 				updated := controlplanetest.Must[*corev1.ConfigMap](t)(maps.Update(ctx, created, metav1.UpdateOptions{}))
 				patched := controlplanetest.Must[*corev1.ConfigMap](t)(maps.Patch(ctx, "x", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}))
-				for _, after := range []*corev1.ConfigMap{updated, patched} {
+				undo := hooks.Handle("undo", controlplanetest.Patch(`[{"op":"replace","path":"/data/a","value":"b"}]`))
+				controlplanetest.CreateMutating(t, client, "undo", controlplanetest.MutatingWebhook("undo", undo, "configmaps"))
+				undone := controlplanetest.Must[*corev1.ConfigMap](t)(maps.Patch(ctx, "x", types.MergePatchType, []byte(`{"data":{"a":"c"}}`), metav1.PatchOptions{}))
+				paths().Require(t, path, 4)
+				for _, after := range []*corev1.ConfigMap{updated, patched, undone} {
 					if diff := cmp.Diff(created, after); diff != "" {
 						t.Error(diff)
 					}

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/controlplane"
 )
 
@@ -157,8 +158,8 @@ func TestLimits(t *testing.T) {
 // TestConflictIsBounded checks that on both paths, the field manager of k8s.io/apiserver finds a conflict with very
 // many fields.
 func TestConflictIsBounded(t *testing.T) {
-	for name, withoutFastPath := range map[string]bool{"fast path": false, "fallback": true} {
-		t.Run(name, func(t *testing.T) {
+	for path, withoutFastPath := range bothPaths {
+		t.Run(path.Name, func(t *testing.T) {
 			plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true, WithoutFastPath: withoutFastPath})
 			send := controlplanetest.Sender(t, plane.Config())
 			for _, request := range [][3]string{
@@ -170,8 +171,10 @@ func TestConflictIsBounded(t *testing.T) {
 				}
 			}
 			for n, want := range map[int]int{10: http.StatusConflict, 50_001: http.StatusRequestEntityTooLarge} {
+				paths := endpointstest.Count(t, "widgets", "patch")
 				code, answer := send(http.MethodPatch, widgetsPath+"/x?fieldManager=other", "application/apply-patch+yaml",
 					widget("x", `{"any":{`+listed(n, `"k#":2`)+`}}`))
+				paths().Require(t, path, 1)
 				if code != want {
 					t.Errorf("%d fields: %d %.300s", n, code, answer)
 				}

@@ -11,11 +11,29 @@ import (
 // convertor returns the converter between a kind's stored and served version, which are nearly
 // always the same.
 func convertor(scheme *runtime.Scheme, stored, served schema.GroupVersion) runtime.ObjectConvertor {
-	same := runtime.UnsafeObjectConvertor(scheme)
+	same := keepsKind{runtime.UnsafeObjectConvertor(scheme)}
 	if stored == served {
 		return same
 	}
 	return crossGroup{same, scheme, [2]schema.GroupVersion{stored, served}}
+}
+
+// keepsKind converts into objects that keep their kind. Admission converts the result of webhooks and policies into the object of
+// the request, and a scheme's conversion of a type to itself clears the kind. Stored objects have one, so the object of the
+// request would equal none, and an update that changes nothing would be written. Kubernetes has no kind in the objects that it compares.
+type keepsKind struct{ runtime.ObjectConvertor }
+
+func (c keepsKind) Convert(in, out, context any) error {
+	obj, ok := out.(runtime.Object)
+	if !ok {
+		return c.ObjectConvertor.Convert(in, out, context)
+	}
+	kind := obj.GetObjectKind().GroupVersionKind()
+	err := c.ObjectConvertor.Convert(in, out, context)
+	if !kind.Empty() {
+		obj.GetObjectKind().SetGroupVersionKind(kind)
+	}
+	return err
 }
 
 // crossGroup converts between Go types of different groups, which a scheme does not.

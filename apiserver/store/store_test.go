@@ -25,6 +25,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"flyball.dev/apiserver/store"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 	"flyball.dev/storage/storagetest"

@@ -24,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"flyball.dev/bench/runtimes"
+	_ "flyball.dev/internal/orphans"
 )
 
 // TestSameFake proves that random operations have the same results with both fake clients. What

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"flyball.dev/cmd/flyball/internal/hostprocess"
+	_ "flyball.dev/internal/orphans"
 )
 
 // TestMain lets the test program stand in for flyball, which other programs run as a tool.

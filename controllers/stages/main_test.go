@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"flyball.dev/controllers/controllerstest"
+	_ "flyball.dev/internal/orphans"
 )
 
 func TestMain(m *testing.M) { controllerstest.Main(m) }

@@ -21,6 +21,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/envtest"
 	"flyball.dev/internal/heaptest"
+	_ "flyball.dev/internal/orphans"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

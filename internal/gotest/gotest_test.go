@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 func nameOf(importPath, test string) string {

@@ -25,6 +25,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/manager"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/lab"
 )
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"flyball.dev/internal/gotest"
+	_ "flyball.dev/internal/orphans"
 )
 
 var (

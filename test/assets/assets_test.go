@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"flyball.dev/internal/gotest"
+	_ "flyball.dev/internal/orphans"
 )
 
 var (

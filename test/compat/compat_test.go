@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controlplane"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/reserve/reservetest"
 )
 

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 var (

@@ -26,6 +26,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 // The pinned release of axe-core, which is fetched and not part of this repository.

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"go.uber.org/goleak"
 
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/reserve/reservetest"
 )
 

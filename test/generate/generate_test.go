@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 	"sigs.k8s.io/controller-tools/pkg/rbac"
 	"sigs.k8s.io/controller-tools/pkg/webhook"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 const controllerGen = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"

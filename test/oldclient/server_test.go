@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		runtime.LockOSThread() // the thread of flyball's start ends with this process
 		stop, err := start()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -55,6 +57,7 @@ func start() (stop func(), err error) {
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	up := exec.Command(flyball, "up", "--kubeconfig", kubeconfig, "--forward", "app=echo:7="+echo.Addr().String())
 	up.Stderr = os.Stderr
+	endWithThisThread(up)
 	out, err := up.StdoutPipe()
 	if err != nil {
 		return nil, err

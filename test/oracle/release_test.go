@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/internal/apiserverflags"
+	_ "flyball.dev/internal/orphans"
 )
 
 // measured are the programs of earlier releases with which documents compare measurements.

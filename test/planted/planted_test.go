@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 var all = flag.Bool("all", false, "plant all bugs, not a part that the commit chooses")

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"go.etcd.io/etcd/tests/v3/robustness/traffic"
 
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/reserve/reservetest"
 	"flyball.dev/storage/datadir"
 	"flyball.dev/storage/etcd"

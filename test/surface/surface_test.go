@@ -3,6 +3,8 @@ package surface
 import (
 	"slices"
 	"testing"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 func TestSurface(t *testing.T) {

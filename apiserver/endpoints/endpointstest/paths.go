@@ -5,7 +5,9 @@ package endpointstest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"testing"
 
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -22,16 +24,36 @@ var SwitchedOff = Path{"fallback", "switched-off"}
 // Fast is the path of the requests that the fast path served.
 var Fast = Path{Name: "fast"}
 
-// Writes returns the writes that the servers in this process have served so far, by path.
-func Writes() (Paths, error) {
-	return Of("create", "update", "patch")
+// Fallback returns the path of the requests that upstream's handler served for a reason.
+func Fallback(reason string) Path { return Path{"fallback", reason} }
+
+// Writes are the verbs of the writes that have a fast path.
+var Writes = []string{"create", "update", "patch"}
+
+// Count returns a function that counts the requests with one of the verbs since the call of Count, to all servers in this
+// process. They are requests for a resource, or for all if its name is empty. A request counts when its path is known, which may
+// be after its response was begun.
+func Count(t testing.TB, resource string, verbs ...string) func() Paths {
+	t.Helper()
+	before := counted(t, resource, verbs)
+	return func() Paths {
+		t.Helper()
+		since := Paths{}
+		for path, count := range counted(t, resource, verbs) {
+			if count -= before[path]; count > 0 {
+				since[path] = count
+			}
+		}
+		return since
+	}
 }
 
-// Of returns the requests with one of the verbs that the servers in this process have served so far, by path.
-func Of(verbs ...string) (Paths, error) {
+// counted returns the requests since the start of this process.
+func counted(t testing.TB, resource string, verbs []string) Paths {
+	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	counts := Paths{}
 	for _, family := range families {
@@ -43,26 +65,23 @@ func Of(verbs ...string) (Paths, error) {
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
 			}
-			if slices.Contains(verbs, labels["verb"]) {
+			if slices.Contains(verbs, labels["verb"]) && (resource == "" || labels["resource"] == resource) {
 				counts[Path{labels["path"], labels["reason"]}] += int(metric.GetCounter().GetValue())
 			}
 		}
 	}
-	return counts, nil
+	return counts
 }
 
-// Since returns the counts after earlier.
-func (p Paths) Since(earlier Paths) Paths {
-	later := Paths{}
-	for path, count := range p {
-		if count -= earlier[path]; count > 0 {
-			later[path] = count
-		}
+// Require fails the test unless n requests took one path, and no request another.
+func (p Paths) Require(t testing.TB, path Path, n int) {
+	t.Helper()
+	if !maps.Equal(p, Paths{path: n}) {
+		t.Errorf("the requests took the paths %v, want %d with %v", p, n, path)
 	}
-	return later
 }
 
-// Sum returns the number of all writes.
+// Sum returns the number of all requests.
 func (p Paths) Sum() (sum int) {
 	for _, count := range p {
 		sum += count

@@ -22,6 +22,7 @@ import (
 	"flyball.dev/controllers/pods/memfs"
 	"flyball.dev/controllers/pods/runtime"
 	"flyball.dev/controllers/pods/shell"
+	_ "flyball.dev/internal/orphans"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

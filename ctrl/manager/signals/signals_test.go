@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 // TestMain is also the program that the tests send signals to.

@@ -3,6 +3,8 @@ package references
 import (
 	"strings"
 	"testing"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 // TestCompare checks what differs between two releases, in whichever order they are given.

@@ -136,7 +136,7 @@ func TestTables(t *testing.T) {
 	upstream := printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(internalversion.AddHandlers)}
 	for name, r := range stored(t) {
 		t.Run(name, func(t *testing.T) {
-			cells := map[string]map[string]bool{}
+			cells, compared := map[string]map[string]bool{}, 0
 			n := 300
 			if r.Kind.Kind == "Pod" {
 				n = 2000 // its states are the most
@@ -158,6 +158,7 @@ func TestTables(t *testing.T) {
 					t.Fatal(err)
 				}
 				compareTables(t, got, want)
+				compared++
 				for i, c := range want.ColumnDefinitions {
 					if cells[c.Name] == nil {
 						cells[c.Name] = map[string]bool{}
@@ -170,8 +171,8 @@ func TestTables(t *testing.T) {
 					t.Errorf("all objects have the same %s: %v", column, values)
 				}
 			}
-			if len(cells) == 0 {
-				t.Error("no objects")
+			if compared < n/2 { // the others make a default or Kubernetes's printer panic
+				t.Errorf("%d of %d objects are compared", compared, n)
 			}
 			if r.Kind.Kind == "Pod" {
 				for _, status := range podStates {

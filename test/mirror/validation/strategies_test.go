@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/builtin"
+	_ "flyball.dev/internal/orphans"
 )
 
 var (
@@ -94,6 +95,9 @@ func TestStrategies(t *testing.T) {
 	})
 	t.Logf("%d writes, %d valid upstream", total, valid)
 	if *only == "" && *seed == 1 && *objects == flagDefault("objects") {
+		if valid*100 < 60*total {
+			t.Errorf("%d of %d writes are valid upstream, less than 60 %%", valid, total)
+		}
 		for _, reason := range list.unused() {
 			t.Errorf("differences.txt gives a reason for what does not occur: %s", reason)
 		}
@@ -317,9 +321,15 @@ func (r *run) note(difference string, w write) {
 	f.count++
 }
 
-// report reports the differences that are not listed.
+// leastValid is the percentage of the writes of a kind that must be valid upstream. Otherwise most writes would compare errors.
+const leastValid = 25
+
+// report reports the differences that are not listed, and too few writes.
 func (r *run) report(t *testing.T) {
 	t.Logf("%d writes, %d%% valid", r.writes, 100*r.valid/max(1, r.writes))
+	if *objects >= flagDefault("objects") && (r.writes < *objects || 100*r.valid < leastValid*r.writes) {
+		t.Errorf("%d of %d writes are valid upstream, less than %d %%", r.valid, r.writes, leastValid)
+	}
 	if len(r.found) == 0 {
 		return
 	}

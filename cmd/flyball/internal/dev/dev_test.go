@@ -29,6 +29,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/testproject"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/client"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/reserve/reservetest"
 )
 

@@ -26,7 +26,7 @@ func startOperator(program string, args, env []string, out *output, stacks *stac
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = lines, lines
 	cmd.SysProcAttr = process.NewGroup()
-	killWithParent(cmd.SysProcAttr)
+	process.KillWithParent(cmd.SysProcAttr)
 	// The operator's child processes may keep the output open.
 	cmd.WaitDelay = time.Second
 	op := &operator{cmd: cmd, out: lines, done: make(chan struct{})}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"flyball.dev/cmd/flyball/internal/testproject"
+	_ "flyball.dev/internal/orphans"
 )
 
 // The options come from the commands in the Makefile, in go:generate lines, or in PROJECT.

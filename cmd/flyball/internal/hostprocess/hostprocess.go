@@ -90,7 +90,7 @@ func Start(p *Program) (*Process, error) {
 	if p.Group {
 		setGroup(cmd.SysProcAttr)
 	}
-	killWithParent(cmd.SysProcAttr)
+	process.KillWithParent(cmd.SysProcAttr)
 	running := &Process{cmd: cmd, group: p.Group, done: make(chan struct{})}
 	result := make(chan error)
 	go func() {

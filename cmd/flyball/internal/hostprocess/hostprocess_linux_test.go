@@ -19,6 +19,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"flyball.dev/internal/orphans"
 )
 
 // task is the variable by which the test program is a program of its own: it starts the Program in it.
@@ -93,7 +95,7 @@ func performer(t *testing.T, p Program, uid uint32) *exec.Cmd {
 		cmd.Path = copyProgram(t, program)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), task + "=" + string(text)}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), task + "=" + string(text), orphans.Variable + "=" + os.Getenv(orphans.Variable)}
 	return cmd
 }
 

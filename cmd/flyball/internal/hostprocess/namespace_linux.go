@@ -121,8 +121,6 @@ func maySetUpMounts() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-func killWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
-
 // Main is the main function of a helper. It returns if this process is none.
 func Main() {
 	if len(os.Args) != 2 || os.Args[0] != helperName {

@@ -5,7 +5,6 @@ package hostprocess
 import (
 	"errors"
 	"os/exec"
-	"syscall"
 )
 
 // Main does nothing: there are no helpers on this platform.
@@ -18,5 +17,3 @@ func (p *Program) command() (*exec.Cmd, func(error) error, error) {
 	}
 	return &exec.Cmd{Path: p.Path, Args: p.Args}, func(err error) error { return err }, nil
 }
-
-func killWithParent(*syscall.SysProcAttr) {}

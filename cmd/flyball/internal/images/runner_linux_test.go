@@ -25,6 +25,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/inpod"
 	"flyball.dev/controllers/pods/memfs"
 	"flyball.dev/controllers/pods/runtime"
+	_ "flyball.dev/internal/orphans"
 )
 
 // listenVariable is the variable by which the test program is a server, which says hello.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"flyball.dev/cmd/flyball/internal/testproject"
+	_ "flyball.dev/internal/orphans"
 )
 
 // TestWorkspace runs the commands of docs/start.md for a colleague with the clone in another folder than the folder in

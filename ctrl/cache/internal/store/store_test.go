@@ -142,14 +142,15 @@ func (m *model) write(r *rand.Rand, key Key) int {
 }
 
 var keys = func() (keys []Key) {
-	for i := range 160 {
+	for i := range 256 {
 		keys = append(keys, Key{Namespace: fmt.Sprint("ns-", i%4), Name: fmt.Sprint("name-", i/4)})
 	}
 	return keys
 }()
 
-// run drives a store and the model through a random history and compares.
-func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
+// run drives a store and the model through a random history and compares. If it is full, it has all objects at first. Then it has enough
+// objects for indexes of labels, and otherwise it has too few. It reports whether there was one.
+func run(t *testing.T, seed uint64, steps int, sharing Sharing, full bool) (indexed bool) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	m := &model{events: map[Key][]int{}, delivered: map[Key]int{}, own: map[Key]known{}}
 	s := New(sharing)
@@ -232,6 +233,12 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 			// Nothing reports the progress of the watch.
 		}
 	}
+	if full {
+		for _, key := range keys {
+			m.write(r, key)
+		}
+		list(len(m.history))
+	}
 	// An aborted list leaves some keys ahead, so a list must follow.
 	inStep := func() bool {
 		for _, position := range m.delivered {
@@ -288,6 +295,7 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		compareAll(t, r, s, m, handled)
 		compareQuery(t, r, s, m)
 	}
+	indexed = len(s.labels) > 0
 	// No overlay lasts for ever, whatever the watch delivers.
 	time.Sleep(overlayTTL)
 	compareAll(t, r, s, m, handled)
@@ -299,6 +307,7 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 	if pending := len(s.invalid) + len(s.deletions.items) + len(s.unboundedInvalid.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.expireAt.Load() != 0 {
 		t.Errorf("%d overlays and invalidations are left", pending)
 	}
+	return indexed
 }
 
 // answer returns a function that reports the answer to a write, which contains all or only a part
@@ -427,14 +436,19 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(8) {
-		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3)) })
+		synctest.Test(t, func(t *testing.T) {
+			full := seed%2 == 0
+			if indexed := run(t, seed, 400, Sharing(seed%3), full); indexed != full {
+				t.Errorf("seed %d: labels are indexed: %v", seed, indexed)
+			}
+		})
 	}
 }
 
 func FuzzAgainstModel(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3)) })
+		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3), seed%2 == 0) })
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	_ "flyball.dev/internal/orphans"
 )
 
 var objects = flag.Int("objects", 48000, "the largest number of writes of a kind")
