@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,12 +83,13 @@ func TestScaledInARolloutThatIsRefused(t *testing.T) {
 func TestScaleDownThatIsRefused(t *testing.T) {
 	for _, strategy := range []appsv1.DeploymentStrategyType{appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType} {
 		t.Run(string(strategy), func(t *testing.T) {
-			refused, refuse := 0, true
+			var refused atomic.Int32
+			var allow atomic.Bool
 			controllerstest.WithController(t, "deployment-controller", func(controllerstest.Env) interceptor.Funcs {
 				return interceptor.Funcs{
 					Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-						if rs, ok := obj.(*appsv1.ReplicaSet); ok && rs.Spec.Template.Spec.Containers[0].Image == "a" && refuse {
-							refused++
+						if rs, ok := obj.(*appsv1.ReplicaSet); ok && rs.Spec.Template.Spec.Containers[0].Image == "a" && !allow.Load() {
+							refused.Add(1)
 							return apierrors.NewForbidden(appsv1.Resource("replicasets"), rs.Name, errors.New("no"))
 						}
 						return c.Update(ctx, obj, opts...)
@@ -110,10 +112,10 @@ func TestScaleDownThatIsRefused(t *testing.T) {
 					c := e.Deployment().Status.Conditions
 					return c[slices.IndexFunc(c, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })]
 				}
-				if c := progressing(); strategy == appsv1.RollingUpdateDeploymentStrategyType && c.Reason != "ProgressDeadlineExceeded" || refused < 10 {
-					t.Errorf("refused %d times: %+v", refused, c)
+				if c := progressing(); strategy == appsv1.RollingUpdateDeploymentStrategyType && c.Reason != "ProgressDeadlineExceeded" || refused.Load() < 10 {
+					t.Errorf("refused %d times: %+v", refused.Load(), c)
 				}
-				refuse = false
+				allow.Store(true)
 				time.Sleep(17 * time.Minute) // virtual; the longest delay of a retry
 				e.WaitIdle()
 				for range 3 {
