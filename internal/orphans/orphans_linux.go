@@ -17,6 +17,8 @@ import (
 const guardName = "flyball-orphans"
 
 // alive is the end of the guard's pipe that closes when this process ends.
+//
+//lint:ignore U1000 without it, the garbage collector would close the pipe
 var alive *os.File
 
 func init() {
