@@ -148,6 +148,7 @@ handler: client event internal/cause internal/queue internal/reflectutil log rec
 healthz: log
 internal/aliasvar:
 internal/bubble:
+internal/certwatchertest: log
 internal/cause: internal/reflectutil
 internal/development: cache/cacheapi client config ../internal/objectdiff metrics
 internal/fakeapi:
