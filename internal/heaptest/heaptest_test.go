@@ -51,7 +51,7 @@ func TestMeter(t *testing.T) {
 	runtime.KeepAlive(own)
 	own = nil
 	want(m, 0)
-	if allocated := m.Allocated(); allocated < 30*size || allocated > 40*size {
+	if allocated := m.Allocated(); allocated < 30*size || allocated > 60*size { // the other goroutine has allocated 50
 		t.Errorf("%d bytes were allocated, want 30 of %d", allocated, size)
 	}
 	want(both, 50)
