@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// starting is the environment variable of the process that TestPrograms kills.
+// starting is the environment variable of the process that TestPrograms ends.
 const starting = "FLYBALL_TEST_STARTING"
 
 // printing is the environment variable of the program that prints its mark.
@@ -27,12 +27,12 @@ const programs = `sleep 1000 & setsid sleep 1000 & echo started >&3; exec sleep 
 func TestPrograms(t *testing.T) {
 	for _, name := range []string{os.Args[0], "test"} {
 		for end, signal := range map[string]os.Signal{"passed": nil, "killed": syscall.SIGKILL, "out of time": syscall.SIGQUIT} { // as go test does
-			t.Run(filepath.Base(name)+" "+end, func(t *testing.T) { testPrograms(t, name, end, signal) })
+			t.Run(filepath.Base(name)+" "+end, func(t *testing.T) { testPrograms(t, name, signal) })
 		}
 	}
 }
 
-func testPrograms(t *testing.T, name, end string, signal os.Signal) {
+func testPrograms(t *testing.T, name string, signal os.Signal) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,12 @@ func testPrograms(t *testing.T, name, end string, signal os.Signal) {
 	defer r.Close()
 	starter := exec.Command(os.Args[0], "-test.run=^TestStart$", "-test.timeout=0")
 	starter.Args[0] = name
-	starter.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, Variable+"=") }), starting+"="+end)
+	starter.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, Variable+"=") }), starting+"=1")
 	starter.ExtraFiles = []*os.File{w}
+	stdin, err := starter.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := starter.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +54,10 @@ func testPrograms(t *testing.T, name, end string, signal os.Signal) {
 	if line, err := lines.ReadString('\n'); line != "started\n" || err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if signal != nil {
-		if err := starter.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+	if signal == nil {
+		stdin.Close()
+	} else if err := starter.Process.Signal(signal); err != nil {
+		t.Fatal(err)
 	}
 	if err := starter.Wait(); (err == nil) != (signal == nil) {
 		t.Fatal(err)
@@ -82,8 +86,7 @@ func TestProgram(t *testing.T) {
 
 // TestStart is the test in the process that ends.
 func TestStart(t *testing.T) {
-	end := os.Getenv(starting)
-	if end == "" {
+	if os.Getenv(starting) == "" {
 		t.Skip("TestPrograms runs it")
 	}
 	w := os.NewFile(3, "programs")
@@ -93,7 +96,5 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	if end != "passed" {
-		_ = program.Wait()
-	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test passes
 }
