@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // starting is the environment variable of the process that TestPrograms ends.
@@ -82,6 +84,29 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", name, out, err, want)
 		}
 	}
+}
+
+// TestUntilNone: one scan without processes is not the end, and a process that cannot be killed costs no more than a scan each
+// second.
+func TestUntilNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := []bool{true, false, true, false, false}
+		untilNone(func() (found bool) {
+			found, results = results[0], results[1:]
+			return found
+		})
+		if len(results) > 0 {
+			t.Errorf("without the scans %v", results)
+		}
+		start, scans := time.Now(), 0
+		untilNone(func() bool {
+			scans++
+			return time.Since(start) < time.Hour
+		})
+		if scans > 3620 {
+			t.Errorf("%d scans in an hour", scans)
+		}
+	})
 }
 
 // TestStart is the test in the process that ends.
