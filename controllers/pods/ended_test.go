@@ -143,6 +143,12 @@ func TestEndedPods(t *testing.T) {
 			"Failed, i: Completed 0+, s: Error 143, t: Error 143, j: Error 2, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"a sidecar waits for its restart", []func(*corev1.Pod){never, exits("s=7@1s a=0 b=0@4s")}, false,
 			"Succeeded, i: Completed 0+, s: ContainerStatusUnknown 137 (7), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar that has succeeded waits for its restart", []func(*corev1.Pod){never, exits("s=0@1s a=0 b=0@4s")}, false,
+			"Succeeded, i: Completed 0+, s: Completed 0 (0), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar has succeeded, and the others run", []func(*corev1.Pod){never, exits("s=0@50s")}, false,
+			"Running, i: Completed 0+, s: running++ (0), t: running++, a: running++, b: running++, e: running"},
+		{"a sidecar succeeds again and again", []func(*corev1.Pod){never, exits("s=0@27s")}, false,
+			"Running, i: Completed 0+, s: Completed 0 (0), t: running++, a: running++, b: running++, e: running"},
 		{"an ephemeral container waits for its image", []func(*corev1.Pod){never, exits("a=0 b=0"), func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers[0].Image = "e:404"
 		}}, false,

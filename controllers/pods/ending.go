@@ -62,7 +62,7 @@ func (c *containers) complete(s *corev1.PodStatus) {
 	c.start = nil
 	grace := gracePeriod(c.pod)
 	if c.live("") {
-		if !c.completed(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses) {
+		if !completed(c.pod, &c.pod.Status) {
 			return
 		}
 		c.stopPod = &grace
@@ -161,8 +161,7 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 
 // anyRuns reports whether a container of a pod runs.
 func anyRuns(s *corev1.PodStatus) bool {
-	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses),
-		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return slices.ContainsFunc(allContainers(s), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // startedOf returns the field Started of a container: ephemeral containers have none.
@@ -252,6 +251,11 @@ func (c *containers) setCondition(s *corev1.PodStatus, kind corev1.PodConditionT
 		Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: c.now,
 		ObservedGeneration: c.pod.Generation,
 	})
+}
+
+// allContainers returns the statuses of all containers of a pod.
+func allContainers(s *corev1.PodStatus) []corev1.ContainerStatus {
+	return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses)
 }
 
 // statusesOf yields the containers of a pod with their statuses.

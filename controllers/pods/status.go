@@ -39,7 +39,7 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	c.started = c.started && ip != ""
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
-	completed := c.completed(s.InitContainerStatuses, s.ContainerStatuses)
+	completed := completed(c.pod, &s)
 	s.EphemeralContainerStatuses = c.ephemeralStatuses(completed)
 	if completed {
 		c.complete(&s)
