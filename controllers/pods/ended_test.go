@@ -202,3 +202,32 @@ func TestEndedPods(t *testing.T) {
 		})
 	}
 }
+
+// TestEndedPodsNoticedLate: while the controller is away, containers end at their times, and nothing restarts afterwards.
+func TestEndedPodsNoticedLate(t *testing.T) {
+	never := restarting(corev1.RestartPolicyNever)
+	for _, tt := range []struct {
+		name   string
+		change []func(*corev1.Pod)
+		want   string
+	}{
+		{"an ephemeral container ends before the others", []func(*corev1.Pod){never, exits("e=0@2s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Completed 0"},
+		{"a sidecar ends before the others", []func(*corev1.Pod){never, exits("s=7@2s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 7, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar and an ephemeral container end after the others", []func(*corev1.Pod){never, exits("s=7@8s e=4@8s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a main container ends before the deadline", []func(*corev1.Pod){never, exits("a=0@2s"), func(p *corev1.Pod) {
+			p.Spec.ActiveDeadlineSeconds = new(int64(20))
+		}}, "Failed DeadlineExceeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Error 143, e: Error 143"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pod(append([]func(*corev1.Pod){withEveryKind}, tt.change...)...)
+			advance(t, p, now, now.Add(time.Second))
+			advance(t, p, now.Add(time.Minute), now.Add(time.Hour))
+			if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

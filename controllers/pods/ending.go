@@ -59,7 +59,14 @@ func end(c *containers, why ending) step {
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
 func (c *containers) complete(s *corev1.PodStatus) {
-	c.start = nil
+	c.start, c.stop = nil, nil
+	for i := range s.InitContainerStatuses {
+		status := &s.InitContainerStatuses[i]
+		spec := podstate.Container(&c.pod.Spec, status.Name)
+		if old := find(c.pod.Status.InitContainerStatuses, status.Name); podstate.IsSidecar(spec) && hasRun(old) {
+			*status = old // it does not restart in the step that notices the end of the others
+		}
+	}
 	grace := gracePeriod(c.pod)
 	if c.live("") {
 		if !completed(c.pod, &c.pod.Status) {
@@ -126,30 +133,25 @@ func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Du
 }
 
 // stopped returns the status of a container that is stopped at some time and killed at the limit, and the time until it ends
-// if it is scripted.
+// if it is scripted. A container that has ended by itself before keeps its end.
 func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) (corev1.ContainerStatus, time.Duration) {
 	if s.State.Running == nil {
 		return s, 0
 	}
-	e := &runEnd{exitCode: exitTerminated, at: c.now.Time}
+	var e *runEnd
 	if r := c.runOf(s.Name, s.RestartCount); r != nil {
-		if r.End == nil {
-			p := pointOf(r)
+		p := pointOf(r)
+		if p.end == nil {
 			s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
 			return s, 0
 		}
-		e = pointOf(r).end
-	} else {
-		if script := c.script.container(c.pod, spec); script != nil && script.Stop != nil {
-			e.exitCode = script.Stop.Code
-			at := since.Add(script.Stop.After.Duration)
-			if at.After(limit) {
-				e.exitCode, at = exitKilled, limit
-			}
-			if left := at.Sub(c.now.Time); left > 0 {
-				return s, left
-			}
-			e.at = at
+		e = p.end
+	} else if e = c.ownEnd(spec, &s, since); e == nil {
+		if start := s.State.Running.StartedAt.Time; start.After(since) {
+			since = start // an earlier status was not written
+		}
+		if e = c.scriptedStop(spec, since, limit); e.at.After(c.now.Time) {
+			return s, e.at.Sub(c.now.Time)
 		}
 		c.killed = append(c.killed, s.Name)
 	}
@@ -157,6 +159,28 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 	s.State = corev1.ContainerState{Terminated: &t}
 	s.Ready, s.Started = false, startedOf(&s, false)
 	return s, 0
+}
+
+// ownEnd returns the end of a container without a process that has ended by itself until some second, or nil.
+func (c *containers) ownEnd(spec *corev1.Container, s *corev1.ContainerStatus, until time.Time) *runEnd {
+	e := c.at(spec, roleOf(c.pod, spec), s.RestartCount, s.State.Running.StartedAt.Time, c.now.Time).end
+	if e == nil || e.at.Truncate(time.Second).After(until) {
+		return nil
+	}
+	return e
+}
+
+// scriptedStop returns the end of a container without a process that is stopped at some time and killed at the limit. It ends
+// at once if no script says otherwise.
+func (c *containers) scriptedStop(spec *corev1.Container, since, limit time.Time) *runEnd {
+	script := c.script.container(c.pod, spec)
+	if script == nil || script.Stop == nil {
+		return &runEnd{exitCode: exitTerminated, at: since}
+	}
+	if at := since.Add(script.Stop.After.Duration); !at.After(limit) {
+		return &runEnd{exitCode: script.Stop.Code, at: at}
+	}
+	return &runEnd{exitCode: exitKilled, at: limit}
 }
 
 // anyRuns reports whether a container of a pod runs.
