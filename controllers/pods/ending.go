@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // The exit codes of containers that are stopped.
@@ -36,9 +37,9 @@ type ending struct {
 func end(c *containers, why ending) step {
 	s := *c.pod.Status.DeepCopy()
 	s.ObservedGeneration = c.pod.Generation
-	left := c.stopAll(&s, why.since, why.grace)
+	c.stopAll(&s, why.since, why.since.Add(why.grace))
 	running := c.live("") || anyRuns(&s)
-	next := step{after: left, ending: &why}
+	next := step{after: c.after, ending: &why}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace
@@ -80,9 +81,7 @@ func (c *containers) complete(s *corev1.PodStatus) {
 			since = later(since, status.State.Terminated)
 		}
 	}
-	if left := c.stopAll(s, since, grace); left > 0 {
-		c.until(left)
-	}
+	c.stopAll(s, since, since.Add(grace))
 }
 
 // later returns the end of a container if it is later than a time, and otherwise that time.
@@ -93,28 +92,24 @@ func later(at time.Time, end *corev1.ContainerStateTerminated) time.Time {
 	return at
 }
 
-// stopAll stops all containers of a pod, and returns the time until the next one ends by its script, or zero. A sidecar stops
-// after the main containers and after the sidecars behind it, but not after the grace period.
+// stopAll stops all containers of a pod. A sidecar stops after the main containers and after the sidecars behind it, or at the
+// limit.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainersWithSyncResult
 //upstream:pkg/kubelet/kuberuntime.newTerminationOrdering
-func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Duration) (left time.Duration) {
-	limit, turn, wait := since.Add(grace), since, false
-	stop := func(spec *corev1.Container, status *corev1.ContainerStatus) {
-		after := time.Duration(0)
-		*status, after = c.stopped(spec, *status, turn, limit)
-		if after > 0 && (left == 0 || after < left) {
-			left = after
+func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
+	for spec, status := range statusesOf(c.pod, s) {
+		if roleOf(c.pod, spec) != sidecarRole {
+			*status = c.stopped(spec, *status, since, limit)
 		}
 	}
-	for spec, status := range statusesOf(c.pod, s) {
-		if !podstate.IsSidecar(spec) || !isInit(c.pod, spec.Name) {
-			stop(spec, status)
-		}
+	turn, wait := since, false
+	await := func(status *corev1.ContainerStatus) {
+		turn = later(turn, status.State.Terminated)
+		wait = wait || status.State.Running != nil
 	}
 	for i := range s.ContainerStatuses {
-		turn = later(turn, s.ContainerStatuses[i].State.Terminated)
-		wait = wait || s.ContainerStatuses[i].State.Running != nil
+		await(&s.ContainerStatuses[i])
 	}
 	for i := len(s.InitContainerStatuses) - 1; i >= 0; i-- {
 		status := &s.InitContainerStatuses[i]
@@ -122,28 +117,26 @@ func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Du
 		if spec == nil || !podstate.IsSidecar(spec) {
 			continue
 		}
-		// The sandbox stops the processes in this order.
-		if !wait || !c.now.Time.Before(limit) || c.runOf(status.Name, status.RestartCount) != nil {
-			stop(spec, status)
+		if wait || turn.After(limit) {
+			turn = limit
 		}
-		turn = later(turn, status.State.Terminated)
-		wait = wait || status.State.Running != nil
+		*status = c.stopped(spec, *status, turn, limit)
+		await(status)
 	}
-	return left
 }
 
-// stopped returns the status of a container that is stopped at some time and killed at the limit, and the time until it ends
-// if it is scripted. A container that has ended by itself before keeps its end.
-func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) (corev1.ContainerStatus, time.Duration) {
+// stopped returns the status of a container that is stopped at some time and killed at the limit. A container that has ended by
+// itself before keeps its end.
+func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) corev1.ContainerStatus {
 	if s.State.Running == nil {
-		return s, 0
+		return s
 	}
 	var e *runEnd
 	if r := c.runOf(s.Name, s.RestartCount); r != nil {
 		p := pointOf(r)
 		if p.end == nil {
 			s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
-			return s, 0
+			return s
 		}
 		e = p.end
 	} else if e = c.ownEnd(spec, &s, since); e == nil {
@@ -151,14 +144,15 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 			since = start // an earlier status was not written
 		}
 		if e = c.scriptedStop(spec, since, limit); e.at.After(c.now.Time) {
-			return s, e.at.Sub(c.now.Time)
+			c.until(e.at.Sub(c.now.Time))
+			return s
 		}
 		c.killed = append(c.killed, s.Name)
 	}
 	t := c.terminated(&s, e, s.State.Running.StartedAt)
 	s.State = corev1.ContainerState{Terminated: &t}
 	s.Ready, s.Started = false, startedOf(&s, false)
-	return s, 0
+	return s
 }
 
 // ownEnd returns the end of a container without a process that has ended by itself until some second, or nil.
@@ -170,12 +164,17 @@ func (c *containers) ownEnd(spec *corev1.Container, s *corev1.ContainerStatus, u
 	return e
 }
 
-// scriptedStop returns the end of a container without a process that is stopped at some time and killed at the limit. It ends
-// at once if no script says otherwise.
+// scriptedStop returns the end of a container without a process that is stopped at some time and killed at the limit, but not
+// at once. It ends at once if no script says otherwise.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 func (c *containers) scriptedStop(spec *corev1.Container, since, limit time.Time) *runEnd {
 	script := c.script.container(c.pod, spec)
 	if script == nil || script.Stop == nil {
 		return &runEnd{exitCode: exitTerminated, at: since}
+	}
+	if least := since.Add(sandbox.MinGrace); least.After(limit) {
+		limit = least
 	}
 	if at := since.Add(script.Stop.After.Duration); !at.After(limit) {
 		return &runEnd{exitCode: script.Stop.Code, at: at}
