@@ -39,7 +39,7 @@ func end(c *containers, why ending) step {
 	s.ObservedGeneration = c.pod.Generation
 	c.stopAll(&s, why.since, why.since.Add(why.grace))
 	running := c.live("") || anyRuns(&s)
-	next := step{after: c.after, ending: &why}
+	next := step{after: c.after, ending: &why, running: c.running}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace
@@ -145,6 +145,7 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 		}
 		if e = c.scriptedStop(spec, since, limit); e.at.After(c.now.Time) {
 			c.until(e.at.Sub(c.now.Time))
+			c.running = append(c.running, s.Name)
 			return s
 		}
 		c.killed = append(c.killed, s.Name)

@@ -172,8 +172,11 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	for _, k := range s.stop {
 		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
 	}
-	if s.stopPod != nil && r.sandboxes.StopPod(pod, *s.stopPod) {
-		recordEvents(r.recorder, pod, endingEvents(pod, s.ending))
+	if s.stopPod != nil {
+		r.sandboxes.StopPod(pod, *s.stopPod, s.running)
+		if !stopping {
+			recordEvents(r.recorder, pod, endingEvents(pod, s.ending))
+		}
 	}
 	switch {
 	case s.remove:

@@ -104,6 +104,7 @@ type step struct {
 	start   []runKey          // start these processes, and then compute the step again
 	stop    []runKey          // stop these processes
 	stopPod *time.Duration    // stop all processes with this grace period
+	running []string          // containers without a process that still run while the pod is stopped
 	killed  []string          // containers without a process that were stopped because the others have ended
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
@@ -163,7 +164,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if _, left, ok := c.eviction(&status); ok {
 		c.until(left)
 	}
-	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, after: c.after}
+	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, running: c.running, after: c.after}
 	if c.stopPod == nil {
 		s.killed = c.killed
 	}
