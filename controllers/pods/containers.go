@@ -25,7 +25,7 @@ type containers struct {
 	start, stop []runKey       // processes to start and to stop
 	stopPod     *time.Duration // stop all processes with this grace period
 	running     []string       // containers without a process that still run while the pod is stopped
-	killed      []string       // containers without a process that are stopped
+	killing     []string       // containers that are stopped
 	after       time.Duration  // until the next change by time, or zero
 }
 

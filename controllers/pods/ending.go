@@ -39,7 +39,7 @@ func end(c *containers, why ending) step {
 	s.ObservedGeneration = c.pod.Generation
 	c.stopAll(&s, why.since, why.since.Add(why.grace))
 	running := c.live("") || anyRuns(&s)
-	next := step{after: c.after, ending: &why, running: c.running}
+	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace
@@ -68,12 +68,8 @@ func (c *containers) complete(s *corev1.PodStatus) {
 			*status = old // it does not restart in the step that notices the end of the others
 		}
 	}
-	grace := gracePeriod(c.pod)
-	if c.live("") {
-		if !completed(c.pod, &c.pod.Status) {
-			return
-		}
-		c.stopPod = &grace
+	if c.live("") && !completed(c.pod, &c.pod.Status) {
+		return
 	}
 	var since time.Time
 	for spec, status := range statusesOf(c.pod, s) {
@@ -81,7 +77,11 @@ func (c *containers) complete(s *corev1.PodStatus) {
 			since = later(since, status.State.Terminated)
 		}
 	}
+	grace := gracePeriod(c.pod)
 	c.stopAll(s, since, since.Add(grace))
+	if c.live("") || anyRuns(s) {
+		c.stopPod = &grace
+	}
 }
 
 // later returns the end of a container if it is later than a time, and otherwise that time.
@@ -135,6 +135,7 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 	if r := c.runOf(s.Name, s.RestartCount); r != nil {
 		p := pointOf(r)
 		if p.end == nil {
+			c.killing = append(c.killing, s.Name)
 			s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
 			return s
 		}
@@ -143,12 +144,12 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 		if start := s.State.Running.StartedAt.Time; start.After(since) {
 			since = start // an earlier status was not written
 		}
+		c.killing = append(c.killing, s.Name)
 		if e = c.scriptedStop(spec, since, limit); e.at.After(c.now.Time) {
 			c.until(e.at.Sub(c.now.Time))
 			c.running = append(c.running, s.Name)
 			return s
 		}
-		c.killed = append(c.killed, s.Name)
 	}
 	t := c.terminated(&s, e, s.State.Running.StartedAt)
 	s.State = corev1.ContainerState{Terminated: &t}
@@ -165,8 +166,8 @@ func (c *containers) ownEnd(spec *corev1.Container, s *corev1.ContainerStatus, u
 	return e
 }
 
-// scriptedStop returns the end of a container without a process that is stopped at some time and killed at the limit, but not
-// at once. It ends at once if no script says otherwise.
+// scriptedStop returns the end of a container without a process that is stopped at some time, and killed at the limit or after
+// the minimum grace period. It ends at once if no script says otherwise.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 func (c *containers) scriptedStop(spec *corev1.Container, since, limit time.Time) *runEnd {

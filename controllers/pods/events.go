@@ -24,11 +24,12 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 	}
 }
 
-// endingEvents returns the events of a pod that ends. why is nil if its containers have ended by themselves.
+// endingEvents returns the events of a pod that ends, and its containers that are stopped. why is nil if its main containers have
+// ended by themselves.
 //
 //upstream:pkg/kubelet/eviction.managerImpl.evictPod
-func endingEvents(pod *corev1.Pod, why *ending) []containerEvent {
-	events := killingEvents(pod, runningContainers(pod)...)
+func endingEvents(pod *corev1.Pod, why *ending, stopped []string) []containerEvent {
+	events := killingEvents(pod, stopped)
 	switch {
 	case why == nil || why.reason == "":
 		return events
@@ -68,22 +69,12 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 // killingEvents returns the events of containers that are stopped.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
-func killingEvents(pod *corev1.Pod, containers ...string) []containerEvent {
+func killingEvents(pod *corev1.Pod, containers []string) []containerEvent {
 	var events []containerEvent
 	for _, name := range containers {
 		events = append(events, containerEvent{fieldPath(pod, name), corev1.EventTypeNormal, "Killing", "Stopping container " + name})
 	}
 	return events
-}
-
-// runningContainers returns the names of the containers of a pod that run.
-func runningContainers(pod *corev1.Pod) (names []string) {
-	for spec, status := range statusesOf(pod, &pod.Status) {
-		if status.State.Running != nil {
-			names = append(names, spec.Name)
-		}
-	}
-	return names
 }
 
 // containerEvents returns the events of a change of a container's status.

@@ -443,6 +443,25 @@ func TestSidecarsStopLast(t *testing.T) {
 	})
 }
 
+// TestSidecarsOfEndedPod: each sidecar that is stopped because the main container has ended has one event Killing.
+func TestSidecarsOfEndedPod(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		always := corev1.ContainerRestartPolicyAlways
+		pod := controllerstest.Pod("p", "none:1")
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		pod.Spec.InitContainers = []corev1.Container{{Name: "s", Image: "none:1", RestartPolicy: &always},
+			{Name: "t", Image: "busybox:1", Command: trapped, RestartPolicy: &always}, {Name: "u", Image: "none:1", RestartPolicy: &always}}
+		pod.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{name: web, runs: [{steps: [{after: 3s, exit: {}}]}]}, {name: s, stop: {after: 5s}}]"}
+		w.CreateAll(pod)
+		wait(4500 * time.Millisecond)
+		want := map[string]int32{"Stopping container s": 1, "Stopping container t": 1, "Stopping container u": 1}
+		w.wantKillings("while s stops", want)
+		wait(time.Minute)
+		w.wantKillings("at the end", want)
+		w.want("at the end", "p", "Succeeded restarts=0 ready=false Completed=0")
+	})
+}
+
 // wantKillings reports an error unless these are the events Killing, with their counts.
 func (w *world) wantKillings(when string, want map[string]int32) {
 	events, got := &corev1.EventList{}, map[string]int32{}
