@@ -109,6 +109,9 @@ func TestEndedPods(t *testing.T) {
 		p.DeletionTimestamp = &metav1.Time{Time: now.Add(40 * time.Second)}
 	}
 	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(20)) }
+	pending := map[string]bool{ // until they are deleted
+		"deletion, while an image is missing": true, "deletion, during the initialization": true, "deletion, before the initialization": true,
+	}
 	for _, tt := range []struct {
 		name    string
 		change  []func(*corev1.Pod)
@@ -175,6 +178,8 @@ func TestEndedPods(t *testing.T) {
 			"Failed, i: Error 143, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"deletion, before the initialization", []func(*corev1.Pod){always, initImage("i:404")}, true,
 			"Failed, i: ContainerStatusUnknown 137, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"deletion, during the initialization of a pod that is not restarted", []func(*corev1.Pod){never, exits("i=0@1m")}, true,
+			"Failed, i: Error 143, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"eviction", []func(*corev1.Pod){always, scripted("evict: {after: 10s}")}, false,
 			"Failed Evicted, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
 		{"deadline", []func(*corev1.Pod){always, deadline}, false,
@@ -196,10 +201,13 @@ func TestEndedPods(t *testing.T) {
 			if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
 				t.Error(d)
 			}
-			if podstate.Finished(p) {
-				if c := podstate.Condition(p, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "Pod"+map[bool]string{
-					true: "Completed", false: "Failed"}[p.Status.Phase == corev1.PodSucceeded] {
-					t.Errorf("ready: %+v", c)
+			reason := map[corev1.PodPhase]string{corev1.PodSucceeded: "PodCompleted", corev1.PodFailed: "PodFailed"}[p.Status.Phase]
+			if pending[tt.name] {
+				reason = "ContainersNotReady"
+			}
+			for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+				if c := podstate.Condition(p, kind); podstate.Finished(p) && (c.Status != corev1.ConditionFalse || c.Reason != reason) {
+					t.Errorf("%s: %+v, want %s", kind, c, reason)
 				}
 			}
 		})

@@ -202,28 +202,54 @@ func startedOf(s *corev1.ContainerStatus, started bool) *bool {
 //
 //upstream:pkg/kubelet.Kubelet.SyncTerminatedPod
 func (c *containers) finish(s *corev1.PodStatus, why ending) {
-	failed := why.reason != ""
 	for spec, status := range statusesOf(c.pod, s) {
 		if c.pod.DeletionTimestamp != nil && status.State.Terminated == nil && status.LastTerminationState.Terminated != nil {
 			status.State, status.LastTerminationState = status.LastTerminationState, corev1.ContainerState{}
 		}
 		succeeded := status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
-		status.Ready = succeeded && isInit(c.pod, spec.Name) && !podstate.IsSidecar(spec)
+		status.Ready = succeeded && roleOf(c.pod, spec) == initRole
 		status.Started = startedOf(status, false)
-		failed = failed || isMain(c.pod, spec.Name) && !succeeded
 	}
-	s.Phase = corev1.PodSucceeded
-	if failed || len(s.ContainerStatuses) == 0 {
-		s.Phase = corev1.PodFailed
-	}
+	s.Phase = c.lastPhase(s)
 	if why.reason != "" {
-		s.Reason, s.Message = why.reason, why.message
+		s.Phase, s.Reason, s.Message = corev1.PodFailed, why.reason, why.message
+	}
+	c.setReady(s)
+	if s.Phase == corev1.PodPending {
+		s.Phase = corev1.PodFailed // its conditions stay
 	}
 	c.settle(s)
 	c.setCondition(s, corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
 	kind, ok, reason, message := initializedCondition(c.pod, s)
 	c.setCondition(s, kind, ok, reason, message)
-	c.setReady(s)
+}
+
+// lastPhase returns the phase of a pod without running containers. The pod is Pending if a container has not started, except after
+// an init container that has failed for good.
+//
+//upstream:pkg/kubelet.getPhase
+func (c *containers) lastPhase(s *corev1.PodStatus) corev1.PodPhase {
+	waits, failed := len(s.ContainerStatuses) == 0, false
+	for spec, status := range statusesOf(c.pod, s) {
+		as, end := roleOf(c.pod, spec), status.State.Terminated
+		switch {
+		case as == ephemeralRole:
+		case end == nil:
+			waits = waits || status.LastTerminationState.Terminated == nil
+		case as == initRole && end.ExitCode != 0 && !restarts(c.pod, spec, end.ExitCode):
+			return corev1.PodFailed
+		case as == mainRole:
+			failed = failed || end.ExitCode != 0
+		}
+	}
+	switch {
+	case waits:
+		return corev1.PodPending
+	case failed:
+		return corev1.PodFailed
+	default:
+		return corev1.PodSucceeded
+	}
 }
 
 // settle sets the states of the containers that wait in a pod that has ended. A container that may have run has failed. The

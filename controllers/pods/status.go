@@ -127,9 +127,9 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) (ok bool, reason, mes
 			names = append(names, spec.Name)
 		}
 	}
-	for _, c := range s.ContainerStatuses {
-		if !c.Ready {
-			names = append(names, c.Name)
+	for i := range pod.Spec.Containers {
+		if name := pod.Spec.Containers[i].Name; !find(s.ContainerStatuses, name).Ready {
+			names = append(names, name)
 		}
 	}
 	if len(names) > 0 {
