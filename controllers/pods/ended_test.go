@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // withEveryKind adds an init container i, the sidecars s and t, the main containers a and b and the ephemeral container e.
@@ -240,5 +242,56 @@ func TestEndedPodsNoticedLate(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestDeletedWhileSidecarsStop: the deletion of a pod with sidecars that stop already does not start their stop anew.
+func TestDeletedWhileSidecarsStop(t *testing.T) {
+	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), scripted(`containers:
+- {name: a, runs: [{steps: [{after: 1s, exit: {}}]}]}
+- {name: b, runs: [{steps: [{after: 2s, exit: {}}]}]}
+- {name: s, stop: {after: 20s}}`))
+	advance(t, p, now, now.Add(10*time.Second))
+	terminating(30)(p)
+	finalizer(p)
+	p.DeletionTimestamp = &metav1.Time{Time: now.Add(40 * time.Second)}
+	advance(t, p, now.Add(10*time.Second), now.Add(time.Hour))
+	end := find(p.Status.InitContainerStatuses, "s").State.Terminated
+	if end == nil || end.ExitCode != 0 || !end.FinishedAt.Time.Equal(now.Add(22*time.Second)) {
+		t.Errorf("%s: %+v", describeStatus(&p.Status), end)
+	}
+}
+
+// TestEndDuringPostStart: a pod is final when the process of a sidecar that waits for its hook postStart has ended.
+func TestEndDuringPostStart(t *testing.T) {
+	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), exits("a=0 b=0"))
+	advance(t, p, now, now.Add(time.Second))
+	given := provided
+	given.executed = map[string]executor{"s": commands}
+	given.script, _ = scriptOf(p)
+	s := &p.Status.InitContainerStatuses[1]
+	s.RestartCount, s.Ready, s.Started, s.LastTerminationState.Terminated = 1, false, new(bool), &corev1.ContainerStateTerminated{ExitCode: 7}
+	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	runs := []sandbox.Run{{Number: 1, StartedAt: now.Add(time.Second), Starting: true}}
+	given.runs = map[string][]sandbox.Run{"s": runs}
+	var killing []string
+	play := func(at time.Time) {
+		for range 3 {
+			s := next(p, given, &Options{}, at)
+			killing = append(killing, s.killing...)
+			if s.status != nil {
+				p.Status = *s.status
+			}
+		}
+	}
+	play(now.Add(6 * time.Second))
+	if podstate.Finished(p) || !slices.Contains(killing, "s") {
+		t.Errorf("before the end of the process: %s, stopped: %v", describeStatus(&p.Status), killing)
+	}
+	runs[0].Starting, runs[0].End = false, &sandbox.End{At: now.Add(8 * time.Second), ExitCode: 137}
+	play(now.Add(8 * time.Second))
+	want := "Succeeded, i: Completed 0+, s: Error 137 (7), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"
+	if d := cmp.Diff(want, describeStatus(&p.Status)); d != "" {
+		t.Error(d)
 	}
 }

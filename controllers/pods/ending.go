@@ -37,7 +37,14 @@ type ending struct {
 func end(c *containers, why ending) step {
 	s := *c.pod.Status.DeepCopy()
 	s.ObservedGeneration = c.pod.Generation
-	c.stopAll(&s, why.since, why.since.Add(why.grace))
+	since, limit := why.since, why.since.Add(why.grace)
+	if at := completedAt(c.pod, &s); completed(c.pod, &s) && !at.IsZero() && at.Before(since) {
+		since = at // the sidecars stop already, and a later end can only shorten that
+		if earlier := at.Add(gracePeriod(c.pod)); earlier.Before(limit) {
+			limit = earlier
+		}
+	}
+	c.stopAll(&s, since, limit)
 	running := c.live("") || anyRuns(&s)
 	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing}
 	if running {
@@ -71,17 +78,21 @@ func (c *containers) complete(s *corev1.PodStatus) {
 	if c.live("") && !completed(c.pod, &c.pod.Status) {
 		return
 	}
-	var since time.Time
-	for spec, status := range statusesOf(c.pod, s) {
-		if isMain(c.pod, spec.Name) || hasFailed(spec, s.InitContainerStatuses) {
-			since = later(since, status.State.Terminated)
-		}
-	}
-	grace := gracePeriod(c.pod)
+	since, grace := completedAt(c.pod, s), gracePeriod(c.pod)
 	c.stopAll(s, since, since.Add(grace))
 	if c.live("") || anyRuns(s) {
 		c.stopPod = &grace
 	}
+}
+
+// completedAt returns when the containers besides sidecars of a pod that has [completed] have ended.
+func completedAt(pod *corev1.Pod, s *corev1.PodStatus) (at time.Time) {
+	for spec, status := range statusesOf(pod, s) {
+		if isMain(pod, spec.Name) || hasFailed(spec, s.InitContainerStatuses) {
+			at = later(at, status.State.Terminated)
+		}
+	}
+	return at
 }
 
 // later returns the end of a container if it is later than a time, and otherwise that time.
@@ -106,7 +117,7 @@ func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 	turn, wait := since, false
 	await := func(status *corev1.ContainerStatus) {
 		turn = later(turn, status.State.Terminated)
-		wait = wait || status.State.Running != nil
+		wait = wait || status.State.Running != nil || c.live(status.Name)
 	}
 	for i := range s.ContainerStatuses {
 		await(&s.ContainerStatuses[i])
@@ -126,32 +137,52 @@ func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 }
 
 // stopped returns the status of a container that is stopped at some time and killed at the limit. A container that has ended by
-// itself before keeps its end.
+// itself before keeps its end. A container that waits for its hook postStart is stopped too.
 func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) corev1.ContainerStatus {
-	if s.State.Running == nil {
+	r := c.runOf(s.Name, s.RestartCount)
+	switch {
+	case s.State.Terminated != nil, crashed(&s), s.State.Running == nil && r == nil:
+		return s
+	case r != nil:
+		return c.stoppedRun(spec, s, r)
+	}
+	start := s.State.Running.StartedAt
+	e := c.ownEnd(spec, &s, since)
+	if e == nil {
+		c.killing = append(c.killing, s.Name)
+		if start.After(since) {
+			since = start.Time // an earlier status was not written
+		}
+		e = c.scriptedStop(spec, since, limit)
+	}
+	if e.at.After(c.now.Time) {
+		c.until(e.at.Sub(c.now.Time))
+		c.running = append(c.running, s.Name)
 		return s
 	}
-	var e *runEnd
-	if r := c.runOf(s.Name, s.RestartCount); r != nil {
-		p := pointOf(r)
-		if p.end == nil {
-			c.killing = append(c.killing, s.Name)
-			s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
-			return s
-		}
-		e = p.end
-	} else if e = c.ownEnd(spec, &s, since); e == nil {
-		if start := s.State.Running.StartedAt.Time; start.After(since) {
-			since = start // an earlier status was not written
-		}
-		c.killing = append(c.killing, s.Name)
-		if e = c.scriptedStop(spec, since, limit); e.at.After(c.now.Time) {
-			c.until(e.at.Sub(c.now.Time))
-			c.running = append(c.running, s.Name)
-			return s
-		}
+	return c.ended(s, e, start)
+}
+
+// stoppedRun returns the status of a container with a process that is stopped.
+func (c *containers) stoppedRun(spec *corev1.Container, s corev1.ContainerStatus, r *sandbox.Run) corev1.ContainerStatus {
+	p := pointOf(r)
+	switch {
+	case p.end != nil && s.State.Running == nil:
+		c.setID(&s)
+		s.ImageID = spec.Image
+		return c.ended(s, p.end, metav1.NewTime(p.startedAt.Truncate(time.Second)))
+	case p.end != nil:
+		return c.ended(s, p.end, s.State.Running.StartedAt)
+	case s.State.Running != nil:
+		s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
 	}
-	t := c.terminated(&s, e, s.State.Running.StartedAt)
+	c.killing = append(c.killing, s.Name)
+	return s
+}
+
+// ended returns the status of a container after the end of its run.
+func (c *containers) ended(s corev1.ContainerStatus, e *runEnd, startedAt metav1.Time) corev1.ContainerStatus {
+	t := c.terminated(&s, e, startedAt)
 	s.State = corev1.ContainerState{Terminated: &t}
 	s.Ready, s.Started = false, startedOf(&s, false)
 	return s

@@ -46,7 +46,7 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	}
 	s.Phase = phaseOf(c.pod, &s, initialized)
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
-	running := anyRuns(&s)
+	running := anyRuns(&s) || c.live("")
 	if terminated && !running {
 		c.settle(&s)
 	}
@@ -67,7 +67,7 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	c.setCondition(&s, kind, ok, reason, message)
 	c.setReady(&s)
 	if terminated && running {
-		s.Phase = c.pod.Status.Phase // until the ephemeral containers have stopped
+		s.Phase = c.pod.Status.Phase // until the others have stopped
 	}
 	setScriptCondition(&s, given.invalid, c)
 	return s
