@@ -139,7 +139,6 @@ func TestStaleFilesAreReportedAndPruned(t *testing.T) {
 // TestPruneWithOtherPaths: only a run that has read all packages of the project tells that types are gone, however the
 // option says so, and only in the folder of the project.
 func TestPruneWithOtherPaths(t *testing.T) {
-	const stale = "kind: CustomResourceDefinition\nmetadata:\n  annotations:\n    " + versionAnnotation + ": v0\n"
 	for _, test := range []struct {
 		paths, folder string
 		pruned        bool
@@ -161,7 +160,7 @@ func TestPruneWithOtherPaths(t *testing.T) {
 			}
 			folder := stdcmp.Or(test.folder, "out")
 			old := filepath.Join(folder, "old.yaml")
-			if err := errors.Join(os.MkdirAll(folder, 0o777), os.WriteFile(old, []byte(stale), 0o666)); err != nil {
+			if err := errors.Join(os.MkdirAll(folder, 0o777), os.WriteFile(old, []byte(staleDefinition), 0o666)); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(folder) })
@@ -171,6 +170,62 @@ func TestPruneWithOtherPaths(t *testing.T) {
 			}
 		})
 	}
+}
+
+// staleDefinition is a definition that an earlier run has generated.
+const staleDefinition = "kind: CustomResourceDefinition\nmetadata:\n  annotations:\n    " + versionAnnotation + ": v0\n"
+
+// TestPruneThroughLinks: a file that the run generates is current, whatever the links in its path, and a folder is
+// outside of the project if its target is.
+func TestPruneThroughLinks(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		project bool   // whether the project is entered through a link
+		target  string // of the output folder, relative to the project
+		want    []string
+	}{
+		{name: "the project", project: true, want: []string{"crds/old.yaml"}},
+		{name: "a folder in the project", target: "charts", want: []string{"crds/old.yaml"}},
+		{name: "a folder in a linked project", project: true, target: "charts", want: []string{"crds/old.yaml"}},
+		{name: "a folder of another project", target: "$TMP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.New(t, types)
+			wd, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if link := filepath.Join(t.TempDir(), "link"); test.project {
+				if err := os.Symlink(wd, link); err != nil {
+					t.Fatal(err)
+				}
+				t.Chdir(link) // sets PWD, as a shell does
+			}
+			if target := strings.Replace(test.target, "$TMP", t.TempDir(), 1); target != "" {
+				if err := errors.Join(os.MkdirAll(target, 0o777), os.Symlink(target, "crds")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			options := Options{Prune: true, Args: []string{"object", "crd", "paths=./...", "output:crd:dir=crds"}}
+			run(t, options)
+			if err := os.WriteFile("crds/old.yaml", []byte(staleDefinition), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, removed(run(t, options))); diff != "" {
+				t.Errorf("removed files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// removed returns the files that a run has removed.
+func removed(result *Result) (paths []string) {
+	for _, f := range result.Files {
+		if f.State == Removed {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
 }
 
 func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
