@@ -218,6 +218,27 @@ func TestPruneThroughLinks(t *testing.T) {
 	}
 }
 
+// TestPruneOfALink: a link to a stale file stays, and so does the file.
+func TestPruneOfALink(t *testing.T) {
+	for name, folder := range map[string]string{"to the project": ".", "to another folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			testproject.New(t, types)
+			old, err := filepath.Abs(filepath.Join(folder, "old.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(old, []byte(staleDefinition), 0o666), os.Mkdir("crds", 0o777),
+				os.Symlink(old, "crds/old.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			run(t, Options{Prune: true, Args: []string{"crd", "paths=./...", "output:crd:dir=crds"}})
+			if content, err := os.ReadFile("crds/old.yaml"); err != nil || string(content) != staleDefinition {
+				t.Errorf("the file has %q, %v", content, err)
+			}
+		})
+	}
+}
+
 // removed returns the files that a run has removed.
 func removed(result *Result) (paths []string) {
 	for _, f := range result.Files {

@@ -30,6 +30,9 @@ func (s *staging) stale(generated []File) ([]File, error) {
 	}
 	var stale []File
 	add := func(path, mark string) error {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil // whoever made the link may have another use for its target
+		}
 		resolved, err := resolve(path)
 		if err != nil || current[resolved] {
 			return err
