@@ -218,6 +218,15 @@ func TestPruneThroughLinks(t *testing.T) {
 	}
 }
 
+// TestPruneInAFolderWithBrackets: the name of a folder is no pattern.
+func TestPruneInAFolderWithBrackets(t *testing.T) {
+	testproject.New(t, types+"-- crds1/old.yaml --\n"+staleDefinition+"-- crds[12]/old.yaml --\n"+staleDefinition)
+	options := []string{"crd", "paths=./...", `output:crd:dir="crds[12]"`}
+	if diff := cmp.Diff([]string{"crds[12]/old.yaml"}, removed(run(t, Options{Prune: true, Args: options}))); diff != "" {
+		t.Errorf("removed files (-want +got):\n%s", diff)
+	}
+}
+
 // TestPruneOfALink: a link to a stale file stays, and so does the file.
 func TestPruneOfALink(t *testing.T) {
 	for name, folder := range map[string]string{"to the project": ".", "to another folder": t.TempDir()} {

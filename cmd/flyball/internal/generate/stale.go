@@ -58,12 +58,15 @@ func (s *staging) stale(generated []File) ([]File, error) {
 			if !ok {
 				continue
 			}
-			matches, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-			if err != nil {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
-			for _, path := range matches {
-				if err := add(path, "\n    "+versionAnnotation+": "); err != nil {
+			for _, entry := range entries {
+				if entry.IsDir() || filepath.Ext(entry.Name()) != ".yaml" {
+					continue
+				}
+				if err := add(filepath.Join(dir, entry.Name()), "\n    "+versionAnnotation+": "); err != nil {
 					return nil, err
 				}
 			}
