@@ -104,7 +104,7 @@ func TestRunWritesAndChecks(t *testing.T) {
 }
 
 func TestStaleFilesAreReportedAndPruned(t *testing.T) {
-	testproject.New(t, types)
+	testproject.New(t, types+"-- Makefile --\nmanifests:\n\tflyball generate\n")
 	run(t, Options{})
 	if err := errors.Join(os.WriteFile("config/crd/bases/mine.yaml", []byte("kind: CustomResourceDefinition\n"), 0o666),
 		os.Remove("api/v1/widget_types.go"),
@@ -213,6 +213,25 @@ func TestPruneThroughLinks(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, removed(run(t, options))); diff != "" {
 				t.Errorf("removed files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPruneInDoubt: nothing is removed if another command may generate it.
+func TestPruneInDoubt(t *testing.T) {
+	for _, test := range []struct{ name, recipe, kept string }{
+		{name: "known commands", recipe: "controller-gen crd paths=./... output:crd:dir=crds"},
+		{name: "an unseen command", recipe: "controller-gen crd paths=./... output:crd:dir=crds; ./hack/more.sh",
+			kept: `the Makefile runs "./hack/more.sh", which may run controller-gen`},
+		{name: "unknown options", recipe: "controller-gen crd paths=./... output:crd:dir=crds; controller-gen crd $(shell ./options)",
+			kept: `the Makefile has the option "…", which only make and the shell can tell`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.New(t, types+"-- crds/old.yaml --\n"+staleDefinition+"-- Makefile --\nmanifests:\n\t"+test.recipe+"\n")
+			result := run(t, Options{Prune: true})
+			if got := removed(result); result.Kept != test.kept || (len(got) > 0) != (test.kept == "") {
+				t.Errorf("removed %q; kept, because %q, want %q", got, result.Kept, test.kept)
 			}
 		})
 	}

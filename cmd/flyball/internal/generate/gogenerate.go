@@ -33,10 +33,11 @@ func (c *commands) addGoGenerate(root string) error {
 			return err
 		}
 		for _, words := range commands {
-			if options, ok := optionsOf(program(words)); ok {
-				if err := c.add(path, filepath.Dir(path), options); err != nil {
-					return err
-				}
+			options, ok := optionsOf(program(words))
+			if !ok {
+				c.addUnseen(path, words, false)
+			} else if err := c.add(path, filepath.Dir(path), options); err != nil {
+				return err
 			}
 		}
 		return nil
