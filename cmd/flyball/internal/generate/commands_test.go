@@ -176,6 +176,26 @@ endef
 	}
 }
 
+// TestGoGenerateAtTheEnd: a go:generate line without the end of a line is an error of go generate. Without a command, go
+// generate passes over it.
+func TestGoGenerateAtTheEnd(t *testing.T) {
+	for end, want := range map[string]string{"": "", "\n": "", "-x": "", "\r\n": "",
+		" controller-gen crd": "api/gen.go:3: the go:generate line ends without a newline, where go generate fails",
+		"\tstringer":          "api/gen.go:3: the go:generate line ends without a newline, where go generate fails"} {
+		testproject.Extract(t, "-- api/gen.go --\n")
+		if err := os.WriteFile("api/gen.go", []byte("package api\n\n//go:generate"+end), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, err := projectCommands(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", end, got, want)
+		}
+	}
+}
+
 // An error in the options of a project is the project's, which flyball dev then tells.
 func TestConfiguredWithAnError(t *testing.T) {
 	testproject.Extract(t, "-- Makefile --\nmanifests:\n\tcontroller-gen crd:none=1 paths=./...\n")

@@ -3,6 +3,7 @@ package generate
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -73,8 +74,11 @@ func goGenerateCommands(path string) (commands [][]string, err error) {
 	for line := range bytes.Lines(content) {
 		number++
 		rest, ok := bytes.CutPrefix(line, goGenerate)
-		if !ok || rest[0] != ' ' && rest[0] != '\t' {
+		if !ok || len(rest) == 0 || rest[0] != ' ' && rest[0] != '\t' {
 			continue
+		}
+		if !bytes.HasSuffix(rest, []byte("\n")) {
+			return nil, fmt.Errorf("%s:%d: the go:generate line ends without a newline, where go generate fails", path, number)
 		}
 		variables["GOLINE"] = strconv.Itoa(number)
 		words := goGenerateWords(string(rest), shorthands, variables)
