@@ -168,8 +168,14 @@ func (c *commands) doubtChange(name string, args []string, runs []invocation) {
 
 // addUnseen records a command that may run a generator, so that files of the project may be its files.
 func (c *commands) addUnseen(source string, words []string, elsewhere bool) {
-	if c.unseen == "" && mayGenerate(words, elsewhere) {
-		c.unseen = strings.ReplaceAll(fmt.Sprintf("%s runs %q, which may run controller-gen", source, strings.Join(words, " ")), unknown, "…")
+	if mayGenerate(words, elsewhere) {
+		c.setUnseen("%s runs %q, which may run controller-gen", source, strings.ReplaceAll(strings.Join(words, " "), unknown, "…"))
+	}
+}
+
+func (c *commands) setUnseen(format string, args ...any) {
+	if c.unseen == "" {
+		c.unseen = fmt.Sprintf(format, args...)
 	}
 }
 

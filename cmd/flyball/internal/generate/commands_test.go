@@ -155,6 +155,24 @@ endef
 			archive: "-- Makefile --\ncodegen:\n\tcontroller-gen crd paths=./...\nrelease:\n\t./hack/release.sh\n",
 		},
 		{
+			name: "go:generate in files that go generate passes over", want: defaults,
+			doubt: "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+			archive: "-- api/_gen.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n" +
+				"-- api/.gen.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n",
+		},
+		{
+			name: "go:generate with a constraint", want: defaults,
+			doubt:   "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+			unseen:  `api/gen.go runs "controller-gen crd paths=./...", which go generate passes over here`,
+			archive: "-- api/gen.go --\n//go:build ignore\n\npackage api\n\n//go:generate controller-gen crd paths=./...\n//go:generate stringer\n",
+		},
+		{
+			name: "go:generate on another system", dir: "api", want: [][]string{{"crd", "paths=./..."}},
+			unseen: `api/gen_plan9.go runs "controller-gen crd:maxDescLen=0", which go generate passes over here`,
+			archive: "-- api/gen.go --\n//go:build generate\n\npackage api\n\n//go:generate controller-gen crd paths=./...\n" +
+				"-- api/gen_plan9.go --\npackage api\n\n//go:generate controller-gen crd:maxDescLen=0\n",
+		},
+		{
 			name: "go:generate runs a shell", dir: "api", want: [][]string{{"crd", "paths=./..."}},
 			archive: "-- api/a.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n//go:generate sh -c \"controller-gen crd\"\n",
 			unseen:  `api/a.go runs "sh -c controller-gen crd", which may run controller-gen`,
