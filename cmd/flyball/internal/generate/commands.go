@@ -17,6 +17,8 @@ type commands struct {
 	runs []invocation
 	// doubt is the reason why other options may be needed, or "".
 	doubt string
+	// warning is the doubt for users, or "" if no command of the project causes it.
+	warning string
 	// unseen is the reason why there may be other runs, or "".
 	unseen string
 }
@@ -243,8 +245,11 @@ func complete(options []string) (commands, error) {
 	if err != nil {
 		return commands{}, err
 	}
+	c.warning = c.doubt
 	if len(c.runs) == 0 {
-		if c.doubt == "" {
+		if c.doubt != "" {
+			c.warning += ": Kubebuilder's defaults apply"
+		} else {
 			c.doubt = "neither the Makefile nor a go:generate line runs controller-gen or flyball generate"
 		}
 		run, err := defaultRun()

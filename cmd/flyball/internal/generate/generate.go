@@ -37,7 +37,7 @@ type Result struct {
 	Stdout []byte
 	// Kept is the reason why stale files are not removed, even with Options.Prune, or "".
 	Kept string
-	// Warnings are about markers that no generator defines.
+	// Warnings are about options of the project that are unknown, and about markers that no generator defines.
 	Warnings []Diagnostic
 	// Load is the time for listing the packages, Generate the time for running the generators, including parsing and
 	// type checking, and Write the time for comparing and writing files.
@@ -97,6 +97,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	result := &Result{Kept: cmp.Or(c.doubt, c.unseen)}
+	if c.warning != "" {
+		result.Warnings = []Diagnostic{{Message: c.warning}}
+	}
 	runs := make([]*staging, len(c.runs))
 	for i, run := range c.runs {
 		runs[i] = &staging{}

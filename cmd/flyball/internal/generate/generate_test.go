@@ -373,6 +373,26 @@ func TestUnknownMarkersAreWarnedOf(t *testing.T) {
 	}
 }
 
+// TestUnknownOptionsAreWarnedOf: a run that leaves a command of the project out, or stands for it, says so.
+func TestUnknownOptionsAreWarnedOf(t *testing.T) {
+	for recipe, want := range map[string][]string{
+		"flyball generate":                          nil,
+		"controller-gen crd $(X)":                   {`the Makefile has the option "…", which only make and the shell can tell: Kubebuilder's defaults apply`},
+		"flyball generate; controller-gen crd $(X)": {`the Makefile has the option "…", which only make and the shell can tell`},
+	} {
+		t.Run(recipe, func(t *testing.T) {
+			testproject.New(t, types+"-- Makefile --\nmanifests:\n\t"+recipe+"\n")
+			var got []string
+			for _, w := range run(t, Options{}).Warnings {
+				got = append(got, w.String())
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestLineEndings: git may check files out with the line endings of Windows. They are up to date.
 func TestLineEndings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
