@@ -79,6 +79,13 @@ func ofMakefile(m *makefile) (c commands, err error) {
 		}
 	}
 	if len(c.runs) > 0 || c.doubt != "" {
+		others := c
+		others.runs = slices.Clone(c.runs)
+		for _, rule := range m.closure(m.order...) {
+			if err := others.addRecipe(m, rule); err != nil || len(others.runs) > len(c.runs) || others.doubt != c.doubt {
+				c.setUnseen("the Makefile runs controller-gen for other targets than manifests and generate")
+			}
+		}
 		return c, nil
 	}
 	for _, rule := range m.closure(m.order...) {
@@ -260,6 +267,9 @@ func complete(options []string) (commands, error) {
 	}
 	var all invocation
 	for i, run := range c.runs {
+		if replaced := run.pathsBeyond(); len(given.paths) > 0 && len(replaced) > 0 {
+			c.setUnseen("the paths %s of the project are replaced", strings.Join(replaced, " "))
+		}
 		c.runs[i] = run.override(given)
 		all.generators = append(all.generators, run.generators...)
 	}

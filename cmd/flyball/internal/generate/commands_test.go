@@ -70,6 +70,7 @@ endef
 					"paths={./api/..., ./pkg/...}"},
 				{"object", "paths=./api/..."},
 			},
+			unseen: "the Makefile runs controller-gen for other targets than manifests and generate",
 		},
 		{
 			name:    "other targets",
@@ -151,6 +152,16 @@ endef
 			unseen: `the Makefile runs "./hack/update.sh", which may run controller-gen`,
 		},
 		{
+			name: "another target has other options", want: [][]string{{"crd", "paths=./api/..."}},
+			archive: "-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./api/...\nagain:\n\tcontroller-gen crd paths=./api/...\n" +
+				"shared:\n\tcontroller-gen crd paths=example.com/shared/...\n",
+			unseen: "the Makefile runs controller-gen for other targets than manifests and generate",
+		},
+		{
+			name: "another target has the same options", want: [][]string{{"crd", "paths=./api/..."}},
+			archive: "-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./api/...\nagain:\n\tcontroller-gen crd paths=./api/...\n",
+		},
+		{
 			name: "another target has a script", want: [][]string{{"crd", "paths=./..."}},
 			archive: "-- Makefile --\ncodegen:\n\tcontroller-gen crd paths=./...\nrelease:\n\t./hack/release.sh\n",
 		},
@@ -191,6 +202,24 @@ endef
 				t.Errorf("the doubt is %q, want %q; unseen is %q, want %q", got.doubt, tt.doubt, got.unseen, tt.unseen)
 			}
 		})
+	}
+}
+
+// TestPathsThatAreReplaced: a run with other paths than the project's does not tell that types elsewhere are gone.
+func TestPathsThatAreReplaced(t *testing.T) {
+	for paths, want := range map[string]string{
+		"./api/...":             "",
+		"./api/v1;./api/v2":     "",
+		"example.com/other/...": "the paths example.com/other/... of the project are replaced",
+		"./api/...;../other":    "the paths ../other of the project are replaced",
+	} {
+		testproject.Extract(t, "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcontroller-gen crd 'paths="+paths+"'\n")
+		if c, err := complete([]string{"paths=./..."}); err != nil || c.unseen != want {
+			t.Errorf("%s: unseen is %q, want %q, %v", paths, c.unseen, want, err)
+		}
+		if c, err := complete(nil); err != nil || c.unseen != "" {
+			t.Errorf("%s: unseen is %q, %v", paths, c.unseen, err)
+		}
 	}
 }
 
