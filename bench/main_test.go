@@ -17,6 +17,7 @@ import (
 	"flyball.dev/bench/benchmarks"
 	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
+	_ "flyball.dev/internal/orphans"
 )
 
 var update = flag.Bool("update", false, "write the current costs to testdata/costs.json")

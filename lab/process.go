@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -225,7 +224,7 @@ func atRevision(r *http.Request, revision uint64, fieldSelector string) *http.Re
 	list := r.Clone(r.Context())
 	q := list.URL.Query()
 	if q.Get("continue") == "" {
-		if q.Get("resourceVersion") == "0" && path.Base(r.URL.Path) != "events" {
+		if q.Get("resourceVersion") == "0" && !listsEvents(r.URL.Path) {
 			q.Del("limit") // which the API server ignores
 		}
 		q.Set("resourceVersion", strconv.FormatUint(revision, 10))
@@ -238,6 +237,11 @@ func atRevision(r *http.Request, revision uint64, fieldSelector string) *http.Re
 	u.RawQuery = q.Encode()
 	list.URL = &u
 	return list
+}
+
+// listsEvents reports whether a path is one of a list of events, which have no watch cache.
+func listsEvents(path string) bool {
+	return strings.HasSuffix(path, "/events") && (strings.HasPrefix(path, "/api/v1/") || strings.HasPrefix(path, "/apis/events.k8s.io/"))
 }
 
 // withJSON replaces protobuf in an Accept header by JSON.

@@ -43,9 +43,11 @@ func TestFrozenListAtVersion0(t *testing.T) {
 	for query, want := range map[string]string{
 		"/widgets?limit=5&resourceVersion=0":                                   "resourceVersion=7&resourceVersionMatch=Exact",
 		"/widgets?limit=5&resourceVersion=0&resourceVersionMatch=NotOlderThan": "resourceVersion=7&resourceVersionMatch=Exact",
-		"/widgets?limit=5":                  "limit=5&resourceVersion=7&resourceVersionMatch=Exact",
-		"/widgets?limit=5&continue=x":       "continue=x&limit=5",
-		"/events?limit=5&resourceVersion=0": "limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+		"/widgets?limit=5":            "limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+		"/widgets?limit=5&continue=x": "continue=x&limit=5",
+		"/api/v1/namespaces/default/events?limit=5&resourceVersion=0": "limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+		"/apis/events.k8s.io/v1/events?limit=5&resourceVersion=0":     "limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+		"/apis/example.com/v1/events?limit=5&resourceVersion=0":       "resourceVersion=7&resourceVersionMatch=Exact", // custom resources
 	} {
 		got := atRevision(httptest.NewRequest(http.MethodGet, query, nil), 7, "").URL.RawQuery
 		if got != want {

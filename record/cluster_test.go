@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -371,6 +372,21 @@ func objectsOf(t *testing.T, c dynamic.Interface, withVersions bool, resources .
 	return all
 }
 
+// awaitServed waits until a control plane serves a resource, as it does soon after the definition was written to its storage.
+func awaitServed(t *testing.T, c dynamic.Interface, gvr schema.GroupVersionResource) {
+	t.Helper()
+	err := wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := c.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestReplay serves moments of a recording by control planes, and lets one go on to the end.
 func TestReplay(t *testing.T) {
 	plane := start(t, controlplane.Options{})
@@ -435,7 +451,9 @@ func TestReplay(t *testing.T) {
 	for _, object := range want {
 		unstructured.RemoveNestedField(object, "metadata", "resourceVersion")
 	}
-	if diff := cmp.Diff(want, objectsOf(t, dynamicFor(t, played.Config()), false, resources...)); diff != "" {
+	c = dynamicFor(t, played.Config())
+	awaitServed(t, c, widgetGVR)
+	if diff := cmp.Diff(want, objectsOf(t, c, false, resources...)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -165,7 +165,7 @@ func reportGenerated(out, errOut io.Writer, result *generate.Result, f generateF
 		case file.State == generate.Unchanged && !f.verbose:
 			continue
 		case file.State == generate.Stale:
-			line += " (its types are gone; --prune removes it)"
+			line += " (" + result.WhyStale() + ")"
 		case f.options.Check && file.State == generate.Updated:
 			line = fmt.Sprintf("%-10s%s:%d differs", "outdated", file.Path, file.Line)
 		case f.options.Check && file.State == generate.Created:

@@ -78,10 +78,14 @@ func TestScaledInARolloutThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestScaleDownThatIsRefused: a rollout whose old ReplicaSet cannot be scaled down is tried again and again, reports its
-// progress, and times out. It goes on when the ReplicaSet can be scaled down.
+// TestScaleDownThatIsRefused: a rollout that cannot scale down its old ReplicaSet is tried again and again, and goes on when that
+// is possible. A rolling update reports its progress, and times out. Recreate has no new ReplicaSet yet, so the condition
+// Progressing is still the condition of the earlier rollout, which was complete, and never times out.
 func TestScaleDownThatIsRefused(t *testing.T) {
-	for _, strategy := range []appsv1.DeploymentStrategyType{appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType} {
+	for strategy, reason := range map[appsv1.DeploymentStrategyType]string{
+		appsv1.RollingUpdateDeploymentStrategyType: "ProgressDeadlineExceeded",
+		appsv1.RecreateDeploymentStrategyType:      "NewReplicaSetAvailable",
+	} {
 		t.Run(string(strategy), func(t *testing.T) {
 			var refused atomic.Int32
 			var allow atomic.Bool
@@ -112,7 +116,7 @@ func TestScaleDownThatIsRefused(t *testing.T) {
 					c := e.Deployment().Status.Conditions
 					return c[slices.IndexFunc(c, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })]
 				}
-				if c := progressing(); strategy == appsv1.RollingUpdateDeploymentStrategyType && c.Reason != "ProgressDeadlineExceeded" || refused.Load() < 10 {
+				if c := progressing(); c.Reason != reason || refused.Load() < 10 {
 					t.Errorf("refused %d times: %+v", refused.Load(), c)
 				}
 				allow.Store(true)

@@ -44,7 +44,7 @@ const deletionTimeout = 2 * time.Minute
 //upstream:pkg/controller/disruption.NewDisruptionController
 func AddToManager(mgr manager.Manager) error {
 	recorder := events.RecorderFor(mgr, "controllermanager")
-	r := &reconciler{client: mgr.GetClient(), mapper: mgr.GetRESTMapper(), recorder: recorder}
+	r := &reconciler{client: mgr.GetClient(), mapper: meta.ToRESTMapperWithContext(mgr.GetRESTMapper()), recorder: recorder}
 	budgets := claim.NewSelectors(selectorOf)
 	err := builder.ControllerManagedBy(mgr).
 		Named("disruption").
@@ -60,7 +60,7 @@ func AddToManager(mgr manager.Manager) error {
 // reconciler reconciles PodDisruptionBudgets.
 type reconciler struct {
 	client   client.Client
-	mapper   meta.RESTMapper
+	mapper   meta.RESTMapperWithContext
 	recorder record.EventRecorder
 }
 
@@ -315,7 +315,7 @@ func (r *reconciler) scale(ctx context.Context, namespace string, owner *metav1.
 	err := r.client.SubResource("scale").Get(ctx, obj, scale)
 	switch {
 	case lacksSubresource(err):
-		mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		mapping, err := r.mapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			return "", 0, err
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +60,7 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		operations: operations{
 			client:   mgr.GetClient(),
 			live:     mgr.GetAPIReader(),
-			mapper:   mgr.GetRESTMapper(),
+			mapper:   meta.ToRESTMapperWithContext(mgr.GetRESTMapper()),
 			recorder: events.RecorderFor(mgr, "garbage-collector-controller"),
 		},
 		inventory:  objects,
@@ -302,7 +303,7 @@ func (c *collector) getOwnerStates(ctx context.Context, n *node, owners []metav1
 // owner is removed. To orphan dependents it lists every kind, because a missed dependent would be deleted later. To
 // delete dependents it lists only the kinds that have not synced.
 func (c *collector) listMissingDependents(ctx context.Context, a *action) error {
-	all, undiscovered, unparsed := c.inventory.Discover()
+	all, undiscovered, unparsed := c.inventory.Discover(ctx)
 	if err := errors.Join(undiscovered, unparsed); err != nil {
 		return err
 	}

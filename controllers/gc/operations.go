@@ -22,7 +22,7 @@ import (
 type operations struct {
 	client   client.Client
 	live     client.Reader
-	mapper   meta.RESTMapper
+	mapper   meta.RESTMapperWithContext
 	recorder record.EventRecorder
 }
 
@@ -50,7 +50,7 @@ func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.Owne
 	if err != nil {
 		return ownerUnknown, nil
 	}
-	mapping, err := o.mapping(gv.WithKind(ref.Kind))
+	mapping, err := o.mapping(ctx, gv.WithKind(ref.Kind))
 	switch {
 	case isUnserved(err):
 		return ownerUnknown, nil
@@ -84,10 +84,10 @@ func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.Owne
 // objects.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.apiResource
-func (o *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+func (o *operations) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := o.mapper.RESTMappingWithContext(ctx, kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		mapping, err = o.mapper.RESTMapping(kind.GroupKind())
+		mapping, err = o.mapper.RESTMappingWithContext(ctx, kind.GroupKind())
 	}
 	return mapping, err
 }

@@ -38,7 +38,7 @@ func (r *deletionResult) empty() bool {
 //upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.deleteAllContent
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
 	result := &deletionResult{remaining: map[string]int{}, finalizers: map[string]int{}}
-	all, undiscovered, unparsed := r.discover()
+	all, undiscovered, unparsed := r.discover(ctx)
 	result.discoveryErr, result.groupVersionErr = undiscovered, unparsed
 	for _, res := range deletionOrder(all) {
 		if err := r.deleteContentOf(ctx, namespace, res, result); err != nil {

@@ -58,7 +58,7 @@ func deletionProgressed(e event.UpdateEvent) bool {
 type reconciler struct {
 	client    client.Client
 	live      client.Reader
-	discover  func() (all []inventory.Resource, undiscovered, unparsed error)
+	discover  func(context.Context) (all []inventory.Resource, undiscovered, unparsed error)
 	monitored func(kind schema.GroupKind) bool
 	waiting   waiting
 }

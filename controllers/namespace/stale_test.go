@@ -32,7 +32,7 @@ func (r reader) List(context.Context, client.ObjectList, ...client.ListOption) e
 
 // TestUnservedIsNotEmpty: a kind that was discovered and then is not served may have objects.
 func TestUnservedIsNotEmpty(t *testing.T) {
-	r := &reconciler{live: reader{}, discover: func() ([]inventory.Resource, error, error) {
+	r := &reconciler{live: reader{}, discover: func(context.Context) ([]inventory.Resource, error, error) {
 		return []inventory.Resource{{
 			Kind:   schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"},
 			Plural: "widgets", Namespaced: true, Verbs: []string{"list", "delete"},

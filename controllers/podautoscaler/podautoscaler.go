@@ -46,7 +46,7 @@ const interval = 15 * time.Second
 //upstream:pkg/controller/podautoscaler.NewHorizontalController
 func AddToManager(mgr manager.Manager) error {
 	r := &reconciler{
-		client: mgr.GetClient(), mapper: mgr.GetRESTMapper(), recorder: events.RecorderFor(mgr, "horizontal-pod-autoscaler"),
+		client: mgr.GetClient(), mapper: meta.ToRESTMapperWithContext(mgr.GetRESTMapper()), recorder: events.RecorderFor(mgr, "horizontal-pod-autoscaler"),
 		metrics: newMetrics(mgr.GetConfig(), mgr.GetRESTMapper()), scalers: map[types.NamespacedName]*scaler{},
 	}
 	return builder.ControllerManagedBy(mgr).
@@ -59,7 +59,7 @@ func AddToManager(mgr manager.Manager) error {
 // reconciler reconciles HorizontalPodAutoscalers.
 type reconciler struct {
 	client   client.Client
-	mapper   meta.RESTMapper
+	mapper   meta.RESTMapperWithContext
 	recorder record.EventRecorder
 	metrics  *metrics
 
@@ -153,7 +153,7 @@ func (r *reconciler) scaleOf(ctx context.Context, hpa *autoscalingv2.HorizontalP
 	if err != nil {
 		return nil, nil, err
 	}
-	mappings, err := r.mapper.RESTMappings(schema.GroupKind{Group: gv.Group, Kind: ref.Kind})
+	mappings, err := r.mapper.RESTMappingsWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: ref.Kind})
 	if err != nil {
 		return nil, nil, err
 	}

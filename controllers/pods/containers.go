@@ -24,7 +24,8 @@ type containers struct {
 	pulledSince time.Time      // when the pull of the next container began
 	start, stop []runKey       // processes to start and to stop
 	stopPod     *time.Duration // stop all processes with this grace period
-	killed      []string       // containers without a process that are stopped
+	running     []string       // containers without a process that still run while the pod is stopped
+	killing     []string       // containers that are stopped
 	after       time.Duration  // until the next change by time, or zero
 }
 
@@ -51,7 +52,7 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
 	})
-	completed := c.completed(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses)
+	completed := completed(c.pod, &c.pod.Status)
 	initialized = c.started
 	c.pulledSince = c.now.Time
 	if c.pod.Status.StartTime != nil {
@@ -102,18 +103,18 @@ func isInitialized(spec *corev1.Container, s *corev1.ContainerStatus) bool {
 	return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 }
 
-// completed reports whether all containers besides sidecars have terminated for good, or an init container has failed for
-// good.
-func (c *containers) completed(inits, mains []corev1.ContainerStatus) bool {
-	for i := range c.pod.Spec.InitContainers {
-		if spec := &c.pod.Spec.InitContainers[i]; hasFailed(spec, inits) {
+// completed reports whether all containers of a pod besides sidecars have terminated for good, or an init container has failed
+// for good.
+func completed(pod *corev1.Pod, s *corev1.PodStatus) bool {
+	for i := range pod.Spec.InitContainers {
+		if hasFailed(&pod.Spec.InitContainers[i], s.InitContainerStatuses) {
 			return true
 		}
 	}
-	for i := range c.pod.Spec.Containers {
-		spec := &c.pod.Spec.Containers[i]
-		end := find(mains, spec.Name).State.Terminated
-		if end == nil || restarts(c.pod, spec, end.ExitCode) {
+	for i := range pod.Spec.Containers {
+		spec := &pod.Spec.Containers[i]
+		end := find(s.ContainerStatuses, spec.Name).State.Terminated
+		if end == nil || restarts(pod, spec, end.ExitCode) {
 			return false
 		}
 	}
@@ -201,6 +202,9 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	case old.State.Running != nil && !changed:
 		c.run(spec, &s, &old, as, old.State.Running.StartedAt)
 	case old.State.Terminated != nil:
+		if changed && as == sidecarRole {
+			s.LastTerminationState = corev1.ContainerState{} // another container has no back-off
+		}
 		c.setID(&s)
 		c.terminate(spec, &s, as, *old.State.Terminated)
 	case waitsForRestart:
@@ -301,7 +305,9 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 }
 
 // terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
-// its restart.
+// its restart. A sidecar that has succeeded is Terminated while it waits.
+//
+//upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
 	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = as == initRole && end.ExitCode == 0
@@ -309,9 +315,16 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 		return
 	}
 	delay := backOff(s.LastTerminationState.Terminated, &end)
-	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
-	if left := end.FinishedAt.Add(delay).Sub(c.now.Time); left > 0 {
+	left := end.FinishedAt.Add(delay).Sub(c.now.Time)
+	if left > 0 {
 		c.until(left)
+	}
+	if left > 0 && as == sidecarRole && end.ExitCode == 0 {
+		s.State.Terminated = &end
+		return
+	}
+	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
+	if left > 0 {
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
 		return
 	}

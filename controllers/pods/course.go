@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods/sandbox"
 )
 
@@ -35,6 +36,20 @@ const (
 	sidecarRole
 	ephemeralRole
 )
+
+// roleOf returns the role of a container of a pod.
+func roleOf(pod *corev1.Pod, c *corev1.Container) role {
+	switch {
+	case isMain(pod, c.Name):
+		return mainRole
+	case !isInit(pod, c.Name):
+		return ephemeralRole
+	case podstate.IsSidecar(c):
+		return sidecarRole
+	default:
+		return initRole
+	}
+}
 
 // courses are what the containers of a pod do. They are functions of the pod, of its processes and of the time.
 type courses struct {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // withEveryKind adds an init container i, the sidecars s and t, the main containers a and b and the ephemeral container e.
@@ -109,6 +111,9 @@ func TestEndedPods(t *testing.T) {
 		p.DeletionTimestamp = &metav1.Time{Time: now.Add(40 * time.Second)}
 	}
 	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(20)) }
+	pending := map[string]bool{ // until they are deleted
+		"deletion, while an image is missing": true, "deletion, during the initialization": true, "deletion, before the initialization": true,
+	}
 	for _, tt := range []struct {
 		name    string
 		change  []func(*corev1.Pod)
@@ -143,6 +148,12 @@ func TestEndedPods(t *testing.T) {
 			"Failed, i: Completed 0+, s: Error 143, t: Error 143, j: Error 2, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"a sidecar waits for its restart", []func(*corev1.Pod){never, exits("s=7@1s a=0 b=0@4s")}, false,
 			"Succeeded, i: Completed 0+, s: ContainerStatusUnknown 137 (7), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar that has succeeded waits for its restart", []func(*corev1.Pod){never, exits("s=0@1s a=0 b=0@4s")}, false,
+			"Succeeded, i: Completed 0+, s: Completed 0 (0), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar has succeeded, and the others run", []func(*corev1.Pod){never, exits("s=0@50s")}, false,
+			"Running, i: Completed 0+, s: running++ (0), t: running++, a: running++, b: running++, e: running"},
+		{"a sidecar succeeds again and again", []func(*corev1.Pod){never, exits("s=0@27s")}, false,
+			"Running, i: Completed 0+, s: Completed 0 (0), t: running++, a: running++, b: running++, e: running"},
 		{"an ephemeral container waits for its image", []func(*corev1.Pod){never, exits("a=0 b=0"), func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers[0].Image = "e:404"
 		}}, false,
@@ -158,6 +169,9 @@ func TestEndedPods(t *testing.T) {
 			"Failed, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
 		{"deletion, and they end well", []func(*corev1.Pod){always, scripted("containers: [{stop: {after: 1s}}, {name: s, stop: {after: 2s}}]")}, true,
 			"Succeeded, i: Completed 0+, s: Completed 0, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"deletion, and a sidecar has its turn at the end of the grace period", []func(*corev1.Pod){always,
+			scripted("containers: [{name: a, stop: {after: 60s}}, {name: t, stop: {after: 1s}}, {name: s, stop: {after: 3s}}]")}, true,
+			"Failed, i: Completed 0+, s: Error 137, t: Completed 0, a: Error 137, b: Error 143, e: Error 143"},
 		{"deletion, while some wait for their restart", []func(*corev1.Pod){always, exits("s=7@1s a=3@1s")}, true,
 			"Failed, i: Completed 0+, s: Error 7, t: Error 143, a: Error 3, b: Error 143, e: Error 143"},
 		{"deletion, while an image is missing", []func(*corev1.Pod){always, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a:404" }}, true,
@@ -166,6 +180,8 @@ func TestEndedPods(t *testing.T) {
 			"Failed, i: Error 143, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"deletion, before the initialization", []func(*corev1.Pod){always, initImage("i:404")}, true,
 			"Failed, i: ContainerStatusUnknown 137, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
+		{"deletion, during the initialization of a pod that is not restarted", []func(*corev1.Pod){never, exits("i=0@1m")}, true,
+			"Failed, i: Error 143, s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: Error 143"},
 		{"eviction", []func(*corev1.Pod){always, scripted("evict: {after: 10s}")}, false,
 			"Failed Evicted, i: Completed 0+, s: Error 143, t: Error 143, a: Error 143, b: Error 143, e: Error 143"},
 		{"deadline", []func(*corev1.Pod){always, deadline}, false,
@@ -187,12 +203,95 @@ func TestEndedPods(t *testing.T) {
 			if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
 				t.Error(d)
 			}
-			if podstate.Finished(p) {
-				if c := podstate.Condition(p, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "Pod"+map[bool]string{
-					true: "Completed", false: "Failed"}[p.Status.Phase == corev1.PodSucceeded] {
-					t.Errorf("ready: %+v", c)
+			reason := map[corev1.PodPhase]string{corev1.PodSucceeded: "PodCompleted", corev1.PodFailed: "PodFailed"}[p.Status.Phase]
+			if pending[tt.name] {
+				reason = "ContainersNotReady"
+			}
+			for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+				if c := podstate.Condition(p, kind); podstate.Finished(p) && (c.Status != corev1.ConditionFalse || c.Reason != reason) {
+					t.Errorf("%s: %+v, want %s", kind, c, reason)
 				}
 			}
 		})
+	}
+}
+
+// TestEndedPodsNoticedLate: while the controller is away, containers end at their times, and nothing restarts afterwards.
+func TestEndedPodsNoticedLate(t *testing.T) {
+	never := restarting(corev1.RestartPolicyNever)
+	for _, tt := range []struct {
+		name   string
+		change []func(*corev1.Pod)
+		want   string
+	}{
+		{"an ephemeral container ends before the others", []func(*corev1.Pod){never, exits("e=0@2s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Completed 0"},
+		{"a sidecar ends before the others", []func(*corev1.Pod){never, exits("s=7@2s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 7, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a sidecar and an ephemeral container end after the others", []func(*corev1.Pod){never, exits("s=7@8s e=4@8s a=0@5s b=0@5s")},
+			"Succeeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"},
+		{"a main container ends before the deadline", []func(*corev1.Pod){never, exits("a=0@2s"), func(p *corev1.Pod) {
+			p.Spec.ActiveDeadlineSeconds = new(int64(20))
+		}}, "Failed DeadlineExceeded, i: Completed 0+, s: Error 143, t: Error 143, a: Completed 0, b: Error 143, e: Error 143"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pod(append([]func(*corev1.Pod){withEveryKind}, tt.change...)...)
+			advance(t, p, now, now.Add(time.Second))
+			advance(t, p, now.Add(time.Minute), now.Add(time.Hour))
+			if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestDeletedWhileSidecarsStop: the deletion of a pod with sidecars that stop already does not start their stop anew.
+func TestDeletedWhileSidecarsStop(t *testing.T) {
+	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), scripted(`containers:
+- {name: a, runs: [{steps: [{after: 1s, exit: {}}]}]}
+- {name: b, runs: [{steps: [{after: 2s, exit: {}}]}]}
+- {name: s, stop: {after: 20s}}`))
+	advance(t, p, now, now.Add(10*time.Second))
+	terminating(30)(p)
+	finalizer(p)
+	p.DeletionTimestamp = &metav1.Time{Time: now.Add(40 * time.Second)}
+	advance(t, p, now.Add(10*time.Second), now.Add(time.Hour))
+	end := find(p.Status.InitContainerStatuses, "s").State.Terminated
+	if end == nil || end.ExitCode != 0 || !end.FinishedAt.Time.Equal(now.Add(22*time.Second)) {
+		t.Errorf("%s: %+v", describeStatus(&p.Status), end)
+	}
+}
+
+// TestEndDuringPostStart: a pod is final when the process of a sidecar that waits for its hook postStart has ended.
+func TestEndDuringPostStart(t *testing.T) {
+	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), exits("a=0 b=0"))
+	advance(t, p, now, now.Add(time.Second))
+	given := provided
+	given.executed = map[string]executor{"s": commands}
+	given.script, _ = scriptOf(p)
+	s := &p.Status.InitContainerStatuses[1]
+	s.RestartCount, s.Ready, s.Started, s.LastTerminationState.Terminated = 1, false, new(bool), &corev1.ContainerStateTerminated{ExitCode: 7}
+	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	runs := []sandbox.Run{{Number: 1, StartedAt: now.Add(time.Second), Starting: true}}
+	given.runs = map[string][]sandbox.Run{"s": runs}
+	var killing []string
+	play := func(at time.Time) {
+		for range 3 {
+			s := next(p, given, &Options{}, at)
+			killing = append(killing, s.killing...)
+			if s.status != nil {
+				p.Status = *s.status
+			}
+		}
+	}
+	play(now.Add(6 * time.Second))
+	if podstate.Finished(p) || !slices.Contains(killing, "s") {
+		t.Errorf("before the end of the process: %s, stopped: %v", describeStatus(&p.Status), killing)
+	}
+	runs[0].Starting, runs[0].End = false, &sandbox.End{At: now.Add(8 * time.Second), ExitCode: 137}
+	play(now.Add(8 * time.Second))
+	want := "Succeeded, i: Completed 0+, s: Error 137 (7), t: Error 143, a: Completed 0, b: Completed 0, e: Error 143"
+	if d := cmp.Diff(want, describeStatus(&p.Status)); d != "" {
+		t.Error(d)
 	}
 }

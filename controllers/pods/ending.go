@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // The exit codes of containers that are stopped.
@@ -36,9 +37,16 @@ type ending struct {
 func end(c *containers, why ending) step {
 	s := *c.pod.Status.DeepCopy()
 	s.ObservedGeneration = c.pod.Generation
-	left := c.stopAll(&s, why.since, why.grace)
+	since, limit := why.since, why.since.Add(why.grace)
+	if at := completedAt(c.pod, &s); completed(c.pod, &s) && !at.IsZero() && at.Before(since) {
+		since = at // the sidecars stop already, and a later end can only shorten that
+		if earlier := at.Add(gracePeriod(c.pod)); earlier.Before(limit) {
+			limit = earlier
+		}
+	}
+	c.stopAll(&s, since, limit)
 	running := c.live("") || anyRuns(&s)
-	next := step{after: left, ending: &why}
+	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace
@@ -59,23 +67,32 @@ func end(c *containers, why ending) step {
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
 func (c *containers) complete(s *corev1.PodStatus) {
-	c.start = nil
-	grace := gracePeriod(c.pod)
-	if c.live("") {
-		if !c.completed(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses) {
-			return
+	c.start, c.stop = nil, nil
+	for i := range s.InitContainerStatuses {
+		status := &s.InitContainerStatuses[i]
+		spec := podstate.Container(&c.pod.Spec, status.Name)
+		if old := find(c.pod.Status.InitContainerStatuses, status.Name); podstate.IsSidecar(spec) && hasRun(old) {
+			*status = old // it does not restart in the step that notices the end of the others
 		}
+	}
+	if c.live("") && !completed(c.pod, &c.pod.Status) {
+		return
+	}
+	since, grace := completedAt(c.pod, s), gracePeriod(c.pod)
+	c.stopAll(s, since, since.Add(grace))
+	if c.live("") || anyRuns(s) {
 		c.stopPod = &grace
 	}
-	var since time.Time
-	for spec, status := range statusesOf(c.pod, s) {
-		if isMain(c.pod, spec.Name) || hasFailed(spec, s.InitContainerStatuses) {
-			since = later(since, status.State.Terminated)
+}
+
+// completedAt returns when the containers besides sidecars of a pod that has [completed] have ended.
+func completedAt(pod *corev1.Pod, s *corev1.PodStatus) (at time.Time) {
+	for spec, status := range statusesOf(pod, s) {
+		if isMain(pod, spec.Name) || hasFailed(spec, s.InitContainerStatuses) {
+			at = later(at, status.State.Terminated)
 		}
 	}
-	if left := c.stopAll(s, since, grace); left > 0 {
-		c.until(left)
-	}
+	return at
 }
 
 // later returns the end of a container if it is later than a time, and otherwise that time.
@@ -86,28 +103,24 @@ func later(at time.Time, end *corev1.ContainerStateTerminated) time.Time {
 	return at
 }
 
-// stopAll stops all containers of a pod, and returns the time until the next one ends by its script, or zero. A sidecar stops
-// after the main containers and after the sidecars behind it, but not after the grace period.
+// stopAll stops all containers of a pod. A sidecar stops after the main containers and after the sidecars behind it, or at the
+// limit.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainersWithSyncResult
 //upstream:pkg/kubelet/kuberuntime.newTerminationOrdering
-func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Duration) (left time.Duration) {
-	limit, turn, wait := since.Add(grace), since, false
-	stop := func(spec *corev1.Container, status *corev1.ContainerStatus) {
-		after := time.Duration(0)
-		*status, after = c.stopped(spec, *status, turn, limit)
-		if after > 0 && (left == 0 || after < left) {
-			left = after
+func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
+	for spec, status := range statusesOf(c.pod, s) {
+		if roleOf(c.pod, spec) != sidecarRole {
+			*status = c.stopped(spec, *status, since, limit)
 		}
 	}
-	for spec, status := range statusesOf(c.pod, s) {
-		if !podstate.IsSidecar(spec) || !isInit(c.pod, spec.Name) {
-			stop(spec, status)
-		}
+	turn, wait := since, false
+	await := func(status *corev1.ContainerStatus) {
+		turn = later(turn, status.State.Terminated)
+		wait = wait || status.State.Running != nil || c.live(status.Name)
 	}
 	for i := range s.ContainerStatuses {
-		turn = later(turn, s.ContainerStatuses[i].State.Terminated)
-		wait = wait || s.ContainerStatuses[i].State.Running != nil
+		await(&s.ContainerStatuses[i])
 	}
 	for i := len(s.InitContainerStatuses) - 1; i >= 0; i-- {
 		status := &s.InitContainerStatuses[i]
@@ -115,54 +128,96 @@ func (c *containers) stopAll(s *corev1.PodStatus, since time.Time, grace time.Du
 		if spec == nil || !podstate.IsSidecar(spec) {
 			continue
 		}
-		// The sandbox stops the processes in this order.
-		if !wait || !c.now.Time.Before(limit) || c.runOf(status.Name, status.RestartCount) != nil {
-			stop(spec, status)
+		if wait || turn.After(limit) {
+			turn = limit
 		}
-		turn = later(turn, status.State.Terminated)
-		wait = wait || status.State.Running != nil
+		*status = c.stopped(spec, *status, turn, limit)
+		await(status)
 	}
-	return left
 }
 
-// stopped returns the status of a container that is stopped at some time and killed at the limit, and the time until it ends
-// if it is scripted.
-func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) (corev1.ContainerStatus, time.Duration) {
-	if s.State.Running == nil {
-		return s, 0
+// stopped returns the status of a container that is stopped at some time and killed at the limit. A container that has ended by
+// itself before keeps its end. A container that waits for its hook postStart is stopped too.
+func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) corev1.ContainerStatus {
+	r := c.runOf(s.Name, s.RestartCount)
+	switch {
+	case s.State.Terminated != nil, crashed(&s), s.State.Running == nil && r == nil:
+		return s
+	case r != nil:
+		return c.stoppedRun(spec, s, r)
 	}
-	e := &runEnd{exitCode: exitTerminated, at: c.now.Time}
-	if r := c.runOf(s.Name, s.RestartCount); r != nil {
-		if r.End == nil {
-			p := pointOf(r)
-			s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
-			return s, 0
+	start := s.State.Running.StartedAt
+	e := c.ownEnd(spec, &s, since)
+	if e == nil {
+		c.killing = append(c.killing, s.Name)
+		if start.After(since) {
+			since = start.Time // an earlier status was not written
 		}
-		e = pointOf(r).end
-	} else {
-		if script := c.script.container(c.pod, spec); script != nil && script.Stop != nil {
-			e.exitCode = script.Stop.Code
-			at := since.Add(script.Stop.After.Duration)
-			if at.After(limit) {
-				e.exitCode, at = exitKilled, limit
-			}
-			if left := at.Sub(c.now.Time); left > 0 {
-				return s, left
-			}
-			e.at = at
-		}
-		c.killed = append(c.killed, s.Name)
+		e = c.scriptedStop(spec, since, limit)
 	}
-	t := c.terminated(&s, e, s.State.Running.StartedAt)
+	if e.at.After(c.now.Time) {
+		c.until(e.at.Sub(c.now.Time))
+		c.running = append(c.running, s.Name)
+		return s
+	}
+	return c.ended(s, e, start)
+}
+
+// stoppedRun returns the status of a container with a process that is stopped.
+func (c *containers) stoppedRun(spec *corev1.Container, s corev1.ContainerStatus, r *sandbox.Run) corev1.ContainerStatus {
+	p := pointOf(r)
+	switch {
+	case p.end != nil && s.State.Running == nil:
+		c.setID(&s)
+		s.ImageID = spec.Image
+		return c.ended(s, p.end, metav1.NewTime(p.startedAt.Truncate(time.Second)))
+	case p.end != nil:
+		return c.ended(s, p.end, s.State.Running.StartedAt)
+	case s.State.Running != nil:
+		s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
+	}
+	c.killing = append(c.killing, s.Name)
+	return s
+}
+
+// ended returns the status of a container after the end of its run.
+func (c *containers) ended(s corev1.ContainerStatus, e *runEnd, startedAt metav1.Time) corev1.ContainerStatus {
+	t := c.terminated(&s, e, startedAt)
 	s.State = corev1.ContainerState{Terminated: &t}
 	s.Ready, s.Started = false, startedOf(&s, false)
-	return s, 0
+	return s
+}
+
+// ownEnd returns the end of a container without a process that has ended by itself until some second, or nil.
+func (c *containers) ownEnd(spec *corev1.Container, s *corev1.ContainerStatus, until time.Time) *runEnd {
+	e := c.at(spec, roleOf(c.pod, spec), s.RestartCount, s.State.Running.StartedAt.Time, c.now.Time).end
+	if e == nil || e.at.Truncate(time.Second).After(until) {
+		return nil
+	}
+	return e
+}
+
+// scriptedStop returns the end of a container without a process that is stopped at some time, and killed at the limit or after
+// the minimum grace period. It ends at once if no script says otherwise.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
+func (c *containers) scriptedStop(spec *corev1.Container, since, limit time.Time) *runEnd {
+	script := c.script.container(c.pod, spec)
+	if script == nil || script.Stop == nil {
+		return &runEnd{exitCode: exitTerminated, at: since}
+	}
+	if least := since.Add(sandbox.MinGrace); least.After(limit) {
+		limit = least
+	}
+	if at := since.Add(script.Stop.After.Duration); !at.After(limit) {
+		return &runEnd{exitCode: script.Stop.Code, at: at}
+	}
+	return &runEnd{exitCode: exitKilled, at: limit}
 }
 
 // anyRuns reports whether a container of a pod runs.
 func anyRuns(s *corev1.PodStatus) bool {
-	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses),
-		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return slices.ContainsFunc(allContainers(s), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // startedOf returns the field Started of a container: ephemeral containers have none.
@@ -178,28 +233,54 @@ func startedOf(s *corev1.ContainerStatus, started bool) *bool {
 //
 //upstream:pkg/kubelet.Kubelet.SyncTerminatedPod
 func (c *containers) finish(s *corev1.PodStatus, why ending) {
-	failed := why.reason != ""
 	for spec, status := range statusesOf(c.pod, s) {
 		if c.pod.DeletionTimestamp != nil && status.State.Terminated == nil && status.LastTerminationState.Terminated != nil {
 			status.State, status.LastTerminationState = status.LastTerminationState, corev1.ContainerState{}
 		}
 		succeeded := status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
-		status.Ready = succeeded && isInit(c.pod, spec.Name) && !podstate.IsSidecar(spec)
+		status.Ready = succeeded && roleOf(c.pod, spec) == initRole
 		status.Started = startedOf(status, false)
-		failed = failed || isMain(c.pod, spec.Name) && !succeeded
 	}
-	s.Phase = corev1.PodSucceeded
-	if failed || len(s.ContainerStatuses) == 0 {
-		s.Phase = corev1.PodFailed
-	}
+	s.Phase = c.lastPhase(s)
 	if why.reason != "" {
-		s.Reason, s.Message = why.reason, why.message
+		s.Phase, s.Reason, s.Message = corev1.PodFailed, why.reason, why.message
+	}
+	c.setReady(s)
+	if s.Phase == corev1.PodPending {
+		s.Phase = corev1.PodFailed // its conditions stay
 	}
 	c.settle(s)
 	c.setCondition(s, corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
 	kind, ok, reason, message := initializedCondition(c.pod, s)
 	c.setCondition(s, kind, ok, reason, message)
-	c.setReady(s)
+}
+
+// lastPhase returns the phase of a pod without running containers. The pod is Pending if a container has not started, except after
+// an init container that has failed for good.
+//
+//upstream:pkg/kubelet.getPhase
+func (c *containers) lastPhase(s *corev1.PodStatus) corev1.PodPhase {
+	waits, failed := len(s.ContainerStatuses) == 0, false
+	for spec, status := range statusesOf(c.pod, s) {
+		as, end := roleOf(c.pod, spec), status.State.Terminated
+		switch {
+		case as == ephemeralRole:
+		case end == nil:
+			waits = waits || status.LastTerminationState.Terminated == nil
+		case as == initRole && end.ExitCode != 0 && !restarts(c.pod, spec, end.ExitCode):
+			return corev1.PodFailed
+		case as == mainRole:
+			failed = failed || end.ExitCode != 0
+		}
+	}
+	switch {
+	case waits:
+		return corev1.PodPending
+	case failed:
+		return corev1.PodFailed
+	default:
+		return corev1.PodSucceeded
+	}
 }
 
 // settle sets the states of the containers that wait in a pod that has ended. A container that may have run has failed. The
@@ -252,6 +333,11 @@ func (c *containers) setCondition(s *corev1.PodStatus, kind corev1.PodConditionT
 		Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: c.now,
 		ObservedGeneration: c.pod.Generation,
 	})
+}
+
+// allContainers returns the statuses of all containers of a pod.
+func allContainers(s *corev1.PodStatus) []corev1.ContainerStatus {
+	return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses)
 }
 
 // statusesOf yields the containers of a pod with their statuses.

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -25,11 +24,12 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 	}
 }
 
-// endingEvents returns the events of a pod that ends. why is nil if its containers have ended by themselves.
+// endingEvents returns the events of a pod that ends, and its containers that are stopped. why is nil if its main containers have
+// ended by themselves.
 //
 //upstream:pkg/kubelet/eviction.managerImpl.evictPod
-func endingEvents(pod *corev1.Pod, why *ending) []containerEvent {
-	events := killingEvents(pod, runningContainers(pod)...)
+func endingEvents(pod *corev1.Pod, why *ending, stopped []string) []containerEvent {
+	events := killingEvents(pod, stopped)
 	switch {
 	case why == nil || why.reason == "":
 		return events
@@ -43,6 +43,7 @@ func endingEvents(pod *corev1.Pod, why *ending) []containerEvent {
 // statusEvents returns the events of a change of the statuses of a pod's containers.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.doBackOff
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
 	was := condition(&pod.Status, corev1.PodReadyToStartContainers)
@@ -53,19 +54,14 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	if invalid := condition(status, ScriptValid); invalid.Status == corev1.ConditionFalse && invalid.Message != condition(&pod.Status, ScriptValid).Message {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalidScript, invalid.Message})
 	}
-	for i := range pod.Spec.InitContainers {
-		spec := &pod.Spec.InitContainers[i]
-		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.InitContainerStatuses,
-			status.InitContainerStatuses)...)
-	}
-	for i := range pod.Spec.Containers {
-		spec := &pod.Spec.Containers[i]
-		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		spec := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), pod.Status.EphemeralContainerStatuses,
-			status.EphemeralContainerStatuses)...)
+	before, ended := allContainers(&pod.Status), completed(pod, status)
+	for spec, is := range statusesOf(pod, status) {
+		was := find(before, spec.Name)
+		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), &was, is)...)
+		if !ended && backsOff(spec, is) && (is.RestartCount > was.RestartCount || !backsOff(spec, &was)) {
+			events = append(events, containerEvent{fieldPath(pod, spec.Name), corev1.EventTypeWarning, "BackOff",
+				fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", spec.Name, pod.Name, pod.Namespace, pod.UID)})
+		}
 	}
 	return append(events, resizeEvents(pod)...)
 }
@@ -73,7 +69,7 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 // killingEvents returns the events of containers that are stopped.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
-func killingEvents(pod *corev1.Pod, containers ...string) []containerEvent {
+func killingEvents(pod *corev1.Pod, containers []string) []containerEvent {
 	var events []containerEvent
 	for _, name := range containers {
 		events = append(events, containerEvent{fieldPath(pod, name), corev1.EventTypeNormal, "Killing", "Stopping container " + name})
@@ -81,33 +77,22 @@ func killingEvents(pod *corev1.Pod, containers ...string) []containerEvent {
 	return events
 }
 
-// runningContainers returns the names of the containers of a pod that run.
-func runningContainers(pod *corev1.Pod) (names []string) {
-	for spec, status := range statusesOf(pod, &pod.Status) {
-		if status.State.Running != nil {
-			names = append(names, spec.Name)
-		}
-	}
-	return names
-}
-
 // containerEvents returns the events of a change of a container's status.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 //upstream:pkg/kubelet/images.imageManager.EnsureImageExists
-func containerEvents(spec *corev1.Container, at string, before, after []corev1.ContainerStatus) []containerEvent {
+func containerEvents(spec *corev1.Container, at string, was, is *corev1.ContainerStatus) []containerEvent {
 	var events []containerEvent
 	add := func(typ, reason, format string, args ...any) {
 		events = append(events, containerEvent{at, typ, reason, fmt.Sprintf(format, args...)})
 	}
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
-	was, is := find(before, spec.Name), find(after, spec.Name)
 	starts := is.RestartCount - was.RestartCount
 	if starts > 0 && was.State.Running != nil && was.Image != is.Image {
 		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
 	}
-	if w := is.State.Waiting; w != nil && !crashed(&is) {
+	if w := is.State.Waiting; w != nil && !crashed(is) {
 		if was.State.Waiting != nil && *was.State.Waiting == *w {
 			return events
 		}
@@ -128,7 +113,7 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 		add(warning, "Failed", "Error: %s", w.Reason)
 		return events
 	}
-	if was.State.Running == nil && was.State.Terminated == nil && !crashed(&was) {
+	if was.State.Running == nil && was.State.Terminated == nil && !crashed(was) {
 		starts++ // the first one
 	}
 	for range starts {
@@ -140,10 +125,6 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 		}
 		add(normal, "Created", "Container created")
 		add(normal, "Started", "Container started")
-	}
-	if crashed(&is) && (starts > 0 || !crashed(&was)) {
-		_, pod, _ := strings.Cut(is.State.Waiting.Message, " pod=")
-		add(warning, "BackOff", "Back-off restarting failed container %s in pod %s", spec.Name, pod)
 	}
 	return events
 }

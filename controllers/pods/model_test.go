@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,36 @@ func TestRandomPods(t *testing.T) {
 	}
 }
 
+// randomScript returns a script in which some containers end, and some stop slowly.
+func randomScript(random *rand.Rand) string {
+	var all []string
+	for _, name := range []string{"i", "s", "t", "a", "b", "e"} {
+		script := "{name: " + name
+		if strings.Contains("iab", name) || random.IntN(4) == 0 {
+			script += fmt.Sprintf(", runs: [{steps: [{after: %ds, exit: {code: %d}}]}]", 1+random.IntN(20), 3*(random.IntN(4)/3))
+		}
+		if random.IntN(2) == 0 {
+			script += fmt.Sprintf(", stop: {after: %ds, code: %d}", random.IntN(40), 5*random.IntN(2))
+		}
+		all = append(all, script+"}")
+	}
+	return "containers: [" + strings.Join(all, ", ") + "]"
+}
+
+// TestRandomScripts executes the steps of pods with random scripts. The controller is away for some time.
+func TestRandomScripts(t *testing.T) {
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		policy := []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}[random.IntN(2)]
+		p := pod(withEveryKind, restarting(policy), scripted(randomScript(random)))
+		advance(t, p, now, now.Add(time.Duration(random.IntN(10))*time.Second))
+		advance(t, p, now.Add(time.Duration(random.IntN(60))*time.Second), now.Add(3*time.Minute))
+		if t.Failed() || policy == corev1.RestartPolicyNever && !podstate.Finished(p) {
+			t.Fatalf("seed %d: %s\n%s", seed, p.Annotations[ScriptAnnotation], describeStatus(&p.Status))
+		}
+	}
+}
+
 // hasCompleted reports whether the status of a pod has no main container that runs or waits, or an init container that has failed.
 func hasCompleted(p *corev1.Pod) bool {
 	for _, s := range p.Status.InitContainerStatuses {
@@ -178,7 +209,10 @@ func follows(before, after *corev1.PodStatus) error {
 					states++
 				}
 			}
+			end := is.State.Terminated
 			switch {
+			case end != nil && end.FinishedAt.Unix() < end.StartedAt.Unix() && !end.FinishedAt.IsZero():
+				return fmt.Errorf("%s ends %v before its start", is.Name, end.StartedAt.Sub(end.FinishedAt.Time))
 			case states != 1:
 				return fmt.Errorf("%s has the state %+v", is.Name, is.State)
 			case is.RestartCount < was.RestartCount:

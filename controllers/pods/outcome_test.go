@@ -141,6 +141,30 @@ func TestRestartEvents(t *testing.T) {
 	}
 }
 
+// TestRestartEventsOfSidecar: a sidecar that has succeeded waits for its restart as another container does, and it does not when
+// the pod ends.
+func TestRestartEventsOfSidecar(t *testing.T) {
+	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), exits("s=0@1s a=0@4s b=0@4s"))
+	backOffs, at := 0, now
+	for range 10 {
+		given := provided
+		given.script, _ = scriptOf(p)
+		s := next(p, given, &Options{}, at)
+		if s.status != nil {
+			for _, e := range statusEvents(p, s.status) {
+				if e.reason == "BackOff" && e.fieldPath == "spec.initContainers{s}" {
+					backOffs++
+				}
+			}
+			p.Status = *s.status
+		}
+		at = at.Add(s.after)
+	}
+	if !podstate.Finished(p) || backOffs != 1 {
+		t.Errorf("%d events BackOff: %s", backOffs, describeStatus(&p.Status))
+	}
+}
+
 // TestKilledPods: a pod with a finalizer fails when it is deleted, before its deletion is
 // completed.
 func TestKilledPods(t *testing.T) {

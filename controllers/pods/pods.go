@@ -172,25 +172,28 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	for _, k := range s.stop {
 		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
 	}
-	if s.stopPod != nil && r.sandboxes.StopPod(pod, *s.stopPod) {
-		recordEvents(r.recorder, pod, endingEvents(pod, s.ending))
+	var killing []containerEvent
+	if !stopping {
+		killing = endingEvents(pod, s.ending, s.killing)
+	}
+	if s.stopPod != nil {
+		r.sandboxes.StopPod(pod, *s.stopPod, s.running)
+		recordEvents(r.recorder, pod, killing)
+		killing = nil
 	}
 	switch {
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
-		if err == nil && !stopping {
-			recordEvents(r.recorder, pod, endingEvents(pod, nil))
+		if err == nil {
+			recordEvents(r.recorder, pod, killing)
 		}
 		if apierrors.IsConflict(err) {
 			err = nil // it is gone, and another one has its name
 		}
 	case s.status != nil:
-		var events []containerEvent
-		switch {
-		case s.ending == nil:
-			events = append(statusEvents(pod, s.status), killingEvents(pod, s.killed...)...)
-		case s.ended && !stopping:
-			events = endingEvents(pod, s.ending)
+		events := killing
+		if s.ending == nil {
+			events = append(statusEvents(pod, s.status), killing...)
 		}
 		r.noteStarts(pod, s.status)
 		before := pod.ResourceVersion

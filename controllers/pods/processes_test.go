@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -402,6 +403,77 @@ func TestInitContainersAndSidecars(t *testing.T) {
 			t.Errorf("the log is %q", got)
 		}
 	})
+}
+
+// trapped is a command that ends with 0 after SIGTERM.
+var trapped = []string{"sh", "-c", "trap 'exit 0' TERM; while true; do sleep 1; done"}
+
+// TestSidecarsStopLast: the processes of sidecars stop after the containers without a process that they serve, and each container
+// has one event Killing, when the stop begins.
+func TestSidecarsStopLast(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		always := corev1.ContainerRestartPolicyAlways
+		pod := controllerstest.Pod("p", "none:1")
+		pod.Finalizers = []string{"example.com/f"}
+		pod.Spec.InitContainers = []corev1.Container{{Name: "s", Image: "busybox:1", Command: trapped, RestartPolicy: &always},
+			{Name: "t", Image: "none:1", RestartPolicy: &always}}
+		pod.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{name: web, stop: {after: 10s}}, {name: t, stop: {after: 5s}}]"}
+		w.CreateAll(pod)
+		wait(3 * time.Second)
+		start := time.Now()
+		w.Must(w.Delete(w.Context(), pod))
+		wait(time.Second)
+		want := map[string]int32{"Stopping container web": 1, "Stopping container s": 1, "Stopping container t": 1}
+		w.wantKillings("at the beginning", want)
+		wait(time.Minute)
+		w.wantKillings("at the end", want)
+		p := w.Pod("p")
+		var ends []time.Duration
+		for _, s := range append(p.Status.ContainerStatuses, p.Status.InitContainerStatuses[1], p.Status.InitContainerStatuses[0]) {
+			if end := s.State.Terminated; end == nil || end.ExitCode != 0 {
+				t.Fatalf("%s: %+v", s.Name, s.State)
+			}
+			ends = append(ends, s.State.Terminated.FinishedAt.Sub(start).Round(time.Second))
+		}
+		if ends[0] != 10*time.Second || ends[1] != 15*time.Second || ends[2] < 15*time.Second || ends[2] > 17*time.Second {
+			t.Errorf("the ends of web, t and s: %v", ends)
+		}
+		p.Finalizers = nil
+		w.Must(w.Update(w.Context(), p))
+	})
+}
+
+// TestSidecarsOfEndedPod: each sidecar that is stopped because the main container has ended has one event Killing.
+func TestSidecarsOfEndedPod(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		always := corev1.ContainerRestartPolicyAlways
+		pod := controllerstest.Pod("p", "none:1")
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		pod.Spec.InitContainers = []corev1.Container{{Name: "s", Image: "none:1", RestartPolicy: &always},
+			{Name: "t", Image: "busybox:1", Command: trapped, RestartPolicy: &always}, {Name: "u", Image: "none:1", RestartPolicy: &always}}
+		pod.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{name: web, runs: [{steps: [{after: 3s, exit: {}}]}]}, {name: s, stop: {after: 5s}}]"}
+		w.CreateAll(pod)
+		wait(4500 * time.Millisecond)
+		want := map[string]int32{"Stopping container s": 1, "Stopping container t": 1, "Stopping container u": 1}
+		w.wantKillings("while s stops", want)
+		wait(time.Minute)
+		w.wantKillings("at the end", want)
+		w.want("at the end", "p", "Succeeded restarts=0 ready=false Completed=0")
+	})
+}
+
+// wantKillings reports an error unless these are the events Killing, with their counts.
+func (w *world) wantKillings(when string, want map[string]int32) {
+	events, got := &corev1.EventList{}, map[string]int32{}
+	w.Must(w.List(w.Context(), events, client.InNamespace("default")))
+	for _, e := range events.Items {
+		if e.Reason == "Killing" {
+			got[e.Message] += e.Count
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		w.Errorf("%s: %s", when, d)
+	}
 }
 
 // TestLivenessAndHooks: a failing liveness probe restarts a container, after the hook preStop.

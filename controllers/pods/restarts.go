@@ -95,6 +95,12 @@ func crashed(s *corev1.ContainerStatus) bool {
 		s.LastTerminationState.Terminated != nil
 }
 
+// backsOff reports whether a container of a pod that goes on waits to be restarted: it has crashed, or it is a sidecar that has
+// succeeded.
+func backsOff(c *corev1.Container, s *corev1.ContainerStatus) bool {
+	return crashed(s) || podstate.IsSidecar(c) && s.State.Terminated != nil
+}
+
 // untilRestart returns the time until a container that has crashed is restarted. Its message has the delay.
 func untilRestart(s *corev1.ContainerStatus, now time.Time) time.Duration {
 	text, _, _ := strings.Cut(strings.TrimPrefix(s.State.Waiting.Message, "back-off "), " ")

@@ -104,7 +104,8 @@ type step struct {
 	start   []runKey          // start these processes, and then compute the step again
 	stop    []runKey          // stop these processes
 	stopPod *time.Duration    // stop all processes with this grace period
-	killed  []string          // containers without a process that were stopped because the others have ended
+	running []string          // containers without a process that still run while the pod is stopped
+	killing []string          // containers that are stopped, although they may not have their turn
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
 	after   time.Duration     // reconcile it again after that time, if not zero
@@ -163,10 +164,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if _, left, ok := c.eviction(&status); ok {
 		c.until(left)
 	}
-	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, after: c.after}
-	if c.stopPod == nil {
-		s.killed = c.killed
-	}
+	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 	}
@@ -186,7 +184,7 @@ func (c *containers) delete() step {
 		return s
 	}
 	// Without a grace period and finalizers its deletion was interrupted, perhaps by the end of the server.
-	return step{remove: grace(c.pod) > 0 || len(c.pod.Finalizers) == 0, ending: s.ending}
+	return step{remove: grace(c.pod) > 0 || len(c.pod.Finalizers) == 0, ending: s.ending, killing: s.killing}
 }
 
 // clean returns the step of a pod that has terminated, although processes of it may run, if another has ended it.
@@ -195,7 +193,13 @@ func (c *containers) clean() step {
 		return step{}
 	}
 	period := gracePeriod(c.pod)
-	return step{stopPod: &period}
+	s := step{stopPod: &period}
+	for spec := range podstate.Containers(&c.pod.Spec) {
+		if c.live(spec.Name) {
+			s.killing = append(s.killing, spec.Name)
+		}
+	}
+	return s
 }
 
 // grace returns the grace period of a terminating pod, in seconds.

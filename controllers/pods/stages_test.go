@@ -351,16 +351,18 @@ func TestMissingImages(t *testing.T) {
 }
 
 func TestKillings(t *testing.T) {
-	p := pod(reported(true, now))
-	if got := endingEvents(p, nil); len(got) != 1 || got[0].note != "Stopping container c" {
+	events := func(p *corev1.Pod, change func(*corev1.Pod)) []containerEvent {
+		change(p)
+		return killingEvents(p, next(p, provided, &Options{}, now).killing)
+	}
+	if got := events(pod(reported(true, now)), terminating(30)); len(got) != 1 || got[0].note != "Stopping container c" {
 		t.Errorf("got %v", got)
 	}
-	if got := endingEvents(pod(reported(false, now)), nil); len(got) != 0 {
+	if got := events(pod(reported(false, now)), terminating(30)); len(got) != 0 {
 		t.Errorf("of a pod that is not running: %v", got)
 	}
-	ended := pod(withEveryKind, reported(true, now), annotated(Succeeded))
 	var got []string
-	for _, e := range killingEvents(ended, next(ended, provided, &Options{}, now).killed...) {
+	for _, e := range events(pod(withEveryKind, reported(true, now)), annotated(Succeeded)) {
 		got = append(got, e.fieldPath)
 	}
 	if d := cmp.Diff([]string{"spec.ephemeralContainers{e}", "spec.initContainers{t}", "spec.initContainers{s}"}, got); d != "" {

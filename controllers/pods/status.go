@@ -39,14 +39,14 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	c.started = c.started && ip != ""
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
-	completed := c.completed(s.InitContainerStatuses, s.ContainerStatuses)
+	completed := completed(c.pod, &s)
 	s.EphemeralContainerStatuses = c.ephemeralStatuses(completed)
 	if completed {
 		c.complete(&s)
 	}
 	s.Phase = phaseOf(c.pod, &s, initialized)
 	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
-	running := anyRuns(&s)
+	running := anyRuns(&s) || c.live("")
 	if terminated && !running {
 		c.settle(&s)
 	}
@@ -67,7 +67,7 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	c.setCondition(&s, kind, ok, reason, message)
 	c.setReady(&s)
 	if terminated && running {
-		s.Phase = c.pod.Status.Phase // until the ephemeral containers have stopped
+		s.Phase = c.pod.Status.Phase // until the others have stopped
 	}
 	setScriptCondition(&s, given.invalid, c)
 	return s
@@ -127,9 +127,9 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) (ok bool, reason, mes
 			names = append(names, spec.Name)
 		}
 	}
-	for _, c := range s.ContainerStatuses {
-		if !c.Ready {
-			names = append(names, c.Name)
+	for i := range pod.Spec.Containers {
+		if name := pod.Spec.Containers[i].Name; !find(s.ContainerStatuses, name).Ready {
+			names = append(names, name)
 		}
 	}
 	if len(names) > 0 {

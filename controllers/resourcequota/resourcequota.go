@@ -46,7 +46,7 @@ const recount = time.Second
 //
 //upstream:pkg/controller/resourcequota.NewController
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: meta.ToRESTMapperWithContext(mgr.GetRESTMapper())}
 	objects.AddHandler(&r.quotas)
 	return builder.ControllerManagedBy(mgr).
 		Named("resourcequota").
@@ -69,7 +69,7 @@ func limitsChanged(e event.UpdateEvent) bool {
 type reconciler struct {
 	client client.Client
 	live   client.Reader
-	mapper meta.RESTMapper
+	mapper meta.RESTMapperWithContext
 	quotas quotas
 }
 
@@ -129,7 +129,7 @@ func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, na
 	case resourcev1.Resource("resourceclaims"):
 		list = &resourcev1.ResourceClaimList{}
 	default:
-		kind, err := r.mapper.KindFor(resource.WithVersion(""))
+		kind, err := r.mapper.KindForWithContext(ctx, resource.WithVersion(""))
 		if meta.IsNoMatchError(err) {
 			return nil, nil
 		}

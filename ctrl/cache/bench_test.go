@@ -53,7 +53,7 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i, err := c.(*informerCache).newInformer(informerKey{corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed})
+	i, err := c.(*informerCache).newInformer(context.Background(), informerKey{corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed})
 	if err != nil {
 		tb.Fatal(err)
 	}

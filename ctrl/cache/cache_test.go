@@ -234,7 +234,7 @@ func TestIndexesOfRemovedInformer(t *testing.T) {
 			t.Errorf("%d objects, error %v", len(objs), err)
 		}
 		// An informer that was created meanwhile has the indexes too.
-		other, err := c.newInformer(i.(*informer).informerKey)
+		other, err := c.newInformer(t.Context(), i.(*informer).informerKey)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,9 +59,9 @@ type informer struct {
 }
 
 // newInformer returns an informer that is not running yet.
-func (c *informerCache) newInformer(key informerKey) (*informer, error) {
+func (c *informerCache) newInformer(ctx context.Context, key informerKey) (*informer, error) {
 	gvk := key.gvk
-	mapping, err := c.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := meta.ToRESTMapperWithContext(c.opts.Mapper).RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -102,14 +102,14 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 
 // informer returns the informer of a key, and whether the cache is started. A missing informer is
 // created, unless onlyExisting is set, and started if the cache is.
-func (c *informerCache) informer(key informerKey, onlyExisting bool) (i *informer, started bool, err error) {
-	return c.informerAfter(nil, key, onlyExisting)
+func (c *informerCache) informer(ctx context.Context, key informerKey, onlyExisting bool) (i *informer, started bool, err error) {
+	return c.informerAfter(ctx, nil, key, onlyExisting)
 }
 
 // informerAfter returns the informer as informer does. If removed is not nil, the informer takes the place
 // of that one, and inherits its indexes and, unless it exists already, its other settings.
 func (c *informerCache) informerAfter(
-	removed *informer, key informerKey, onlyExisting bool,
+	ctx context.Context, removed *informer, key informerKey, onlyExisting bool,
 ) (i *informer, started bool, err error) {
 	if i, started := c.existingInformer(key); i != nil {
 		return i, started, i.inheritIndexes(removed)
@@ -118,7 +118,7 @@ func (c *informerCache) informerAfter(
 		return nil, false, &ErrResourceNotCached{GVK: key.gvk}
 	}
 	// Creating one may take a discovery request, so it is done without the lock.
-	if i, err = c.newInformer(key); err != nil {
+	if i, err = c.newInformer(ctx, key); err != nil {
 		return nil, false, err
 	}
 	if err := i.inherit(removed); err != nil {
@@ -176,7 +176,7 @@ func (c *informerCache) syncedInformer(
 	}
 	done := ctx.Err() != nil
 	for {
-		i, started, err = c.informerAfter(i, key, onlyExisting)
+		i, started, err = c.informerAfter(ctx, i, key, onlyExisting)
 		if err != nil || !started {
 			return i, started, err
 		}
@@ -235,7 +235,7 @@ func (c *informerCache) getInformer(ctx context.Context, key informerKey, opts [
 	if options.BlockUntilSynced == nil || *options.BlockUntilSynced {
 		i, _, err = c.syncedInformer(ctx, key, false)
 	} else {
-		i, _, err = c.informer(key, false)
+		i, _, err = c.informer(ctx, key, false)
 	}
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 
 // IndexField implements Informers.
 func (c *informerCache) IndexField(
-	_ context.Context, obj client.Object, field string, extractValue client.IndexerFunc,
+	ctx context.Context, obj client.Object, field string, extractValue client.IndexerFunc,
 ) error {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *informerCache) IndexField(
 	if extractValue == nil {
 		return fmt.Errorf("the index %q of %s must have a non-nil function", field, gvk.Kind)
 	}
-	i, _, err := c.informer(informerKey{gvk, representation.Of(obj)}, false)
+	i, _, err := c.informer(ctx, informerKey{gvk, representation.Of(obj)}, false)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfig
 	if c.writes == nil && !overlay.Observed(ctx) {
 		return // the response need not be decoded
 	}
-	res, err := c.decodeApplied(t, body, data)
+	res, err := c.decodeApplied(ctx, t, body, data)
 	if err != nil {
 		c.log.Error(err, "Reads will not include this apply before the watch delivers it", "kind", t.gvk)
 		return
@@ -102,7 +102,7 @@ func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfig
 	c.wrote(ctx, t, res, o.DryRun, o.DisableReadYourWritesConsistency)
 }
 
-func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data []byte) (*response, error) {
+func (c *client) decodeApplied(ctx context.Context, t target, body runtime.ApplyConfiguration, data []byte) (*response, error) {
 	kind, err := serializerjson.DefaultMetaFactory.Interpret(data)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 	u := &unstructured.Unstructured{}
 	if own, ok := body.(*unstructuredApplyConfiguration); ok {
 		u = own.Unstructured
-	} else if typed, err := c.decodeTyped(t, *kind, data); err == nil {
+	} else if typed, err := c.decodeTyped(ctx, t, *kind, data); err == nil {
 		return &response{kind: *kind, decoded: typed}, nil
 	} else if err := u.UnmarshalJSON(data); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 
 // decodeTyped decodes the JSON of an object into a Go value. The target itself gets the form in
 // which a watch of the kind is decoded: protobuf has no empty lists, for example, and JSON has.
-func (c *client) decodeTyped(t target, kind schema.GroupVersionKind, data []byte) (runtime.Object, error) {
+func (c *client) decodeTyped(ctx context.Context, t target, kind schema.GroupVersionKind, data []byte) (runtime.Object, error) {
 	obj, err := c.scheme.New(kind)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (c *client) decodeTyped(t target, kind schema.GroupVersionKind, data []byte
 	if !t.holds(kind) {
 		return obj, nil
 	}
-	r, err := c.resource(resourceKey{gvk: kind, representation: representation.Typed})
+	r, err := c.resource(ctx, resourceKey{gvk: kind, representation: representation.Typed})
 	if err != nil || !r.protobuf {
 		return obj, err
 	}

@@ -33,7 +33,7 @@ func (c *client) Get(ctx context.Context, key ObjectKey, obj Object, opts ...Get
 	} else if cached {
 		return c.cache.Get(ctx, key, obj, opts...)
 	}
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 	} else if cached {
 		return c.cache.List(ctx, list, opts...)
 	}
-	r, err := c.resourceOf(list)
+	r, err := c.resourceOf(ctx, list)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ type watcher interface {
 
 // Watch starts a watch of the objects of the list's kind on the server.
 func (c *client) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
-	r, err := c.resourceOf(list)
+	r, err := c.resourceOf(ctx, list)
 	if err != nil {
 		return nil, err
 	}

@@ -41,14 +41,14 @@ type resourceKey struct {
 }
 
 // resourceOf returns the resource of obj; for a list, the resource of its items.
-func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
+func (c *client) resourceOf(ctx context.Context, obj runtime.Object) (*resource, error) {
 	rep := representation.Of(obj)
 	if rep != representation.Typed {
 		gvk, err := c.GroupVersionKindFor(obj)
 		if err != nil {
 			return nil, err
 		}
-		return c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
+		return c.resource(ctx, resourceKey{gvk: singular(obj, gvk), representation: rep})
 	}
 	t := reflect.TypeOf(obj)
 	if r, ok := c.resources.Load(t); ok {
@@ -58,7 +58,7 @@ func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
+	r, err := c.resource(ctx, resourceKey{gvk: singular(obj, gvk), representation: rep})
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +77,12 @@ func singular(obj runtime.Object, gvk schema.GroupVersionKind) schema.GroupVersi
 }
 
 // resource returns the resource of a kind.
-func (c *client) resource(key resourceKey) (*resource, error) {
+func (c *client) resource(ctx context.Context, key resourceKey) (*resource, error) {
 	if r, ok := c.resources.Load(key); ok {
 		return r.(*resource), nil
 	}
 	gvk := key.gvk
-	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := meta.ToRESTMapperWithContext(c.mapper).RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("%w: if it is a CRD, it should be installed, and serve this version", err)
 	}

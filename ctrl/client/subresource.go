@@ -19,8 +19,8 @@ type subResourceClient struct {
 }
 
 // resource returns the resource of obj with the encoding of body.
-func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
-	r, err := s.client.resourceOf(obj)
+func (s *subResourceClient) resource(ctx context.Context, obj, body Object) (*resource, error) {
+	r, err := s.client.resourceOf(ctx, obj)
 	if err != nil || reflect.TypeOf(body) == reflect.TypeOf(obj) {
 		return r, err
 	}
@@ -29,22 +29,22 @@ func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
 	if key == r.resourceKey {
 		return r, nil
 	}
-	return s.client.resource(key)
+	return s.client.resource(ctx, key)
 }
 
 // wholeResource is resource for bodies that must not be metadata-only.
-func (s *subResourceClient) wholeResource(obj, body Object, verb string) (*resource, error) {
+func (s *subResourceClient) wholeResource(ctx context.Context, obj, body Object, verb string) (*resource, error) {
 	if representation.Of(body) == representation.Metadata {
 		return nil, errOnlyMetadata(verb + " " + s.name)
 	}
-	return s.resource(obj, body)
+	return s.resource(ctx, obj, body)
 }
 
 // Get reads the subresource of obj.
 func (s *subResourceClient) Get(
 	ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption,
 ) error {
-	r, err := s.wholeResource(obj, subResource, "get")
+	r, err := s.wholeResource(ctx, obj, subResource, "get")
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *subResourceClient) Get(
 func (s *subResourceClient) Create(
 	ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption,
 ) error {
-	r, err := s.wholeResource(obj, subResource, "create")
+	r, err := s.wholeResource(ctx, obj, subResource, "create")
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubR
 			body.SetNamespace(obj.GetNamespace())
 		}
 	}
-	r, err := s.wholeResource(obj, body, "update")
+	r, err := s.wholeResource(ctx, obj, body, "update")
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, 
 	if o.SubResourceBody != nil {
 		body = o.SubResourceBody
 	}
-	r, err := s.resource(obj, body)
+	r, err := s.resource(ctx, obj, body)
 	if err != nil {
 		return err
 	}

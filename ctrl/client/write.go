@@ -18,7 +18,7 @@ import (
 
 // Create creates obj on the server.
 func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
-	r, err := c.wholeResourceOf(obj, "create")
+	r, err := c.wholeResourceOf(ctx, obj, "create")
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 
 // Update replaces an object on the server.
 func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
-	r, err := c.wholeResourceOf(obj, "update")
+	r, err := c.wholeResourceOf(ctx, obj, "update")
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *client) update(ctx context.Context, t target, body Object, o *UpdateOpt
 
 // Patch patches an object on the server.
 func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *client) apply(
 		return err
 	}
 	// Configurations are not in the scheme: they are encoded as plain JSON.
-	r, err := c.resource(resourceKey{gvk: gvk, representation: representation.Unstructured})
+	r, err := c.resource(ctx, resourceKey{gvk: gvk, representation: representation.Unstructured})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func replaceConfiguration(ac runtime.ApplyConfiguration, response []byte) error 
 
 // Delete deletes an object on the server.
 func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 
 // DeleteAllOf deletes a collection on the server.
 func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -219,11 +219,11 @@ func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Reques
 }
 
 // wholeResourceOf is resourceOf for writes that need the whole object.
-func (c *client) wholeResourceOf(obj runtime.Object, verb string) (*resource, error) {
+func (c *client) wholeResourceOf(ctx context.Context, obj runtime.Object, verb string) (*resource, error) {
 	if representation.Of(obj) == representation.Metadata {
 		return nil, errOnlyMetadata(verb)
 	}
-	return c.resourceOf(obj)
+	return c.resourceOf(ctx, obj)
 }
 
 // errOnlyMetadata returns the error of a call that needs the whole object.

@@ -50,7 +50,7 @@ func (i *installer) write(ctx context.Context, hooks []Hook) error {
 	admission := map[HookType][]any{}
 	names := map[string]int{}
 	for _, h := range hooks {
-		mapping, err := i.client.RESTMapper().RESTMapping(h.Kind.GroupKind(), h.Kind.Version)
+		mapping, err := meta.ToRESTMapperWithContext(i.client.RESTMapper()).RESTMappingWithContext(ctx, h.Kind.GroupKind(), h.Kind.Version)
 		if meta.IsNoMatchError(err) {
 			err = fmt.Errorf("%w: %s", err, createFirst)
 		}

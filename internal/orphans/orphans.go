@@ -5,8 +5,11 @@
 //
 // The process then sets a mark in its environment, which programs inherit, and starts a guard, a second process of the same
 // executable. The guard waits for the end of a pipe from the process, and kills every process with the mark, also one with a
-// process group or a session of its own. A program with a new environment has no mark, unless it gets [Variable]. Programs of a
-// test that another test has started have the mark of the first test, and end with it.
+// process group or a session of its own. Programs of a test that another test has started have the mark of the first test, and
+// end with it.
+//
+// A program with a new environment has no mark, unless it gets [Variable]. If it is the test's executable, it is taken for a test,
+// and has a guard of its own.
 //
 // On other systems than Linux the package does nothing.
 //

@@ -24,13 +24,10 @@ var alive *os.File
 func init() {
 	if os.Args[0] == guardName {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the process ends
-		for kill(os.Args[1]) {
-			time.Sleep(time.Millisecond)
-		}
+		untilNone(func() bool { return kill(os.Args[1]) })
 		os.Exit(0)
 	}
-	executable, err := os.Executable()
-	if err != nil || filepath.Base(os.Args[0]) != filepath.Base(executable) || os.Getenv(Variable) != "" {
+	if os.Getenv(Variable) != "" {
 		return // this process is a program of a test
 	}
 	if err := start(); err != nil {
@@ -59,6 +56,18 @@ func start() error {
 		return err
 	}
 	return os.Setenv(Variable, mark)
+}
+
+// untilNone scans for processes until two scans in a row have found none: while a process executes a program, it has no
+// environment for a moment. The pauses grow, for a process that cannot end now.
+func untilNone(scan func() (found bool)) {
+	pause := 5 * time.Millisecond
+	for none := 0; none < 2; time.Sleep(pause) {
+		none++
+		if scan() {
+			none, pause = 0, min(2*pause, time.Second)
+		}
+	}
 }
 
 // kill kills the processes with a mark, and reports whether there were any.

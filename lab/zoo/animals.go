@@ -212,7 +212,11 @@ func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, er
 		}
 		return quiet(ctx, e, w)
 	}
-	err := e.Delete(ctx, newPart(w, w.Name))
+	part := &corev1.ConfigMap{}
+	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+	if err == nil && metav1.IsControlledBy(part, w) {
+		err = e.Delete(ctx, part, client.Preconditions{UID: &part.UID})
+	}
 	if apierrors.IsNotFound(err) && e.right {
 		err = nil
 	}

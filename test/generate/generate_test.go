@@ -108,10 +108,12 @@ func corpus(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	goMod, err := os.ReadFile("go.mod")
-	if err != nil {
+	source, absErr := filepath.Abs("../..")
+	if err := errors.Join(err, absErr); err != nil {
 		t.Fatal(err)
 	}
 	goMod = moduleLine.ReplaceAll(goMod, []byte("module example.com/corpus"))
+	goMod = bytes.Replace(goMod, []byte("flyball.dev => ../.."), []byte("flyball.dev => "+source), 1)
 	goSum, err := os.ReadFile("go.sum")
 	if err := errors.Join(err, os.CopyFS(dir, os.DirFS("testdata/corpus")), os.WriteFile(filepath.Join(dir, "go.mod"), goMod, 0o666),
 		os.WriteFile(filepath.Join(dir, "go.sum"), goSum, 0o666)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"flyball.dev/apiserver/resource"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/test/mirror/references"
 )
 

@@ -160,7 +160,7 @@ for ever:
 - A Deployment that is scaled during a rollout to the size of its only ReplicaSet with replicas goes on. Kubernetes does not write the
   annotations of the ReplicaSet, and takes each pass for a change of the replicas
   ([#102551](https://github.com/kubernetes/kubernetes/issues/102551); ` + "`" + `TestScaledInARolloutThatIsRefused` + "`" + `).
-- A StatefulSet with the policy Parallel scales down before it creates replicas, as in Kubernetes 1.38. Kubernetes 1.37 does not scale
+- A StatefulSet with the policy Parallel scales down before it creates replicas, as in the next release. Kubernetes 1.37 does not scale
   down while a quota refuses a replica ([#140858](https://github.com/kubernetes/kubernetes/issues/140858);
   ` + "`" + `TestStatefulSetParallelInQuota` + "`" + `).
 `

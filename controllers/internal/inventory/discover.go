@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -45,8 +46,8 @@ func (r Resource) equal(other Resource) bool {
 // versions in the error unparsed.
 //
 //upstream:pkg/controller/garbagecollector.GetDeletableResources
-func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
-	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
+func (i *Inventory) Discover(ctx context.Context) (_ []Resource, undiscovered, unparsed error) {
+	groups, lists, undiscovered := i.discovery.ServerGroupsAndResourcesWithContext(ctx)
 	if len(lists) == 0 && undiscovered == nil {
 		undiscovered = errors.New("the server reports no resources")
 	}
@@ -63,15 +64,15 @@ func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 type discovered struct{}
 
 // discoverOnce is Discover, unless another inventory has made the same of the same documents.
-func (i *Inventory) discoverOnce() (_ []Resource, undiscovered, unparsed error) {
+func (i *Inventory) discoverOnce(ctx context.Context) (_ []Resource, undiscovered, unparsed error) {
 	same := inprocess.Discovered(i.config)
 	if same == nil {
-		return i.Discover()
+		return i.Discover(ctx)
 	}
 	if all, ok := same.Load(discovered{}); ok {
 		return all.([]Resource), nil, nil
 	}
-	all, undiscovered, unparsed := i.Discover()
+	all, undiscovered, unparsed := i.Discover(ctx)
 	if undiscovered == nil && unparsed == nil {
 		same.Store(discovered{}, all)
 	}

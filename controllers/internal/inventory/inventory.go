@@ -58,7 +58,7 @@ type Handler interface {
 // manager starts.
 type Inventory struct {
 	config    *rest.Config
-	discovery discovery.DiscoveryInterface
+	discovery discovery.DiscoveryInterfaceWithContext
 	mapper    meta.RESTMapper
 	scheme    *runtime.Scheme
 	cache     cache.Cache
@@ -238,7 +238,7 @@ func (i *Inventory) replaced() <-chan struct{} {
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.syncMonitors
 func (i *Inventory) refresh(ctx context.Context) error {
-	all, undiscovered, unparsed := i.discoverOnce()
+	all, undiscovered, unparsed := i.discoverOnce(ctx)
 	stale := staleGroups(undiscovered)
 	if stale.Len() > 0 {
 		log.FromContext(ctx).V(1).Info("Not all groups can be discovered", "reason", undiscovered.Error())

@@ -21,10 +21,10 @@ const (
 	exitPanic      = 2
 )
 
-// minGrace is the time that a process has after SIGTERM in any case.
+// MinGrace is the time that a container has after SIGTERM in any case.
 //
 //upstream:pkg/kubelet/kuberuntime.minimumGracePeriodInSeconds
-const minGrace = 2 * time.Second
+const MinGrace = 2 * time.Second
 
 // errTerminated is the cause of a context that ends by SIGTERM.
 var errTerminated = errors.New("terminated")
@@ -183,7 +183,7 @@ func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
 		return
 	}
 	if again {
-		r.box.owner.spawn(func() { r.killAfter(max(grace, minGrace)) })
+		r.box.owner.spawn(func() { r.killAfter(max(grace, MinGrace)) })
 		return
 	}
 	r.box.owner.spawn(func() {
@@ -203,7 +203,7 @@ func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
 			break
 		}
 		r.terminate(errTerminated)
-		r.killAfter(max(time.Until(deadline), minGrace))
+		r.killAfter(max(time.Until(deadline), MinGrace))
 	})
 }
 

@@ -12,6 +12,8 @@ package sandbox
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods/inputs"
 	"flyball.dev/controllers/pods/memfs"
 	"flyball.dev/controllers/pods/runtime"
@@ -213,10 +216,12 @@ func (s *Sandboxes) Stop(pod *corev1.Pod, container string, number int32, grace 
 }
 
 // StopPod stops all runs of a pod with a grace period, sidecars last. A call with a shorter period overrides an earlier
-// one. StopPod reports whether it is the first call.
-func (s *Sandboxes) StopPod(pod *corev1.Pod, grace time.Duration) bool {
-	box := s.sandboxOf(pod)
-	return box != nil && box.stop(pod, grace)
+// one. others are the containers that have no run and have not ended: sidecars wait for them too, until a later call is without
+// them.
+func (s *Sandboxes) StopPod(pod *corev1.Pod, grace time.Duration, others []string) {
+	if box := s.sandboxOf(pod); box != nil {
+		box.stop(pod, grace, others)
+	}
 }
 
 // Stopping reports whether StopPod was called for a pod.
@@ -293,7 +298,8 @@ type sandbox struct {
 	volumes    map[string]*volume
 	containers map[string]*container
 	stopping   bool
-	deadline   time.Time // of the processes of a pod that is stopped
+	deadline   time.Time                // of the processes of a pod that is stopped
+	others     map[string]chan struct{} // of a pod that is stopped, the containers without a run; closed when they have ended
 	closed     bool
 	renewal    *time.Timer // of tokens
 }
@@ -370,37 +376,57 @@ func (b *sandbox) start(ctx context.Context, pod *corev1.Pod, spec *corev1.Conta
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainersWithSyncResult
 //upstream:pkg/kubelet/kuberuntime.newTerminationOrdering
-func (b *sandbox) stop(pod *corev1.Pod, grace time.Duration) (first bool) {
-	deadline := time.Now().Add(grace)
-	b.mu.Lock()
-	first = !b.stopping
-	if !first && !deadline.Before(b.deadline.Add(-time.Second)) {
-		b.mu.Unlock()
-		return false
+func (b *sandbox) stop(pod *corev1.Pod, grace time.Duration, others []string) {
+	waits, ok := b.stops(pod, time.Now().Add(grace), others)
+	if !ok {
+		return
 	}
-	b.stopping, b.deadline, b.pod = true, deadline, pod
-	b.mu.Unlock()
 	live := b.live()
 	var before []<-chan struct{}
-	for i := range pod.Spec.Containers {
-		if r := live[pod.Spec.Containers[i].Name]; r != nil {
-			r.stop(grace, nil)
-			before = append(before, r.done)
-			delete(live, pod.Spec.Containers[i].Name)
-		}
-	}
-	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
-		name := pod.Spec.InitContainers[i].Name
+	stop := func(name string, after []<-chan struct{}) {
 		if r := live[name]; r != nil {
-			r.stop(grace, before)
+			r.stop(grace, after)
 			before = append(before[:len(before):len(before)], r.done)
 			delete(live, name)
+		} else if ended := waits[name]; ended != nil {
+			before = append(before[:len(before):len(before)], ended)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		stop(pod.Spec.Containers[i].Name, nil)
+	}
+	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		if c := &pod.Spec.InitContainers[i]; podstate.IsSidecar(c) {
+			stop(c.Name, before)
 		}
 	}
 	for _, r := range live {
 		r.stop(grace, nil)
 	}
-	return first
+}
+
+// stops notes that a pod is stopped, and which containers without a run have not ended. It returns their channels, unless an
+// earlier call had the deadline.
+func (b *sandbox) stops(pod *corev1.Pod, deadline time.Time, others []string) (waits map[string]chan struct{}, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.stopping {
+		b.others = map[string]chan struct{}{}
+		for _, name := range others {
+			b.others[name] = make(chan struct{})
+		}
+	}
+	for name, ended := range b.others {
+		if !slices.Contains(others, name) {
+			close(ended)
+			delete(b.others, name)
+		}
+	}
+	if b.stopping && !deadline.Before(b.deadline.Add(-time.Second)) {
+		return nil, false
+	}
+	b.stopping, b.deadline, b.pod = true, deadline, pod
+	return maps.Clone(b.others), true
 }
 
 // close kills all processes, and forgets files and logs.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
@@ -29,8 +28,9 @@ import (
 //
 // A kind that is not found is looked up on the server again, so that kinds which are installed
 // later are found; for each group this is limited to once a second, with bursts of ten. Results are
-// cached until the Reset method is called (it is a meta.ResettableRESTMapper). It is safe for
-// concurrent use.
+// cached until the Reset method is called. It is a meta.ResettableRESTMapper, and a
+// meta.ResettableRESTMapperWithContext, whose methods stop discovery when their context ends. It is
+// safe for concurrent use.
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
@@ -42,7 +42,7 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	if err != nil {
 		return nil, err
 	}
-	m := &mapper{config: cfg, client: client, retries: map[string]*rate.Limiter{}}
+	m := &mapper{config: cfg, client: client, discovering: make(chan struct{}, 1), retries: map[string]*rate.Limiter{}}
 	m.Reset()
 	return m, nil
 }
@@ -54,11 +54,18 @@ type mapper struct {
 	client  *discovery.DiscoveryClient
 	current atomic.Pointer[snapshot]
 
-	mu      sync.Mutex               // held during discovery
-	retries map[string]*rate.Limiter // by group, for queries that the snapshot covers already
+	// discovering has a value during discovery. It is a channel, since who waits for discovery may be
+	// cancelled; and in a testing/synctest bubble time stands still while a goroutine waits for a mutex.
+	discovering chan struct{}
+	// retries has a limit for each group, for queries that the snapshot covers already. Its user has
+	// filled discovering.
+	retries map[string]*rate.Limiter
 }
 
-var _ meta.ResettableRESTMapper = (*mapper)(nil)
+var (
+	_ meta.ResettableRESTMapper            = (*mapper)(nil)
+	_ meta.ResettableRESTMapperWithContext = (*mapper)(nil)
+)
 
 // query is what has to be discovered for a call: a version of a group, all versions of a group, or
 // all groups.
@@ -67,32 +74,50 @@ type query struct {
 	all            bool
 }
 
-// Reset drops all discovered resources.
-func (m *mapper) Reset() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.current.Store(newSnapshot(nil))
-}
+// Reset drops all discovered resources, also those of a discovery that is under way.
+func (m *mapper) Reset() { m.current.Store(newSnapshot(nil)) }
+
+func (m *mapper) ResetWithContext(context.Context) { m.Reset() }
 
 func (m *mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return byResource(m, resource, func(s *snapshot) (schema.GroupVersionKind, error) { return s.KindFor(resource) })
+	return m.KindForWithContext(context.Background(), resource)
+}
+
+func (m *mapper) KindForWithContext(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return byResource(ctx, m, resource, func(s *snapshot) (schema.GroupVersionKind, error) { return s.KindFor(resource) })
 }
 
 func (m *mapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return byResource(m, resource, func(s *snapshot) ([]schema.GroupVersionKind, error) { return s.KindsFor(resource) })
+	return m.KindsForWithContext(context.Background(), resource)
+}
+
+func (m *mapper) KindsForWithContext(ctx context.Context, resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return byResource(ctx, m, resource, func(s *snapshot) ([]schema.GroupVersionKind, error) { return s.KindsFor(resource) })
 }
 
 func (m *mapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return byResource(m, input, func(s *snapshot) (schema.GroupVersionResource, error) { return s.ResourceFor(input) })
+	return m.ResourceForWithContext(context.Background(), input)
+}
+
+func (m *mapper) ResourceForWithContext(ctx context.Context, input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return byResource(ctx, m, input, func(s *snapshot) (schema.GroupVersionResource, error) { return s.ResourceFor(input) })
 }
 
 func (m *mapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return byResource(m, input, func(s *snapshot) ([]schema.GroupVersionResource, error) { return s.ResourcesFor(input) })
+	return m.ResourcesForWithContext(context.Background(), input)
+}
+
+func (m *mapper) ResourcesForWithContext(ctx context.Context, input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return byResource(ctx, m, input, func(s *snapshot) ([]schema.GroupVersionResource, error) { return s.ResourcesFor(input) })
 }
 
 func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return m.RESTMappingWithContext(context.Background(), gk, versions...)
+}
+
+func (m *mapper) RESTMappingWithContext(ctx context.Context, gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	q, versions := queryFor(gk, versions)
-	return lookUp(m, q, func(s *snapshot) (*meta.RESTMapping, error) {
+	return lookUp(ctx, m, q, func(s *snapshot) (*meta.RESTMapping, error) {
 		if q.version == "" {
 			return s.RESTMapper.RESTMapping(gk, versions...)
 		}
@@ -101,14 +126,22 @@ func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RES
 }
 
 func (m *mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	return m.RESTMappingsWithContext(context.Background(), gk, versions...)
+}
+
+func (m *mapper) RESTMappingsWithContext(ctx context.Context, gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
 	q, versions := queryFor(gk, versions)
-	return lookUp(m, q, func(s *snapshot) ([]*meta.RESTMapping, error) { return s.RESTMappings(gk, versions...) })
+	return lookUp(ctx, m, q, func(s *snapshot) ([]*meta.RESTMapping, error) { return s.RESTMappings(gk, versions...) })
 }
 
 // ResourceSingularizer uses only resources that are discovered already, as a name without a group does not say
 // what to discover.
 func (m *mapper) ResourceSingularizer(resource string) (string, error) {
 	return m.current.Load().ResourceSingularizer(resource)
+}
+
+func (m *mapper) ResourceSingularizerWithContext(_ context.Context, resource string) (string, error) {
+	return m.ResourceSingularizer(resource)
 }
 
 // queryFor returns the query for a kind in these versions, and the versions that are not empty.
@@ -125,17 +158,17 @@ func queryFor(gk schema.GroupKind, versions []string) (query, []string) {
 
 // byResource looks up a resource. One without a group is in the core group, or else in any group
 // that has it.
-func byResource[T any](m *mapper, r schema.GroupVersionResource, find func(*snapshot) (T, error)) (T, error) {
-	found, err := lookUp(m, query{group: r.Group, version: r.Version}, find)
+func byResource[T any](ctx context.Context, m *mapper, r schema.GroupVersionResource, find func(*snapshot) (T, error)) (T, error) {
+	found, err := lookUp(ctx, m, query{group: r.Group, version: r.Version}, find)
 	if r.Group == "" && meta.IsNoMatchError(err) {
-		return lookUp(m, query{all: true}, find)
+		return lookUp(ctx, m, query{all: true}, find)
 	}
 	return found, err
 }
 
 // lookUp calls find with the current snapshot and, if that does not cover the query or find returns
 // no match, with a refreshed one.
-func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, error) {
+func lookUp[T any](ctx context.Context, m *mapper, q query, find func(*snapshot) (T, error)) (T, error) {
 	s := m.current.Load()
 	if s.covers(q) {
 		found, err := find(s)
@@ -143,7 +176,7 @@ func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, erro
 			return found, err
 		}
 	}
-	s, err := m.refresh(q, s)
+	s, err := m.refresh(ctx, q, s)
 	if err != nil {
 		var none T
 		return none, err
@@ -159,19 +192,35 @@ func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, erro
 
 // refresh returns a snapshot that covers the query and is newer than seen, unless the rate of
 // retries is exceeded.
-func (m *mapper) refresh(q query, seen *snapshot) (*snapshot, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.current.Load()
-	if now.covers(q) && (now != seen || !m.allowRetry(q.group)) {
-		return now, nil
+func (m *mapper) refresh(ctx context.Context, q query, seen *snapshot) (*snapshot, error) {
+	select {
+	case m.discovering <- struct{}{}:
+		defer func() { <-m.discovering }()
+	case <-ctx.Done():
+		return nil, cancelled(ctx)
 	}
-	next, err := m.fetch(q, now)
-	if err != nil {
-		return nil, err
+	for {
+		now := m.current.Load()
+		if now.covers(q) && (now != seen || !m.allowRetry(q.group)) {
+			return now, nil
+		}
+		next, err := m.fetch(ctx, q, now)
+		if err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx) // next lacks what was cancelled
+		}
+		if m.current.CompareAndSwap(now, next) {
+			return next, nil
+		}
+		// Reset was called meanwhile, so next may be what its caller knows to be outdated.
 	}
-	m.current.Store(next)
-	return next, nil
+}
+
+// cancelled returns the error of a query with a context that has ended.
+func cancelled(ctx context.Context) error {
+	return fmt.Errorf("failed to discover the server's resources: %w", ctx.Err())
 }
 
 // allowRetry reports whether a group may be discovered again now.
@@ -185,22 +234,22 @@ func (m *mapper) allowRetry(group string) bool {
 }
 
 // fetch discovers what the query needs and returns the extended snapshot.
-func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
+func (m *mapper) fetch(ctx context.Context, q query, from *snapshot) (*snapshot, error) {
 	switch {
 	case !from.discovered, q.all, q.version == "" && from.aggregated:
-		next, err := m.discover(from)
+		next, err := m.discover(ctx, from)
 		if err != nil {
 			return nil, err
 		}
-		return m.extend(next, q), nil
+		return m.extend(ctx, next, q), nil
 	case q.version != "":
-		return from.with(m.fetchVersion(from.group(q.group).clone(q.group), q.version)), nil
+		return from.with(m.fetchVersion(ctx, from.group(q.group).clone(q.group), q.version)), nil
 	default:
-		g, err := m.fetchGroup(q.group)
+		g, err := m.fetchGroup(ctx, q.group)
 		if err != nil {
 			return nil, &ErrResourceDiscoveryFailed{schema.GroupVersion{Group: q.group}: err}
 		}
-		return from.with(m.fetchVersions(g)), nil
+		return from.with(m.fetchVersions(ctx, g)), nil
 	}
 }
 
@@ -208,15 +257,15 @@ func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 type discovered struct{}
 
 // discover is discoverAgain, unless another mapper has made the same of the same documents.
-func (m *mapper) discover(from *snapshot) (*snapshot, error) {
+func (m *mapper) discover(ctx context.Context, from *snapshot) (*snapshot, error) {
 	same := inprocess.Discovered(m.config)
 	if same == nil || from.discovered {
-		return m.discoverAgain(from)
+		return m.discoverAgain(ctx, from)
 	}
 	if s, ok := same.Load(discovered{}); ok {
 		return s.(*snapshot), nil
 	}
-	s, err := m.discoverAgain(from)
+	s, err := m.discoverAgain(ctx, from)
 	if err == nil && s.aggregated && s.failure(query{all: true}) == nil {
 		same.Store(discovered{}, s)
 	}
@@ -225,8 +274,8 @@ func (m *mapper) discover(from *snapshot) (*snapshot, error) {
 
 // discoverAgain returns the groups of the server, with their resources if it has aggregated discovery.
 // If a server is unavailable, its resources come from the snapshot from, if it has them.
-func (m *mapper) discoverAgain(from *snapshot) (*snapshot, error) {
-	list, resources, failed, err := m.client.GroupsAndMaybeResources()
+func (m *mapper) discoverAgain(ctx context.Context, from *snapshot) (*snapshot, error) {
+	list, resources, failed, err := m.client.GroupsAndMaybeResourcesWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("failed to get server groups: %w", err)
 	}
@@ -256,14 +305,14 @@ func (m *mapper) discoverAgain(from *snapshot) (*snapshot, error) {
 
 // extend adds to a snapshot that was just discovered what the query needs. If discovery was
 // aggregated, what the snapshot does not have does not exist.
-func (m *mapper) extend(s *snapshot, q query) *snapshot {
+func (m *mapper) extend(ctx context.Context, s *snapshot, q query) *snapshot {
 	switch {
 	case s.covers(q) || s.aggregated && s.failure(q) != nil:
 		return s
 	case q.all:
 		groups := make([]*group, len(s.groups))
 		for i, g := range s.groups {
-			groups[i] = m.fetchVersions(g.clone(g.name))
+			groups[i] = m.fetchVersions(ctx, g.clone(g.name))
 		}
 		next := newSnapshot(groups)
 		next.discovered, next.all = true, true
@@ -272,27 +321,27 @@ func (m *mapper) extend(s *snapshot, q query) *snapshot {
 	g := s.group(q.group).clone(q.group)
 	switch {
 	case q.version == "":
-		g = m.fetchVersions(g)
+		g = m.fetchVersions(ctx, g)
 	case s.aggregated:
 		g.setResources(q.version, nil)
 	default:
-		g = m.fetchVersion(g, q.version)
+		g = m.fetchVersion(ctx, g, q.version)
 	}
 	return s.with(g)
 }
 
 // fetchGroup returns a group with its versions but without their resources.
-func (m *mapper) fetchGroup(name string) (*group, error) {
+func (m *mapper) fetchGroup(ctx context.Context, name string) (*group, error) {
 	if name == "" {
 		var doc metav1.APIVersions
-		err := m.client.RESTClient().Get().AbsPath("/api").Do(context.Background()).Into(&doc)
+		err := m.client.RESTClient().Get().AbsPath("/api").Do(ctx).Into(&doc)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 		return &group{versions: doc.Versions, ordered: true, resources: map[string][]metav1.APIResource{}}, nil
 	}
 	var doc metav1.APIGroup
-	err := m.client.RESTClient().Get().AbsPath("/apis", name).Do(context.Background()).Into(&doc)
+	err := m.client.RESTClient().Get().AbsPath("/apis", name).Do(ctx).Into(&doc)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -301,9 +350,9 @@ func (m *mapper) fetchGroup(name string) (*group, error) {
 }
 
 // fetchVersions adds the resources of all versions of g, and returns it.
-func (m *mapper) fetchVersions(g *group) *group {
+func (m *mapper) fetchVersions(ctx context.Context, g *group) *group {
 	for _, v := range g.versions {
-		m.fetchVersion(g, v)
+		m.fetchVersion(ctx, g, v)
 	}
 	g.complete = true
 	return g
@@ -311,8 +360,8 @@ func (m *mapper) fetchVersions(g *group) *group {
 
 // fetchVersion adds the resources of a version to g, and returns it. A version that does not exist
 // has none.
-func (m *mapper) fetchVersion(g *group, version string) *group {
-	list, err := m.client.ServerResourcesForGroupVersion(schema.GroupVersion{Group: g.name, Version: version}.String())
+func (m *mapper) fetchVersion(ctx context.Context, g *group, version string) *group {
+	list, err := m.client.ServerResourcesForGroupVersionWithContext(ctx, schema.GroupVersion{Group: g.name, Version: version}.String())
 	switch {
 	case apierrors.IsNotFound(err):
 		g.setResources(version, nil)

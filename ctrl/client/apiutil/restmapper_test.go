@@ -1,6 +1,7 @@
 package apiutil_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -274,6 +275,78 @@ func TestMapperServerDown(t *testing.T) {
 	if _, err := m.RESTMapping(deployment, "v1"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMapperResetDuringDiscovery checks that a mapper forgets, too, what it is just about to learn.
+func TestMapperResetDuringDiscovery(t *testing.T) {
+	s := newDiscovery()
+	var m meta.RESTMapper
+	once := sync.OnceFunc(func() {
+		s.Serve(schema.GroupVersionKind{Group: "example.com", Version: "v1beta1", Kind: "Widget"}, "moved", false)
+		meta.MaybeResetRESTMapper(m)
+	})
+	m, err := apiutil.NewDynamicRESTMapper(&rest.Config{Host: "http://server"}, &http.Client{
+		Transport: fakeapi.Func(func(r *http.Request) (*http.Response, error) {
+			resp, err := s.RoundTrip(r)
+			if r.URL.Path == "/apis/example.com/v1beta1" {
+				once()
+			}
+			return resp, err
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := plural(m.RESTMapping(widget, "v1beta1")); err != nil || got != "moved" {
+		t.Errorf("after a reset during discovery: %v, %v", got, err)
+	}
+}
+
+// TestMapperOfABusyServer checks that a server that asks to be asked later delays nobody beyond the
+// end of the own context, and that what a cancelled discovery lacks is not taken for missing.
+func TestMapperOfABusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newDiscovery()
+		s.Serve(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, "widgets", true)
+		contextual := meta.ToRESTMapperWithContext(newMapper(t, s))
+		busy := http.Header{"Retry-After": {"60"}, "Content-Type": {"text/plain"}}
+		s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+			if r.Path != "/apis/example.com/v1beta1" {
+				return nil, nil
+			}
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: busy, Body: http.NoBody}, nil
+		}
+		look := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				mappings, err := contextual.RESTMappingsWithContext(ctx, widget)
+				if err == nil && len(mappings) != 2 {
+					err = fmt.Errorf("%d mappings", len(mappings))
+				}
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		start := time.Now()
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		asks, waits, patient := look(first), look(second), look(t.Context())
+		cancelSecond()
+		if err := <-waits; !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled wait: error %v", err)
+		}
+		s.Fail(nil)
+		cancelFirst()
+		if err := <-asks; !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled discovery: error %v", err)
+		}
+		if err := <-patient; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 func TestMapperUnknownGroup(t *testing.T) {

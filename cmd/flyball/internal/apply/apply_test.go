@@ -379,6 +379,25 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadAsKubectl reads any string of JSON, and a key of YAML that overrides one of a merged mapping.
+func TestReadAsKubectl(t *testing.T) {
+	for _, tt := range []struct{ name, manifest, want string }{
+		{"JSON with an escaped emoji", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"\ud83d\ude00"}}`, "map[x:😀]"},
+		{"a merge key", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &labels {app: a, tier: front}}\n" +
+			"data:\n  <<: *labels\n  tier: back\n", "map[app:a tier:back]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all, err := Read(t.Context(), strings.NewReader(tt.manifest), false, "-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(all[0].Object.Object["data"]); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestReadEndsWithItsContext: standard input may have nothing to read yet.
 func TestReadEndsWithItsContext(t *testing.T) {
 	read, write := io.Pipe()
@@ -396,10 +415,11 @@ func TestReadErrors(t *testing.T) {
 		{"no version", "kind: ConfigMap\nmetadata: {name: a}\n", "document 1: apiVersion is required"},
 		{"no metadata", "apiVersion: v1\nkind: ConfigMap\n", "document 1: ConfigMap: metadata is required"},
 		{"no name", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}\n", "document 1: ConfigMap: metadata.name is required"},
-		{"a key twice", "apiVersion: v1\nkind: ConfigMap\nkind: Pod\nmetadata: {name: a}\n", `key "kind" already set in map`},
+		{"a key twice", "apiVersion: v1\nkind: ConfigMap\nkind: Pod\nmetadata: {name: a}\n", `line 3: mapping key "kind" already defined at line 2`},
+		{"a field of JSON twice", `{"apiVersion":"v1","kind":"ConfigMap","kind":"Pod","metadata":{"name":"a"}}`, `duplicate field "kind"`},
 		{"JSON that is cut off", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}} {"apiVersion"`, "document 1: another document follows in it"},
 		{"no separator", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n...\nkind: Pod\n", "document 1: another document follows in it"},
-		{"a list", "[1, 2]\n", "document 1: error unmarshaling JSON"},
+		{"a list", "[1, 2]\n", "document 1: json: cannot unmarshal array"},
 		{"an item of a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]\n", "document 1: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	sigsjson "sigs.k8s.io/json"
 )
 
 // Document is an object in a manifest.
@@ -175,12 +176,13 @@ func parse(source string, content []byte) ([]*Document, error) {
 func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	var errs []error
-	for _, value := range jsonValues(text) {
-		if err := single(value); err != nil {
-			return nil, err
-		}
-		var object map[string]any
-		if err := utilyaml.UnmarshalStrict(value, &object); err != nil {
+	values, decode := [][]byte{text}, decodeYAML
+	if sequence := jsonValues(text); sequence != nil {
+		values, decode = sequence, decodeJSON
+	}
+	for _, value := range values {
+		object, err := decode(value)
+		if err != nil {
 			return nil, err
 		}
 		if len(object) == 0 {
@@ -192,29 +194,47 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	return all, errors.Join(errs...)
 }
 
-// jsonValues splits a sequence of JSON values. It returns the text itself if the text is no such sequence.
+// jsonValues splits a sequence of JSON values. It returns nil if the text is no such sequence.
 func jsonValues(text []byte) [][]byte {
 	var all [][]byte
 	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
 		var value json.RawMessage
 		err := decoder.Decode(&value)
 		switch {
-		case errors.Is(err, io.EOF) && len(all) > 0:
+		case errors.Is(err, io.EOF):
 			return all
 		case err != nil:
-			return [][]byte{text}
+			return nil
 		}
 		all = append(all, value)
 	}
 }
 
-// single returns an error if a text has more than one YAML document. The library that decodes an object would ignore
-// all but the first.
+// decodeJSON decodes a JSON object without a field that it has twice.
+func decodeJSON(text []byte) (object map[string]any, err error) {
+	strict, err := sigsjson.UnmarshalStrict(text, &object, sigsjson.DisallowDuplicateFields)
+	return object, errors.Join(append(strict, err)...)
+}
+
+// decodeYAML decodes a YAML mapping without a key that it has twice. A key may override one of a merged mapping.
+func decodeYAML(text []byte) (object map[string]any, err error) {
+	if err := single(text); err != nil {
+		return nil, err
+	}
+	return object, utilyaml.Unmarshal(text, &object)
+}
+
+// single returns an error if a text has more than one YAML document, or a mapping with a key twice. The library that decodes
+// an object would ignore all but the first document, and all but the last value.
 func single(text []byte) error {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	var node yamlv3.Node
 	if err := decoder.Decode(&node); err != nil {
 		return nil // this error is better explained when the object is decoded
+	}
+	var ignored any
+	if err := node.Decode(&ignored); err != nil {
+		return err
 	}
 	err := decoder.Decode(&node)
 	if errors.Is(err, io.EOF) {

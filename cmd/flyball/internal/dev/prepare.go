@@ -99,7 +99,7 @@ func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 	}
 	for _, file := range result.Files {
 		if file.State == generate.Stale {
-			s.out.fail("stale %s: its types are gone; flyball generate --prune removes it", file.Path)
+			s.out.fail("stale %s: %s", file.Path, result.WhyStale())
 		}
 	}
 	for _, file := range result.Changed() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ const (
 // deploys, together with generated manifests that it does not deploy.
 type reader struct {
 	folders   []string // that are given
-	generated []string // patterns of the files that are generated
+	generated []string // patterns of the files that are generated, each a folder and a pattern of names
 	scratch   string   // a folder for kustomizations
 
 	mu             sync.Mutex // protects the fields below
@@ -107,12 +108,16 @@ func (r *reader) build(folder string) ([]document, error) {
 func (r *reader) readFiles(patterns []string) (all []document, err error) {
 	r.patterns = append(r.patterns, patterns...)
 	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
+		folder, names := filepath.Split(pattern)
+		entries, err := os.ReadDir(filepath.Clean(folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		for _, file := range files {
-			if r.isBuilt(file) {
+		for _, entry := range entries {
+			file := filepath.Join(folder, entry.Name())
+			if ok, err := filepath.Match(names, entry.Name()); err != nil {
+				return nil, err
+			} else if !ok || r.isBuilt(file) {
 				continue
 			}
 			content, err := os.ReadFile(file)
@@ -169,17 +174,27 @@ func (r *reader) dependsOn(path string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
+	resolved := resolve(path)
 	for _, k := range r.kustomizations {
-		if _, ok := k.files[path]; ok {
+		if _, ok := k.files[resolved]; ok {
 			return true
 		}
 	}
 	return r.failed && filepath.Ext(path) != "" || slices.ContainsFunc(r.patterns, func(pattern string) bool {
-		abs, err := filepath.Abs(pattern)
-		matched, matchErr := filepath.Match(abs, path)
-		return err == nil && matchErr == nil && matched
+		folder, names := filepath.Split(pattern)
+		matched, err := filepath.Match(names, filepath.Base(path))
+		return err == nil && matched && resolve(folder) == resolve(filepath.Dir(path))
 	})
+}
+
+// resolve returns an absolute path without symbolic links, if there is such a file.
+func resolve(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
+		return resolved
+	}
+	return abs
 }

@@ -171,3 +171,30 @@ spec: {versions: [{name: v1, schema: {openAPIV3Schema: {type: integer, default: 
 		t.Errorf("the default is %s", got)
 	}
 }
+
+// TestFoldersAreNoPatterns: only the last element of a pattern is one, and a link to the project changes nothing.
+func TestFoldersAreNoPatterns(t *testing.T) {
+	testproject.Extract(t, "-- p[12]/crds[12]/widgets.yaml --"+definition+"-- p[12]/crds1/other.yaml --\n")
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("p[12]", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, project := range []string{"p[12]", "link"} {
+		t.Chdir(filepath.Join(root, project)) // sets PWD, as a shell does
+		for _, r := range []*reader{{folders: []string{"crds[12]"}}, {generated: []string{"crds[12]/*.yaml"}}} {
+			all, _, err := r.read()
+			if err != nil || len(all) != 1 {
+				t.Errorf("%s: read %d manifests, %v", project, len(all), err)
+			}
+			for name, want := range map[string]bool{"crds[12]/widgets.yaml": true, "crds[12]/new.yaml": true, "crds1/other.yaml": false} {
+				path, err := filepath.Abs(name)
+				if got := r.dependsOn(path); err != nil || got != want {
+					t.Errorf("%s depends on %s: %v, %v", project, name, got, err)
+				}
+			}
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 
 // Change is a change of one file.
 type Change struct {
-	// Path is the path of the file. If it is a symbolic link, the target changes.
+	// Path is the path of the file. If it is a symbolic link, the target changes; Remove removes the link.
 	Path string
 	// Content is the new content.
 	Content []byte
@@ -34,6 +34,7 @@ type transaction struct {
 type file struct {
 	path    string
 	exists  bool
+	link    string // the target of a symbolic link that is removed
 	content []byte
 	mode    fs.FileMode
 }
@@ -62,7 +63,7 @@ func Commit(changes []Change, then ...func() error) error {
 func (t *transaction) run(changes []Change, then []func() error) error {
 	prepared := make([]string, len(changes))
 	for i, c := range changes {
-		f, err := read(c.Path)
+		f, err := read(c)
 		if err != nil {
 			return err
 		}
@@ -107,12 +108,16 @@ func (t *transaction) restore() error {
 		errs = append(errs, os.RemoveAll(folder))
 	}
 	for _, f := range t.files {
-		now, err := read(f.path)
+		now, err := read(Change{Path: f.path, Remove: f.link != ""})
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case now.exists && !f.exists:
 			errs = append(errs, os.Remove(f.path))
+		case f.link != "":
+			if !now.exists {
+				errs = append(errs, os.Symlink(f.link, f.path))
+			}
 		case f.exists && (!now.exists || !bytes.Equal(now.content, f.content)):
 			name := temporaryName(f.path)
 			if err = write(name, f.content, f); err == nil {
@@ -142,10 +147,16 @@ func (t *transaction) mkdir(folder string) error {
 	return nil
 }
 
-// read reads a file. The file need not exist.
-func read(path string) (file, error) {
-	f := file{path: path}
-	real, err := filepath.EvalSymlinks(path)
+// read reads the file that a change is about. The file need not exist.
+func read(c Change) (file, error) {
+	f := file{path: c.Path}
+	if c.Remove {
+		if link, err := os.Readlink(c.Path); err == nil {
+			f.exists, f.link = true, link
+			return f, nil
+		}
+	}
+	real, err := filepath.EvalSymlinks(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}

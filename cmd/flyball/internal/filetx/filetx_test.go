@@ -34,7 +34,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// prepare makes a folder with files, a script and a symbolic link.
+// prepare makes a folder with files, a script and symbolic links.
 func prepare(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -43,8 +43,10 @@ func prepare(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("changed", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
+	for _, link := range []string{"link", "removedLink"} {
+		if err := os.Symlink("changed", filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return root
 }
@@ -55,6 +57,7 @@ func changesIn(root string) []Change {
 		{Path: filepath.Join(root, "a", "b", "created"), Content: []byte("new")},
 		{Path: filepath.Join(root, "script"), Content: []byte("new")},
 		{Path: filepath.Join(root, "removed"), Remove: true},
+		{Path: filepath.Join(root, "removedLink"), Remove: true},
 		{Path: filepath.Join(root, "kept"), Keep: true},
 	}
 }
@@ -103,6 +106,9 @@ func TestRollback(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, tree(t, root)); diff != "" {
 				t.Error(diff)
+			}
+			if target, err := os.Readlink(filepath.Join(root, "removedLink")); err != nil || target != "changed" {
+				t.Errorf("the removed link is to %q, %v", target, err)
 			}
 		})
 	}

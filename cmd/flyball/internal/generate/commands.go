@@ -17,6 +17,10 @@ type commands struct {
 	runs []invocation
 	// doubt is the reason why other options may be needed, or "".
 	doubt string
+	// warning is the doubt for users, or "" if no command of the project causes it.
+	warning string
+	// unseen is the reason why there may be other runs, or "".
+	unseen string
 }
 
 // projectCommands returns the commands of the project in the current folder: the ones in its PROJECT file, or the ones
@@ -69,14 +73,28 @@ func ofProjectFile(lines []string) (c commands, err error) {
 // ofMakefile returns the commands of the targets manifests and generate and their prerequisites. If these targets have
 // none, it returns the commands of all targets.
 func ofMakefile(m *makefile) (c commands, err error) {
-	for _, targets := range [][]string{{"manifests", "generate"}, m.order} {
-		for _, rule := range m.closure(targets...) {
-			if err := c.addRecipe(m, rule); err != nil {
-				return commands{}, err
+	for _, rule := range m.closure("manifests", "generate") {
+		if err := c.addRecipe(m, rule); err != nil {
+			return commands{}, err
+		}
+	}
+	if len(c.runs) > 0 || c.doubt != "" {
+		others := c
+		others.runs = slices.Clone(c.runs)
+		for _, rule := range m.closure(m.order...) {
+			if err := others.addRecipe(m, rule); err != nil || len(others.runs) > len(c.runs) || others.doubt != c.doubt {
+				c.setUnseen("the Makefile runs controller-gen for other targets than manifests and generate")
 			}
 		}
-		if len(c.runs) > 0 || c.doubt != "" {
-			break
+		return c, nil
+	}
+	for _, rule := range m.closure(m.order...) {
+		runs, unseen := len(c.runs), c.unseen
+		if err := c.addRecipe(m, rule); err != nil {
+			return commands{}, err
+		}
+		if len(c.runs) == runs {
+			c.unseen = unseen // the recipe has another purpose
 		}
 	}
 	return c, nil
@@ -87,7 +105,8 @@ func (c *commands) addRecipe(m *makefile, rule *makeRule) error {
 	first := len(c.runs)
 	for _, line := range rule.recipe {
 		elsewhere := false
-		for _, words := range shellCommands(strings.TrimLeft(m.expand(line), "@-+ "), m.hasBraces()) {
+		line = m.calls(strings.TrimLeft(line, recipePrefixes))
+		for _, words := range shellCommands(strings.TrimLeft(m.expand(line), recipePrefixes), m.hasBraces()) {
 			name, args := program(words)
 			if name == "cd" {
 				elsewhere = true
@@ -96,6 +115,7 @@ func (c *commands) addRecipe(m *makefile, rule *makeRule) error {
 			switch {
 			case !ok:
 				c.doubtChange(name, args, c.runs[first:])
+				c.addUnseen("the Makefile", words, elsewhere)
 			case elsewhere:
 				c.setDoubt("the Makefile runs %s in another folder", name)
 			case rule.conditional || slices.Contains(branches, words[0]):
@@ -152,6 +172,19 @@ func (c *commands) doubtChange(name string, args []string, runs []invocation) {
 				c.setDoubt("the Makefile changes %s by %s after it is generated", arg, name)
 			}
 		}
+	}
+}
+
+// addUnseen records a command that may run a generator, so that files of the project may be its files.
+func (c *commands) addUnseen(source string, words []string, elsewhere bool) {
+	if mayGenerate(words, elsewhere) {
+		c.setUnseen("%s runs %q, which may run controller-gen", source, strings.ReplaceAll(strings.Join(words, " "), unknown, "…"))
+	}
+}
+
+func (c *commands) setUnseen(format string, args ...any) {
+	if c.unseen == "" {
+		c.unseen = fmt.Sprintf(format, args...)
 	}
 }
 
@@ -219,8 +252,11 @@ func complete(options []string) (commands, error) {
 	if err != nil {
 		return commands{}, err
 	}
+	c.warning = c.doubt
 	if len(c.runs) == 0 {
-		if c.doubt == "" {
+		if c.doubt != "" {
+			c.warning += ": Kubebuilder's defaults apply"
+		} else {
 			c.doubt = "neither the Makefile nor a go:generate line runs controller-gen or flyball generate"
 		}
 		run, err := defaultRun()
@@ -231,6 +267,9 @@ func complete(options []string) (commands, error) {
 	}
 	var all invocation
 	for i, run := range c.runs {
+		if replaced := run.pathsBeyond(); len(given.paths) > 0 && len(replaced) > 0 {
+			c.setUnseen("the paths %s of the project are replaced", strings.Join(replaced, " "))
+		}
 		c.runs[i] = run.override(given)
 		all.generators = append(all.generators, run.generators...)
 	}

@@ -34,6 +34,18 @@ controller-gen: $(CONTROLLER_GEN)
 $(CONTROLLER_GEN): $(LOCALBIN)
 	test -s $(LOCALBIN)/controller-gen && $(LOCALBIN)/controller-gen --version | grep -q $(VERSION) || \
 	GOBIN=$(LOCALBIN) go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(VERSION)
+	$(call install-tool,$(CONTROLLER_GEN),sigs.k8s.io/controller-tools/cmd/controller-gen,$(VERSION))
+define install-tool
+@[ -f "$(1)-$(3)" ] && [ "$$(readlink -- "$(1)" 2>/dev/null)" = "$(1)-$(3)" ] || { \
+set -e; \
+package=$(2)@$(3) ;\
+echo "Downloading $${package}" ;\
+rm -f "$(1)" ;\
+GOBIN="$(LOCALBIN)" go install $${package} ;\
+mv "$(LOCALBIN)/$$(basename "$(1)")" "$(1)-$(3)" ;\
+} ;\
+ln -sf "$$(realpath "$(1)-$(3)")" "$(1)"
+endef
 `
 	standard := [][]string{{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...",
 		"output:crd:artifacts:config=config/crd/bases", "object:headerFile=hack/boilerplate.go.txt"}}
@@ -43,7 +55,7 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 		name, archive string
 		dir           string // of the commands
 		want          [][]string
-		doubt         string
+		doubt, unseen string
 	}{
 		{name: "the Makefile of Kubebuilder", archive: "-- Makefile --" + kubebuilder, want: standard},
 		{
@@ -58,6 +70,7 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 					"paths={./api/..., ./pkg/...}"},
 				{"object", "paths=./api/..."},
 			},
+			unseen: "the Makefile runs controller-gen for other targets than manifests and generate",
 		},
 		{
 			name:    "other targets",
@@ -136,6 +149,44 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 		{
 			name: "a script", archive: "-- api/a.go --\n-- Makefile --\nmanifests:\n\t./hack/update.sh\n",
 			want: defaults, doubt: "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+			unseen: `the Makefile runs "./hack/update.sh", which may run controller-gen`,
+		},
+		{
+			name: "another target has other options", want: [][]string{{"crd", "paths=./api/..."}},
+			archive: "-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./api/...\nagain:\n\tcontroller-gen crd paths=./api/...\n" +
+				"shared:\n\tcontroller-gen crd paths=example.com/shared/...\n",
+			unseen: "the Makefile runs controller-gen for other targets than manifests and generate",
+		},
+		{
+			name: "another target has the same options", want: [][]string{{"crd", "paths=./api/..."}},
+			archive: "-- Makefile --\nmanifests:\n\tcontroller-gen crd paths=./api/...\nagain:\n\tcontroller-gen crd paths=./api/...\n",
+		},
+		{
+			name: "another target has a script", want: [][]string{{"crd", "paths=./..."}},
+			archive: "-- Makefile --\ncodegen:\n\tcontroller-gen crd paths=./...\nrelease:\n\t./hack/release.sh\n",
+		},
+		{
+			name: "go:generate in files that go generate passes over", want: defaults,
+			doubt: "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+			archive: "-- api/_gen.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n" +
+				"-- api/.gen.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n",
+		},
+		{
+			name: "go:generate with a constraint", want: defaults,
+			doubt:   "neither the Makefile nor a go:generate line runs controller-gen or flyball generate",
+			unseen:  `api/gen.go runs "controller-gen crd paths=./...", which go generate passes over here`,
+			archive: "-- api/gen.go --\n//go:build ignore\n\npackage api\n\n//go:generate controller-gen crd paths=./...\n//go:generate stringer\n",
+		},
+		{
+			name: "go:generate on another system", dir: "api", want: [][]string{{"crd", "paths=./..."}},
+			unseen: `api/gen_plan9.go runs "controller-gen crd:maxDescLen=0", which go generate passes over here`,
+			archive: "-- api/gen.go --\n//go:build generate\n\npackage api\n\n//go:generate controller-gen crd paths=./...\n" +
+				"-- api/gen_plan9.go --\npackage api\n\n//go:generate controller-gen crd:maxDescLen=0\n",
+		},
+		{
+			name: "go:generate runs a shell", dir: "api", want: [][]string{{"crd", "paths=./..."}},
+			archive: "-- api/a.go --\npackage api\n\n//go:generate controller-gen crd paths=./...\n//go:generate sh -c \"controller-gen crd\"\n",
+			unseen:  `api/a.go runs "sh -c controller-gen crd", which may run controller-gen`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,10 +198,48 @@ $(CONTROLLER_GEN): $(LOCALBIN)
 			if diff := cmp.Diff(invocations(t, tt.dir, tt.want), got.runs, all); diff != "" {
 				t.Errorf("the runs (-want +got):\n%s", diff)
 			}
-			if got.doubt != tt.doubt {
-				t.Errorf("the doubt is %q, want %q", got.doubt, tt.doubt)
+			if got.doubt != tt.doubt || got.unseen != tt.unseen {
+				t.Errorf("the doubt is %q, want %q; unseen is %q, want %q", got.doubt, tt.doubt, got.unseen, tt.unseen)
 			}
 		})
+	}
+}
+
+// TestPathsThatAreReplaced: a run with other paths than the project's does not tell that types elsewhere are gone.
+func TestPathsThatAreReplaced(t *testing.T) {
+	for paths, want := range map[string]string{
+		"./api/...":             "",
+		"./api/v1;./api/v2":     "",
+		"example.com/other/...": "the paths example.com/other/... of the project are replaced",
+		"./api/...;../other":    "the paths ../other of the project are replaced",
+	} {
+		testproject.Extract(t, "-- api/a.go --\n-- Makefile --\nmanifests:\n\tcontroller-gen crd 'paths="+paths+"'\n")
+		if c, err := complete([]string{"paths=./..."}); err != nil || c.unseen != want {
+			t.Errorf("%s: unseen is %q, want %q, %v", paths, c.unseen, want, err)
+		}
+		if c, err := complete(nil); err != nil || c.unseen != "" {
+			t.Errorf("%s: unseen is %q, %v", paths, c.unseen, err)
+		}
+	}
+}
+
+// TestGoGenerateAtTheEnd: a go:generate line without the end of a line is an error of go generate. Without a command, go
+// generate passes over it.
+func TestGoGenerateAtTheEnd(t *testing.T) {
+	for end, want := range map[string]string{"": "", "\n": "", "-x": "", "\r\n": "",
+		" controller-gen crd": "api/gen.go:3: the go:generate line ends without a newline, where go generate fails",
+		"\tstringer":          "api/gen.go:3: the go:generate line ends without a newline, where go generate fails"} {
+		testproject.Extract(t, "-- api/gen.go --\n")
+		if err := os.WriteFile("api/gen.go", []byte("package api\n\n//go:generate"+end), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, err := projectCommands(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", end, got, want)
+		}
 	}
 }
 
@@ -260,19 +349,16 @@ func TestTrackedWhereGitFails(t *testing.T) {
 		prepare []func(*testing.T)
 		file    string
 		state   State
-		prune   bool
 		kept    bool
 	}{
-		{"tracked", []func(*testing.T){repository}, "a.yaml", Updated, false, true},
-		{"not tracked", []func(*testing.T){repository}, "b.yaml", Updated, false, false},
-		{"new", []func(*testing.T){repository}, "a.yaml", Created, false, false},
-		{"stale", []func(*testing.T){repository}, "a.yaml", Stale, false, false},
-		{"stale, to be removed", []func(*testing.T){repository}, "a.yaml", Stale, true, true},
-		{"stale, to be removed, not tracked", []func(*testing.T){repository}, "b.yaml", Stale, true, false},
-		{"no repository", []func(*testing.T){none}, "a.yaml", Updated, false, false},
-		{"no repository, no git", []func(*testing.T){noGit}, "a.yaml", Updated, false, false},
-		{"a broken repository", []func(*testing.T){broken}, "a.yaml", Updated, false, true},
-		{"a repository, no git", []func(*testing.T){repository, noGit}, "a.yaml", Updated, false, true},
+		{"tracked", []func(*testing.T){repository}, "a.yaml", Updated, true},
+		{"not tracked", []func(*testing.T){repository}, "b.yaml", Updated, false},
+		{"new", []func(*testing.T){repository}, "a.yaml", Created, false},
+		{"stale", []func(*testing.T){repository}, "a.yaml", Stale, false},
+		{"no repository", []func(*testing.T){none}, "a.yaml", Updated, false},
+		{"no repository, no git", []func(*testing.T){noGit}, "a.yaml", Updated, false},
+		{"a broken repository", []func(*testing.T){broken}, "a.yaml", Updated, true},
+		{"a repository, no git", []func(*testing.T){repository, noGit}, "a.yaml", Updated, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			testproject.Extract(t, "-- a.yaml --\n-- b.yaml --\n")
@@ -283,7 +369,7 @@ func TestTrackedWhereGitFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = keepTracked([]File{{Path: tt.file, path: path, State: tt.state}}, tt.prune, "a reason")
+			err = keepTracked([]File{{Path: tt.file, path: path, State: tt.state}}, "a reason")
 			var unknown *UnknownOptionsError
 			if kept := errors.As(err, &unknown) && slices.Equal(unknown.Files, []string{tt.file}); kept != tt.kept {
 				t.Errorf("the error is %v", err)
@@ -296,5 +382,29 @@ func git(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
 		t.Fatalf("git %s: %v\n%s", args, err, out)
+	}
+}
+
+// TestMayGenerate: a command is in doubt if it may run controller-gen, and not if it is a usual part of a recipe.
+func TestMayGenerate(t *testing.T) {
+	for want, lines := range map[bool][]string{
+		false: {"mkdir -p out", "echo done", "go fmt ./...", "go vet ./...", "go test ./... -coverprofile cover.out", "go generate", "go generate ./...",
+			"test -s bin/x || go install example.com/x@v1", "bin/kustomize build config/crd > out.yaml", "/usr/bin/yq -i . a.yaml", "! git diff --quiet",
+			"echo x >&2", "echo x &>> log", "if [ -d out ]; then rm -r out; else true; fi", "for f in a b; do sed -i s/a/b/ $f; done", "docker build -t x .", "controller-gen --version",
+			"go run example.com/cmd/mockgen@v1 x", "X=1 Y=2", "stringer -type X"},
+		true: {"sh -c 'controller-gen crd'", "bash -c x", "make x", "./hack/update.sh", "hack/test", "cat x | sh", "go generate ./tools/...", "go run ./hack/gen",
+			"cd x && go generate", "find . -exec controller-gen crd {} +", "xargs controller-gen", "docker run x controller-gen", "$X crd", "python3 gen.py",
+			"env -i controller-gen crd", ". hack/lib.sh", "eval $X", "if ./hack/changed; then true; fi", "time ./hack/update.sh", "go -C tools generate"},
+	} {
+		for _, line := range lines {
+			got, elsewhere := false, false
+			for _, words := range shellCommands(line, false) {
+				elsewhere = elsewhere || words[0] == "cd"
+				got = got || mayGenerate(words, elsewhere)
+			}
+			if got != want {
+				t.Errorf("%s: %v", line, got)
+			}
+		}
 	}
 }

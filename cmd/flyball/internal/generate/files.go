@@ -39,7 +39,11 @@ type File struct {
 
 // compare compares generated content with the existing file.
 func compare(path string, content []byte) (File, error) {
-	file := File{Path: relative(path), State: Created, path: path, new: content}
+	resolved, err := resolve(path)
+	if err != nil {
+		return File{}, err
+	}
+	file := File{Path: relative(path), State: Created, path: resolved, new: content}
 	old, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
@@ -47,14 +51,26 @@ func compare(path string, content []byte) (File, error) {
 	if err != nil {
 		return file, err
 	}
-	if file.path, err = filepath.EvalSymlinks(path); err != nil {
-		return file, err
-	}
 	file.State = Unchanged
 	if !sameGenerated(old, content) {
 		file.State, file.Line = Updated, firstDifference(old, content)
 	}
 	return file, nil
+}
+
+// resolve returns an absolute path without symbolic links for a path that need not exist.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(abs)
+	if dir := filepath.Dir(abs); errors.Is(err, fs.ErrNotExist) && dir != abs {
+		if dir, err = resolve(dir); err == nil {
+			resolved = filepath.Join(dir, filepath.Base(abs))
+		}
+	}
+	return resolved, err
 }
 
 // versionLine matches the line of a definition with the version of the generator.

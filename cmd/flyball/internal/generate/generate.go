@@ -25,7 +25,7 @@ type Options struct {
 	Tags []string
 	// Check makes Run compare the output with the existing files, and write nothing.
 	Check bool
-	// Prune makes Run remove stale files.
+	// Prune makes Run remove stale files, if the commands of the project are known: see Result.Kept.
 	Prune bool
 }
 
@@ -35,7 +35,9 @@ type Result struct {
 	Files []File
 	// Stdout is the output of the rule "stdout".
 	Stdout []byte
-	// Warnings are about markers that no generator defines.
+	// Kept is the reason why stale files are not removed, even with Options.Prune, or "".
+	Kept string
+	// Warnings are about options of the project that are unknown, and about markers that no generator defines.
 	Warnings []Diagnostic
 	// Load is the time for listing the packages, Generate the time for running the generators, including parsing and
 	// type checking, and Write the time for comparing and writing files.
@@ -45,6 +47,14 @@ type Result struct {
 // Changed returns the files that differ from the existing ones.
 func (r *Result) Changed() []File {
 	return slices.DeleteFunc(slices.Clone(r.Files), func(f File) bool { return f.State == Unchanged || f.State == Stale })
+}
+
+// WhyStale says why there are stale files, and how to remove them.
+func (r *Result) WhyStale() string {
+	if r.Kept != "" {
+		return "its types are gone, or another command generates it; flyball generate --prune keeps it, because " + r.Kept
+	}
+	return "its types are gone; flyball generate --prune removes it"
 }
 
 // AllCurrent reports whether all files are generated and have the generated content, so that a change of them does not
@@ -86,7 +96,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{}
+	result := &Result{Kept: cmp.Or(c.doubt, c.unseen)}
+	if c.warning != "" {
+		result.Warnings = []Diagnostic{{Message: c.warning}}
+	}
 	runs := make([]*staging, len(c.runs))
 	for i, run := range c.runs {
 		runs[i] = &staging{}
@@ -111,12 +124,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if c.doubt != "" {
-		if err := keepTracked(result.Files, o.Prune, c.doubt); err != nil {
+		if err := keepTracked(result.Files, c.doubt); err != nil {
 			return nil, err
 		}
 	}
 	if !o.Check {
-		err = write(result.Files, o.Prune)
+		err = write(result.Files, o.Prune && result.Kept == "")
 	}
 	result.Write = time.Since(start)
 	return result, err

@@ -104,7 +104,7 @@ func TestRunWritesAndChecks(t *testing.T) {
 }
 
 func TestStaleFilesAreReportedAndPruned(t *testing.T) {
-	testproject.New(t, types)
+	testproject.New(t, types+"-- Makefile --\nmanifests:\n\tflyball generate\n")
 	run(t, Options{})
 	if err := errors.Join(os.WriteFile("config/crd/bases/mine.yaml", []byte("kind: CustomResourceDefinition\n"), 0o666),
 		os.Remove("api/v1/widget_types.go"),
@@ -139,7 +139,6 @@ func TestStaleFilesAreReportedAndPruned(t *testing.T) {
 // TestPruneWithOtherPaths: only a run that has read all packages of the project tells that types are gone, however the
 // option says so, and only in the folder of the project.
 func TestPruneWithOtherPaths(t *testing.T) {
-	const stale = "kind: CustomResourceDefinition\nmetadata:\n  annotations:\n    " + versionAnnotation + ": v0\n"
 	for _, test := range []struct {
 		paths, folder string
 		pruned        bool
@@ -161,7 +160,7 @@ func TestPruneWithOtherPaths(t *testing.T) {
 			}
 			folder := stdcmp.Or(test.folder, "out")
 			old := filepath.Join(folder, "old.yaml")
-			if err := errors.Join(os.MkdirAll(folder, 0o777), os.WriteFile(old, []byte(stale), 0o666)); err != nil {
+			if err := errors.Join(os.MkdirAll(folder, 0o777), os.WriteFile(old, []byte(staleDefinition), 0o666)); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(folder) })
@@ -171,6 +170,111 @@ func TestPruneWithOtherPaths(t *testing.T) {
 			}
 		})
 	}
+}
+
+// staleDefinition is a definition that an earlier run has generated.
+const staleDefinition = "kind: CustomResourceDefinition\nmetadata:\n  annotations:\n    " + versionAnnotation + ": v0\n"
+
+// TestPruneThroughLinks: a file that the run generates is current, whatever the links in its path, and a folder is
+// outside of the project if its target is.
+func TestPruneThroughLinks(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		project bool   // whether the project is entered through a link
+		target  string // of the output folder, relative to the project
+		want    []string
+	}{
+		{name: "the project", project: true, want: []string{"crds/old.yaml"}},
+		{name: "a folder in the project", target: "charts", want: []string{"crds/old.yaml"}},
+		{name: "a folder in a linked project", project: true, target: "charts", want: []string{"crds/old.yaml"}},
+		{name: "a folder of another project", target: "$TMP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.New(t, types)
+			wd, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if link := filepath.Join(t.TempDir(), "link"); test.project {
+				if err := os.Symlink(wd, link); err != nil {
+					t.Fatal(err)
+				}
+				t.Chdir(link) // sets PWD, as a shell does
+			}
+			if target := strings.Replace(test.target, "$TMP", t.TempDir(), 1); target != "" {
+				if err := errors.Join(os.MkdirAll(target, 0o777), os.Symlink(target, "crds")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			options := Options{Prune: true, Args: []string{"object", "crd", "paths=./...", "output:crd:dir=crds"}}
+			run(t, options)
+			if err := os.WriteFile("crds/old.yaml", []byte(staleDefinition), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, removed(run(t, options))); diff != "" {
+				t.Errorf("removed files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPruneInDoubt: nothing is removed if another command may generate it.
+func TestPruneInDoubt(t *testing.T) {
+	for _, test := range []struct{ name, recipe, kept string }{
+		{name: "known commands", recipe: "controller-gen crd paths=./... output:crd:dir=crds"},
+		{name: "an unseen command", recipe: "controller-gen crd paths=./... output:crd:dir=crds; ./hack/more.sh",
+			kept: `the Makefile runs "./hack/more.sh", which may run controller-gen`},
+		{name: "unknown options", recipe: "controller-gen crd paths=./... output:crd:dir=crds; controller-gen crd $(shell ./options)",
+			kept: `the Makefile has the option "…", which only make and the shell can tell`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.New(t, types+"-- crds/old.yaml --\n"+staleDefinition+"-- Makefile --\nmanifests:\n\t"+test.recipe+"\n")
+			result := run(t, Options{Prune: true})
+			if got := removed(result); result.Kept != test.kept || (len(got) > 0) != (test.kept == "") {
+				t.Errorf("removed %q; kept, because %q, want %q", got, result.Kept, test.kept)
+			}
+		})
+	}
+}
+
+// TestPruneInAFolderWithBrackets: the name of a folder is no pattern.
+func TestPruneInAFolderWithBrackets(t *testing.T) {
+	testproject.New(t, types+"-- crds1/old.yaml --\n"+staleDefinition+"-- crds[12]/old.yaml --\n"+staleDefinition)
+	options := []string{"crd", "paths=./...", `output:crd:dir="crds[12]"`}
+	if diff := cmp.Diff([]string{"crds[12]/old.yaml"}, removed(run(t, Options{Prune: true, Args: options}))); diff != "" {
+		t.Errorf("removed files (-want +got):\n%s", diff)
+	}
+}
+
+// TestPruneOfALink: a link to a stale file stays, and so does the file.
+func TestPruneOfALink(t *testing.T) {
+	for name, folder := range map[string]string{"to the project": ".", "to another folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			testproject.New(t, types)
+			old, err := filepath.Abs(filepath.Join(folder, "old.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(old, []byte(staleDefinition), 0o666), os.Mkdir("crds", 0o777),
+				os.Symlink(old, "crds/old.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			run(t, Options{Prune: true, Args: []string{"crd", "paths=./...", "output:crd:dir=crds"}})
+			if content, err := os.ReadFile("crds/old.yaml"); err != nil || string(content) != staleDefinition {
+				t.Errorf("the file has %q, %v", content, err)
+			}
+		})
+	}
+}
+
+// removed returns the files that a run has removed.
+func removed(result *Result) (paths []string) {
+	for _, f := range result.Files {
+		if f.State == Removed {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
 }
 
 func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
@@ -266,6 +370,26 @@ func TestUnknownMarkersAreWarnedOf(t *testing.T) {
 		"did you mean +kubebuilder:validation:Minimum?"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// TestUnknownOptionsAreWarnedOf: a run that leaves a command of the project out, or stands for it, says so.
+func TestUnknownOptionsAreWarnedOf(t *testing.T) {
+	for recipe, want := range map[string][]string{
+		"flyball generate":                          nil,
+		"controller-gen crd $(X)":                   {`the Makefile has the option "…", which only make and the shell can tell: Kubebuilder's defaults apply`},
+		"flyball generate; controller-gen crd $(X)": {`the Makefile has the option "…", which only make and the shell can tell`},
+	} {
+		t.Run(recipe, func(t *testing.T) {
+			testproject.New(t, types+"-- Makefile --\nmanifests:\n\t"+recipe+"\n")
+			var got []string
+			for _, w := range run(t, Options{}).Warnings {
+				got = append(got, w.String())
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,8 @@ package generate
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -13,7 +15,8 @@ import (
 	"strings"
 )
 
-// addGoGenerate adds the commands in go:generate lines below a folder.
+// addGoGenerate adds the commands in go:generate lines below a folder. Files that the build passes over, with constraints
+// for another system for instance, may have commands for a run elsewhere.
 func (c *commands) addGoGenerate(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
@@ -25,15 +28,22 @@ func (c *commands) addGoGenerate(root string) error {
 		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
 			slices.Contains([]string{"vendor", "testdata", "node_modules"}, name) || isModule(path)):
 			return fs.SkipDir
-		case entry.IsDir() || filepath.Ext(name) != ".go":
+		case entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
 			return nil
 		}
-		commands, err := goGenerateCommands(path)
+		commands, isBuilt, err := goGenerateCommands(path)
 		if err != nil {
 			return err
 		}
 		for _, words := range commands {
-			if options, ok := optionsOf(program(words)); ok {
+			switch options, ok := optionsOf(program(words)); {
+			case !isBuilt:
+				if ok || mayGenerate(words, false) {
+					c.setUnseen("%s runs %q, which go generate passes over here", path, strings.Join(words, " "))
+				}
+			case !ok:
+				c.addUnseen(path, words, false)
+			default:
 				if err := c.add(path, filepath.Dir(path), options); err != nil {
 					return err
 				}
@@ -42,6 +52,13 @@ func (c *commands) addGoGenerate(root string) error {
 		return nil
 	})
 }
+
+// generateContext has the build tag of go generate.
+var generateContext = func() build.Context {
+	context := build.Default
+	context.BuildTags = append(slices.Clone(context.BuildTags), "generate")
+	return context
+}()
 
 // isModule reports whether a folder contains a separate module. Its packages do not belong to the project.
 func isModule(folder string) bool {
@@ -52,19 +69,23 @@ func isModule(folder string) bool {
 // goGenerate is the beginning of a go:generate line in Go source. A space or a tab follows.
 var goGenerate = []byte("//go:generate")
 
-// goGenerateCommands returns the commands that go generate runs for a file, as words.
-func goGenerateCommands(path string) (commands [][]string, err error) {
+// goGenerateCommands returns the commands in the go:generate lines of a file, as words, and whether the file is built, so
+// that go generate runs them.
+func goGenerateCommands(path string) (commands [][]string, isBuilt bool, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil || !bytes.Contains(content, goGenerate) {
-		return nil, err
+		return nil, false, err
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), path, content, parser.PackageClauseOnly)
 	if err != nil {
-		return nil, nil // go generate passes over the file
+		return nil, false, nil // go generate passes over the file
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if isBuilt, err = generateContext.MatchFile(dir, filepath.Base(path)); err != nil {
+		isBuilt = false // as with a constraint that is invalid
 	}
 	variables := map[string]string{"GOFILE": filepath.Base(path), "GOPACKAGE": file.Name.Name, "DOLLAR": "$", "PWD": dir}
 	shorthands := map[string][]string{}
@@ -72,8 +93,11 @@ func goGenerateCommands(path string) (commands [][]string, err error) {
 	for line := range bytes.Lines(content) {
 		number++
 		rest, ok := bytes.CutPrefix(line, goGenerate)
-		if !ok || rest[0] != ' ' && rest[0] != '\t' {
+		if !ok || len(rest) == 0 || rest[0] != ' ' && rest[0] != '\t' {
 			continue
+		}
+		if isBuilt && !bytes.HasSuffix(rest, []byte("\n")) {
+			return nil, false, fmt.Errorf("%s:%d: the go:generate line ends without a newline, where go generate fails", path, number)
 		}
 		variables["GOLINE"] = strconv.Itoa(number)
 		words := goGenerateWords(string(rest), shorthands, variables)
@@ -84,7 +108,7 @@ func goGenerateCommands(path string) (commands [][]string, err error) {
 			commands = append(commands, words)
 		}
 	}
-	return commands, nil
+	return commands, isBuilt, nil
 }
 
 // goGenerateWords splits the rest of a go:generate line, which no shell reads: a word that begins with a quotation mark

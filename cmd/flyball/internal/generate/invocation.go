@@ -172,11 +172,16 @@ func (v invocation) manifests(name string) string {
 
 // readsAll reports whether the invocation reads all packages below the current folder.
 func (v invocation) readsAll() bool {
-	return slices.ContainsFunc(v.paths, func(path string) bool {
-		isFolder := filepath.IsAbs(path) || strings.HasPrefix(path, ".")
-		return isFolder && v.file(path) == "..."
-	})
+	return slices.ContainsFunc(v.paths, func(path string) bool { return isFolder(path) && v.file(path) == "..." })
 }
+
+// pathsBeyond returns the paths that are not folders below the current folder.
+func (v invocation) pathsBeyond() []string {
+	return slices.DeleteFunc(slices.Clone(v.paths), func(path string) bool { return isFolder(path) && filepath.IsLocal(v.file(path)) })
+}
+
+// isFolder reports whether a path is a folder, and not the path of a package.
+func isFolder(path string) bool { return filepath.IsAbs(path) || strings.HasPrefix(path, ".") }
 
 // override returns the invocation with other paths and outputs, where there are others.
 func (v invocation) override(by invocation) invocation {

@@ -19,6 +19,7 @@ const unknown = "\x00"
 type makefile struct {
 	dir       string // the absolute folder
 	variables map[string]string
+	functions map[string]string    // the text of each define
 	rules     map[string]*makeRule // by target
 	order     []string             // of the targets
 }
@@ -36,7 +37,8 @@ func readMakefile(dir string) (*makefile, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &makefile{dir: abs, variables: map[string]string{"CURDIR": abs, "PWD": abs}, rules: map[string]*makeRule{}}
+	m := &makefile{dir: abs, variables: map[string]string{"CURDIR": abs, "PWD": abs, "MAKE": "make"},
+		functions: map[string]string{}, rules: map[string]*makeRule{}}
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} { // the order of GNU make
 		if err := m.read(name, 0); !errors.Is(err, fs.ErrNotExist) {
 			return m, err
@@ -63,18 +65,20 @@ func (m *makefile) read(name string, depth int) error {
 		return err
 	}
 	var current []*makeRule
-	conditions, define := 0, false
+	conditions, define := 0, ""
 	for line := range strings.SplitSeq(joinLines(string(content)), "\n") {
 		switch match := conditional.FindStringSubmatch(line); {
-		case define:
-			define = !strings.HasPrefix(strings.TrimSpace(line), "endef")
+		case define != "" && strings.HasPrefix(strings.TrimSpace(line), "endef"):
+			define = ""
+		case define != "":
+			m.functions[define] += recipeLine(line) + "\n"
 		case strings.HasPrefix(line, "\t") && current != nil:
 			for _, rule := range current {
 				rule.recipe = append(rule.recipe, strings.TrimSpace(recipeLine(line)))
 				rule.conditional = rule.conditional || conditions > 0
 			}
 		case strings.HasPrefix(strings.TrimSpace(line), "define "):
-			define = true
+			define = strings.Trim(strings.TrimSpace(line)[len("define "):], " :?+=")
 		case match != nil:
 			conditions += map[string]int{"else": 0, "endif": -1}[match[1]] + map[bool]int{true: 1}[strings.HasPrefix(match[1], "if")]
 		default:
@@ -208,6 +212,20 @@ func (m *makefile) function(call string) string {
 	}
 	return unknown
 }
+
+// calls returns the lines of the shell for a line of a recipe. For a call of a define, these are the lines of the define.
+func (m *makefile) calls(line string) string {
+	if call, ok := strings.CutPrefix(line, "$(call "); ok {
+		name, _, _ := strings.Cut(call, ",")
+		if text, ok := m.functions[strings.TrimSpace(name)]; ok {
+			return strings.TrimLeft(text, recipePrefixes)
+		}
+	}
+	return line
+}
+
+// recipePrefixes are the characters before a command of a recipe that are make's.
+const recipePrefixes = "@-+ "
 
 // reference splits a text into a leading variable name or function call, and the rest.
 func reference(text string) (name, rest string) {

@@ -48,11 +48,14 @@ func shellCommands(line string, braces bool) (commands [][]string) {
 			quote, inWord = c, true
 		case c == ' ' || c == '\t':
 			endWord()
-		case strings.IndexByte(";&|\n()", c) >= 0:
-			endCommand()
-		case c == '<' || c == '>':
+		case c == '<' || c == '>' || c == '&' && strings.HasPrefix(line[i+1:], ">"):
 			endWord()
 			words = append(words, redirection)
+			if i+1 < len(line) && strings.IndexByte("&>", line[i+1]) >= 0 {
+				i++
+			}
+		case strings.IndexByte(";&|\n()", c) >= 0:
+			endCommand()
 		case c == '#' && !inWord:
 			endCommand()
 			return commands
@@ -118,10 +121,7 @@ var keywords = append([]string{"{", "!", "time", "exec", "env"}, branches...)
 // program returns the name and the arguments of the program that a command runs. For "go run" and "go tool", it is the
 // program that the go command runs.
 func program(words []string) (name string, args []string) {
-	for len(words) > 0 && (slices.Contains(keywords, words[0]) || isVariable(words[0])) {
-		words = words[1:]
-	}
-	if len(words) == 0 {
+	if words = simple(words); len(words) == 0 {
 		return "", nil
 	}
 	if path.Base(words[0]) == "go" && len(words) > 2 && (words[1] == "run" || words[1] == "tool") {
@@ -132,6 +132,14 @@ func program(words []string) (name string, args []string) {
 	}
 	name, _, _ = strings.Cut(path.Base(words[0]), "@")
 	return name, words[1:]
+}
+
+// simple returns a command without the keywords and variables before it.
+func simple(words []string) []string {
+	for len(words) > 0 && (slices.Contains(keywords, words[0]) || isVariable(words[0])) {
+		words = words[1:]
+	}
+	return words
 }
 
 // isVariable reports whether a word before a command sets a variable.

@@ -20,26 +20,33 @@ const deepCopyFile = "zz_generated.deepcopy.go"
 // of their package are gone: CRDs with the generator's annotation in the CRD folder, and deep copies. The run must have
 // read all packages of the project; otherwise these files may belong to the other packages.
 func (s *staging) stale(generated []File) ([]File, error) {
+	root, err := resolve(".")
+	if err != nil {
+		return nil, err
+	}
 	current := map[string]bool{}
 	for _, file := range generated {
 		current[file.path] = true
 	}
 	var stale []File
 	add := func(path, mark string) error {
-		path, err := filepath.Abs(path)
-		if err != nil || current[path] {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil // whoever made the link may have another use for its target
+		}
+		resolved, err := resolve(path)
+		if err != nil || current[resolved] {
 			return err
 		}
-		if !filepath.IsLocal(relative(path)) {
+		if below, err := filepath.Rel(root, resolved); err != nil || !filepath.IsLocal(below) {
 			return nil // another project may write to this folder, too
 		}
-		content, err := os.ReadFile(path)
+		content, err := os.ReadFile(resolved)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil && bytes.Contains(content, []byte(mark)) {
-			current[path] = true
-			stale = append(stale, File{Path: relative(path), State: Stale, path: path})
+			current[resolved] = true
+			stale = append(stale, File{Path: relative(path), State: Stale, path: resolved})
 		}
 		return err
 	}
@@ -51,12 +58,15 @@ func (s *staging) stale(generated []File) ([]File, error) {
 			if !ok {
 				continue
 			}
-			matches, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-			if err != nil {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
-			for _, path := range matches {
-				if err := add(path, "\n    "+versionAnnotation+": "); err != nil {
+			for _, entry := range entries {
+				if entry.IsDir() || filepath.Ext(entry.Name()) != ".yaml" {
+					continue
+				}
+				if err := add(filepath.Join(dir, entry.Name()), "\n    "+versionAnnotation+": "); err != nil {
 					return nil, err
 				}
 			}

@@ -25,11 +25,11 @@ func (e *UnknownOptionsError) Error() string {
 		strings.Join(e.Files, ", "), e.Reason)
 }
 
-// keepTracked returns an error if a tracked file would change, or would be removed as stale.
-func keepTracked(files []File, prune bool, reason string) error {
+// keepTracked returns an error if a tracked file would change.
+func keepTracked(files []File, reason string) error {
 	changed := map[string]string{} // paths by absolute path
 	for _, file := range files {
-		if file.State == Updated || file.State == Stale && prune {
+		if file.State == Updated {
 			changed[file.path] = file.Path
 		}
 	}

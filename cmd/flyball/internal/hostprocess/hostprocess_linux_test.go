@@ -54,7 +54,7 @@ func perform(text string) int {
 			return 0
 		}
 	}
-	t.Env, t.Stdin, t.Stdout, t.Stderr = []string{"PATH=" + os.Getenv("PATH")}, os.Stdin, os.Stdout, os.Stdout // which JSON does not have
+	t.Env, t.Stdin, t.Stdout, t.Stderr = environment(), os.Stdin, os.Stdout, os.Stdout // which JSON does not have
 	running, err := Start(&t.Program)
 	if err != nil {
 		fmt.Printf("%T: %v\n", errors.Unwrap(err), err)
@@ -62,6 +62,11 @@ func perform(text string) int {
 	}
 	fmt.Println("pid", running.PID())
 	return running.ExitCode()
+}
+
+// environment returns the variables of the programs of a test.
+func environment() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), orphans.Variable + "=" + os.Getenv(orphans.Variable)}
 }
 
 // refuseNamespaces makes the kernel refuse this process, which is in a user namespace of its own, further
@@ -95,7 +100,7 @@ func performer(t *testing.T, p Program, uid uint32) *exec.Cmd {
 		cmd.Path = copyProgram(t, program)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), task + "=" + string(text), orphans.Variable + "=" + os.Getenv(orphans.Variable)}
+	cmd.Env = append([]string{task + "=" + string(text)}, environment()...)
 	return cmd
 }
 
@@ -274,7 +279,7 @@ func TestHidden(t *testing.T) {
 func TestNamespacesAreRefused(t *testing.T) {
 	for _, mounts := range [][]Mount{{{source(t), "/tmp"}}, nil} {
 		cmd := performer(t, Program{Path: "/bin/true", Args: []string{"true"}, Mounts: mounts}, 0)
-		cmd.Env[1] = strings.Replace(cmd.Env[1], "{", `{"WithoutNamespaces":true,`, 1)
+		cmd.Env[0] = strings.Replace(cmd.Env[0], "{", `{"WithoutNamespaces":true,`, 1)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}}
 		out, err := cmd.CombinedOutput()

@@ -22,8 +22,9 @@ import (
 // terminationSignal asks a program to end.
 const terminationSignal = syscall.SIGTERM
 
-// baseVariables are the variables that programs get from this process. A pod cannot change the variables in fixed.
-var baseVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "GOCOVERDIR", "SystemRoot"}
+// baseVariables are the variables that programs get from this process. A pod cannot change the variables in fixed. By
+// FLYBALL_ORPHANS, which only tests set, a program ends with the test that has started this process.
+var baseVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "GOCOVERDIR", "SystemRoot", "FLYBALL_ORPHANS"}
 
 // fixed are variables that decide which files a program executes. A pod that could set them could execute files of this
 // machine that are not the program of its image. The prefixes belong to dynamic linkers.

@@ -25,7 +25,7 @@ import (
 	"flyball.dev/cmd/flyball/internal/inpod"
 	"flyball.dev/controllers/pods/memfs"
 	"flyball.dev/controllers/pods/runtime"
-	_ "flyball.dev/internal/orphans"
+	"flyball.dev/internal/orphans"
 )
 
 // listenVariable is the variable by which the test program is a server, which says hello.
@@ -270,6 +270,15 @@ func TestKill(t *testing.T) {
 	}
 	if pid := between(out, "<", ">"); !ends(pid) {
 		t.Errorf("process %s still runs", pid)
+	}
+}
+
+// TestMark: a program of a test's image, and what the program starts, have the mark by which they end with the test.
+func TestMark(t *testing.T) {
+	w := newWorld(t, "sh", "-c")
+	r := w.run(newPod("1"), &corev1.Container{Image: "test:v1", Args: []string{`sh -c 'echo "<$` + orphans.Variable + `>"'`}}, nil, nil)
+	if mark := between(r.expect(t, ">"), "<", ">"); mark == "" || mark != os.Getenv(orphans.Variable) {
+		t.Errorf("the mark is %q", mark)
 	}
 }
 

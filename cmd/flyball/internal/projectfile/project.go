@@ -177,7 +177,25 @@ func Read(folder string) (*Project, error) {
 	if err := yaml.Unmarshal(content, p); err != nil {
 		return nil, syntaxError(err)
 	}
-	return p, nil
+	return p, p.checkSettings()
+}
+
+// checkSettings returns an error if a setting of Flyball has another type. An empty setting is none.
+func (p *Project) checkSettings() error {
+	const field = Name + ": plugins: " + plugin + ": "
+	settings, ok := p.Plugins[plugin].(map[string]any)
+	if !ok && p.Plugins[plugin] != nil {
+		return errors.New(field + "must be a mapping, as in runtime: " + RuntimeFlyball)
+	}
+	if _, ok := settings["runtime"].(string); !ok && settings["runtime"] != nil {
+		return errors.New(field + "runtime: must be a string")
+	}
+	lines, ok := settings["generate"].([]any)
+	isOther := func(line any) bool { _, ok := line.(string); return !ok }
+	if !ok && settings["generate"] != nil || slices.ContainsFunc(lines, isOther) {
+		return errors.New(field + `generate: must be a list of strings, as in ["crd paths=./api/..."]`)
+	}
+	return nil
 }
 
 // Load reads the PROJECT file of a project that Flyball can extend. Errors name the file, the line, and a remedy.
@@ -230,6 +248,9 @@ func parse(content []byte) (*Project, error) {
 			return nil, fmt.Errorf("%s:%d: the plugin %s is not known: use kubebuilder with that plugin",
 				Name, line, name)
 		}
+	}
+	if err := p.checkSettings(); err != nil {
+		return nil, err
 	}
 	if r := p.Runtime(); r != RuntimeFlyball && r != RuntimeControllerRuntime {
 		_, line = value(root, "plugins")

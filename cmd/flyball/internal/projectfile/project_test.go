@@ -87,6 +87,13 @@ func TestProjectErrors(t *testing.T) {
 		{"a list for a string", "projectName: shop", "projectName: [shop]", "PROJECT:10: cannot unmarshal !!seq into string"},
 		{"no repo", "repo: example.com/me/shop\n", "", "PROJECT: there is no repo: add the path of the module in go.mod"},
 		{"a runtime", "plugins:\n", "plugins:\n  flyball.dev/v1:\n    runtime: other\n", `PROJECT:6: the runtime "other" is not known`},
+		{"settings of another type", "plugins:\n", "plugins:\n  flyball.dev/v1: other\n", `PROJECT: plugins: flyball.dev/v1: must be a mapping`},
+		{"a runtime of another type", "plugins:\n", "plugins:\n  flyball.dev/v1:\n    runtime: [flyball]\n",
+			`PROJECT: plugins: flyball.dev/v1: runtime: must be a string`},
+		{"options of another type", "plugins:\n", "plugins:\n  flyball.dev/v1:\n    generate: crd paths=./api/v1\n",
+			`PROJECT: plugins: flyball.dev/v1: generate: must be a list of strings`},
+		{"a line of options of another type", "plugins:\n", "plugins:\n  flyball.dev/v1:\n    generate: [crd, 1]\n",
+			`PROJECT: plugins: flyball.dev/v1: generate: must be a list of strings`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if !strings.Contains(ofKubebuilder, tt.old) {
@@ -97,6 +104,21 @@ func TestProjectErrors(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestReadOfSettings: Read returns an error for settings of another type, and takes an empty setting as none.
+func TestReadOfSettings(t *testing.T) {
+	for value, want := range map[string]string{"": "", "[]": "", "[crd paths=./...]": "", "crd": "must be a list of strings",
+		"[[crd]]": "must be a list of strings"} {
+		folder := t.TempDir()
+		content := "version: \"3\"\nplugins:\n  flyball.dev/v1:\n    generate: " + value + "\n"
+		if err := os.WriteFile(filepath.Join(folder, Name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(folder); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "generate: "+want) {
+			t.Errorf("%q: %v", value, err)
+		}
 	}
 }
 

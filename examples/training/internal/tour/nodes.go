@@ -2,6 +2,7 @@ package tour
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -161,6 +162,9 @@ func (w *world) nodeLost(ctx context.Context) error {
 	if err := w.quiet(ctx); err != nil {
 		return err
 	}
+	if err := w.cordon(ctx, nodeA); err != nil { // the operator may be faster than the taint of the lost node
+		return err
+	}
 	if err := w.setReady(ctx, nodeA, corev1.ConditionUnknown); err != nil {
 		return err
 	}
@@ -177,6 +181,9 @@ func (w *world) nodeDeleted(ctx context.Context) error {
 	if err := w.quiet(ctx); err != nil {
 		return err
 	}
+	if err := w.cordon(ctx, nodeB); err != nil { // the operator may be faster than the cache of the scheduler
+		return err
+	}
 	if err := w.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeB}}); err != nil {
 		return err
 	}
@@ -186,10 +193,10 @@ func (w *world) nodeDeleted(ctx context.Context) error {
 	if err := w.onlyReconciled(ctx, w.onB); err != nil {
 		return err
 	}
-	return w.cordon(ctx, nodeA, "a2", "b2")
+	return w.cordon(ctx, "a2", "b2")
 }
 
-// cordon keeps the Pods of further steps, which select no nodes, from nodes without a kubelet.
+// cordon keeps new Pods from nodes, and waits until the scheduler knows it.
 func (w *world) cordon(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -198,5 +205,28 @@ func (w *world) cordon(ctx context.Context, names ...string) error {
 			return err
 		}
 	}
-	return nil
+	return w.scheduled(ctx, "after-"+names[0])
+}
+
+// scheduled waits until the scheduler binds a Pod to a new node. The scheduler then knows all earlier changes of nodes.
+func (w *world) scheduled(ctx context.Context, name string) error {
+	if err := w.addNode(ctx, name, name); err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: name}}
+	pod.Spec.NodeSelector = map[string]string{pool: name}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "nginx:1.29"}}
+	if err := w.Client.Create(ctx, pod); err != nil {
+		return err
+	}
+	if err := await.Object(ctx, w.Client, pod, func(p *corev1.Pod) string {
+		if p.Spec.NodeName == "" {
+			return "the Pod " + name + " is not scheduled"
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	return errors.Join(w.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)),
+		w.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
