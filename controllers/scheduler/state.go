@@ -46,7 +46,7 @@ func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision,
 	d = &decision
 	switch {
 	case d.Node != "":
-		s.pending.remove(keyOf(pod))
+		s.pending.hold(keyOf(pod))
 		s.snapshot.Assume(pod, d.Node)
 		s.assumed[pod.UID] = nil
 		return d, 0
@@ -54,6 +54,9 @@ func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision,
 		if left = pod.CreationTimestamp.Add(nodeReadyTimeout).Sub(now); left > 0 {
 			return d, left
 		}
+	}
+	if d.Error != nil {
+		return d, 0
 	}
 	s.pending.add(pod, d.Plugins, now)
 	if d.Nomination != nil {
@@ -164,6 +167,21 @@ func (s *state) forgetPod(pod *corev1.Pod) []retry {
 	delete(s.assumed, pod.UID)
 	s.snapshot.RemovePod(pod.UID)
 	return s.pending.helped(framework.PodRemoved, time.Now(), pod)
+}
+
+// failed adds a pod to the pending ones after an error, takes its nomination back, and returns its back-off.
+func (s *state) failed(pod *corev1.Pod, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Unnominate(pod.UID)
+	return s.pending.fail(pod, now)
+}
+
+// dismiss removes a pod that is not to be scheduled any longer from the pending ones.
+func (s *state) dismiss(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending.remove(key)
 }
 
 // removePod removes a pod, and returns the pods to try again because of that.

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/volume"
@@ -53,8 +52,7 @@ func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.
 	}
 	if err != nil {
 		r.unassumeVolumes(ctx, d.Volumes.Bindings)
-		r.retry(r.queue, r.state.forgetPod(pod))
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return r.fail(ctx, pod, preBindError(err))
 	}
 	r.state.setReservation(pod.UID, w)
 	return r.finish(ctx, pod, w)
@@ -91,17 +89,17 @@ func (r *reconciler) finish(ctx context.Context, pod *corev1.Pod, w *reservation
 	left := time.Until(w.expires)
 	switch {
 	case err == nil && bound:
-		return reconcile.Result{}, r.bind(ctx, pod, w.node)
+		return r.bind(ctx, pod, w.node)
 	case err == nil && left > 0:
 		return reconcile.Result{RequeueAfter: left}, nil
 	case err == nil:
-		err = fmt.Errorf("binding volumes: %w", context.DeadlineExceeded)
+		err = context.DeadlineExceeded
 	}
-	r.retry(r.queue, r.state.forgetPod(pod))
-	if err := r.recordFailure(ctx, pod, corev1.PodReasonSchedulerError, "running PreBind plugin \"VolumeBinding\": "+err.Error(), ptr.To("")); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	return reconcile.Result{}, err
+	return r.fail(ctx, pod, preBindError(fmt.Errorf("binding volumes: %w", err)))
+}
+
+func preBindError(err error) error {
+	return fmt.Errorf("running PreBind plugin \"VolumeBinding\": %w", err)
 }
 
 // areBound reports whether the claims of a reservation are bound. It returns an error if a provisioner does not want the node.
