@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,12 +106,19 @@ func (p *pending) remove(key types.NamespacedName) { delete(p.pods, key) }
 // helped returns the pods that a change may help. changed are the states of the pod that changed, or none.
 //
 //upstream:pkg/scheduler/backend/queue.PriorityQueue.MoveAllToActiveOrBackoffQueue
-func (p *pending) helped(event framework.Event, now time.Time, changed ...*corev1.Pod) (list []retry) {
+func (p *pending) helped(event framework.Event, now time.Time, changed ...*corev1.Pod) []retry {
+	return p.helpedUpTo(math.MaxInt, event, now, changed...)
+}
+
+// helpedUpTo is helped for the pods of up to a priority.
+//
+//upstream:pkg/scheduler.getLEPriorityPreCheck
+func (p *pending) helpedUpTo(priority int, event framework.Event, now time.Time, changed ...*corev1.Pod) (list []retry) {
 	if event == 0 {
 		return nil
 	}
 	for key, w := range p.pods {
-		if w.helped || !event.Helps(w.pod, w.plugins, changed...) {
+		if w.helped || priorityOf(w.pod) > priority || !event.Helps(w.pod, w.plugins, changed...) {
 			continue
 		}
 		w.helped = true

@@ -93,13 +93,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, req.NamespacedName, pod)
 	if err != nil || !needsScheduling(pod) {
-		r.state.dismiss(req.NamespacedName)
+		r.retry(r.queue, r.state.dismiss(req.NamespacedName, time.Now()))
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if waiting := r.state.reservationOf(pod.UID); waiting != nil {
 		return r.finish(ctx, pod, waiting)
 	}
-	d, left := r.state.schedule(pod, time.Now())
+	d, left, helped := r.state.schedule(pod, time.Now())
+	r.retry(r.queue, helped)
 	switch {
 	case left > 0:
 		return reconcile.Result{RequeueAfter: left}, nil
@@ -155,14 +156,15 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) (re
 //upstream:pkg/scheduler.Scheduler.handleBindingCycleError
 //upstream:pkg/scheduler.Scheduler.handleSchedulingFailure
 func (r *reconciler) fail(ctx context.Context, pod *corev1.Pod, cause error) (reconcile.Result, error) {
-	r.retry(r.queue, r.state.forgetPod(pod))
+	r.retry(r.queue, r.state.forgetPod(pod, time.Now()))
 	current := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(pod), current)
 	if err != nil || current.UID != pod.UID || !needsScheduling(current) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Error(cause, "Cannot schedule a pod; retrying")
-	after := r.state.failed(current, time.Now())
+	after, helped := r.state.failed(current, time.Now())
+	r.retry(r.queue, helped)
 	if err := r.recordFailure(ctx, current, corev1.PodReasonSchedulerError, cause.Error(), ptr.To("")); err != nil {
 		log.FromContext(ctx).Error(err, "Cannot update the status of a pod")
 	}
@@ -213,7 +215,8 @@ func truncate(message string) string {
 	return message[:maxNote-len(suffix)] + suffix
 }
 
-// evict evicts the victims of a pod on a node, and takes the nominations back of pods of a lower priority that wait there.
+// evict evicts the victims of a pod on a node, and takes the nominations back of pods of a lower priority that wait there, as far as it
+// can.
 //
 //upstream:pkg/scheduler/framework/preemption.Executor.prepareCandidateAsync
 //upstream:pkg/scheduler/framework/preemption.NewExecutor
@@ -225,7 +228,7 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, node string, vi
 			err = podstate.PatchStatus(ctx, r.client, other, func(s *corev1.PodStatus) { s.NominatedNodeName = "" })
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return err
+			log.FromContext(ctx).Error(err, "Cannot take the nomination of a pod back", "of", key)
 		}
 	}
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v *framework.Pod) bool { return v.Terminating })
