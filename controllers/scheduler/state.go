@@ -94,6 +94,31 @@ func (s *state) setReservation(pod types.UID, w *reservation) {
 	}
 }
 
+// reserved returns the pods with some of the reservations, which then check them.
+func (s *state) reserved(is func(*reservation) bool) (list []retry) {
+	for _, w := range s.assumed {
+		if w != nil && is(w) {
+			list = append(list, w.pod)
+		}
+	}
+	return list
+}
+
+// reservedOn returns the pods with a reservation of a node.
+func (s *state) reservedOn(node string) []retry {
+	return s.reserved(func(w *reservation) bool { return w.node == node })
+}
+
+// reservedWith returns the pods with a reservation that waits for an object, if that is a volume. The events of claims lead to their
+// pods without this.
+func (s *state) reservedWith(object runtime.Object) []retry {
+	v, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return nil
+	}
+	return s.reserved(func(w *reservation) bool { return w.uses(v) })
+}
+
 // assumeVolume assumes that a volume is bound to its claim, and returns the volume.
 //
 //upstream:k8s.io/component-helpers/storage/volume.GetBindVolumeToClaim
@@ -261,7 +286,7 @@ func (s *state) updateNode(node *corev1.Node, now time.Time) []retry {
 		return nil
 	}
 	s.snapshot.SetNode(node)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedOn(node.Name)...)
 }
 
 // removeNode removes a deleted node, and returns the pods to be retried because of that.
@@ -272,7 +297,7 @@ func (s *state) removeNode(name string, now time.Time) []retry {
 	defer s.mu.Unlock()
 	delete(s.ready, name)
 	s.snapshot.RemoveNode(name)
-	return s.pending.helped(framework.NodeRemoved, now)
+	return append(s.pending.helped(framework.NodeRemoved, now), s.reservedOn(name)...)
 }
 
 // updateObject updates another object, and returns the pods to be retried because of that.
@@ -280,7 +305,7 @@ func (s *state) updateObject(object runtime.Object, event framework.Event, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot.Objects.Set(object)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedWith(object)...)
 }
 
 // removeObject removes another object, and returns the pods to be retried because of that.
@@ -288,7 +313,7 @@ func (s *state) removeObject(object runtime.Object, event framework.Event, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot.Objects.Remove(object)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedWith(object)...)
 }
 
 // popBackoff returns the pod with the earliest end of its back-off. The pod need not wait while there is nothing else to do.
