@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -115,5 +116,20 @@ func TestDismiss(t *testing.T) {
 	}
 	if d, _, _ := s.schedule(waiting, now); d.Node != "n" {
 		t.Errorf("the node is %q: %s", d.Node, d.Message)
+	}
+}
+
+// TestPreemptedIsKept: an event from before the deletion of a victim does not make a pod look for other victims.
+func TestPreemptedIsKept(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := oneNode(now)
+	victim, late := unbound("victim", 0, ""), unbound("victim", 0, "")
+	victim.Spec.NodeName, late.Spec.NodeName = "n", "n"
+	late.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+	s.updatePod(nil, victim, now)
+	s.markPreempted(victim.UID)
+	s.updatePod(victim, late, now)
+	if d, _, _ := s.schedule(unbound("preemptor", 5, "n"), now); len(d.Victims) > 0 || !strings.HasSuffix(d.Message, "not eligible due to a terminating pod on the nominated node.") {
+		t.Errorf("the victims are %v: %s", d.Victims, d.Message)
 	}
 }

@@ -144,8 +144,11 @@ func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 	s.place(p, node)
 }
 
-// place adds a pod to a node, in place of a pod with its UID.
+// place adds a pod to a node, in place of a pod with its UID. A preempted pod stays so: the state may be from before its deletion.
 func (s *Snapshot) place(p *Pod, node string) {
+	if was := s.pods[p.UID]; was != nil && was.Preempted {
+		p.Preempted = true
+	}
 	delete(s.nominated, p.UID)
 	s.RemovePod(p.UID)
 	s.share(p)
