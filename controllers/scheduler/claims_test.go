@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -183,5 +185,32 @@ func TestReservedVolumeChanges(t *testing.T) {
 		e.Must(e.Update(e.Context(), claim))
 		e.WaitIdle()
 		e.WantScheduled("p", `Pending on "n"`)
+	})
+}
+
+// TestProvisionedOnce: an event of a claim between the binding of its pod and the event of the binding does not bind the pod again.
+func TestProvisionedOnce(t *testing.T) {
+	var bindings atomic.Int32
+	controllerstest.WithController(t, "scheduler", func(controllerstest.Env) interceptor.Funcs {
+		return interceptor.Funcs{SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+			bindings.Add(1)
+			return nil // and the event never comes
+		}}
+	}, func(e controllerstest.Env) {
+		createNode(e, "n", nil)
+		reserveNode(e)
+		provision(e, nil)
+		claim := &corev1.PersistentVolumeClaim{}
+		e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "data"}, claim))
+		claim.Spec.VolumeName = "v"
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
+		e.Must(e.Update(e.Context(), claim))
+		e.WaitIdle()
+		claim.Labels = map[string]string{"a": "b"}
+		e.Must(e.Update(e.Context(), claim))
+		e.WaitIdle()
+		if n := bindings.Load(); n != 1 {
+			t.Errorf("the pod was bound %d times", n)
+		}
 	})
 }
