@@ -46,16 +46,14 @@ func (w *reservation) uses(v *corev1.PersistentVolume) bool {
 }
 
 // reserve reserves the node of a pod, binds volumes that exist to claims of the pod, and asks the provisioners for the others. The
-// binder of claims does the rest.
+// binder of claims does the rest. The nomination only tells others, and comes last: writes that are refused again and again do not set and
+// clear it each time.
 //
 //upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.Reserve
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.AssumePodVolumes
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.bindAPIUpdate
 func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.Decision) (reconcile.Result, error) {
 	w := &reservation{pod: retry{key: keyOf(pod), priority: priorityOf(pod)}, node: d.Node, expires: time.Now().Add(bindTimeout)}
-	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) { s.NominatedNodeName = d.Node }); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot nominate a pod", "node", d.Node) // which only tells others
-	}
 	var err error
 	for _, b := range d.Volumes.Bindings {
 		if err == nil {
@@ -72,6 +70,9 @@ func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.
 	if err != nil {
 		r.unassumeVolumes(ctx, d.Volumes.Bindings)
 		return r.fail(ctx, pod, preBindError(err))
+	}
+	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) { s.NominatedNodeName = d.Node }); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot nominate a pod", "node", d.Node)
 	}
 	r.state.setReservation(pod.UID, w)
 	return r.finish(ctx, pod, w)
