@@ -57,8 +57,13 @@ import (
 
 // Options select and configure the controllers. The zero value selects all.
 type Options struct {
-	// Without has the names of the controllers that do not run; see [Names].
+	// Without has the names of the controllers that do not run; see [Names]. A controller of kube-controller-manager that does not
+	// exist here is no error.
 	Without []string
+	// With has the names of the controllers that run although they are off by default, as in kube-controller-manager:
+	// bootstrap-signer-controller and token-cleaner-controller. Without comes first. Names of other controllers have no effect; see
+	// [Options.Missing].
+	With []string
 	// Pods configures how pods behave.
 	Pods pods.Options
 	// Stages, if not nil, plays kwok's stages: flyball.dev/controllers/stages has them. By default, the kind Stage is not
@@ -192,7 +197,7 @@ func withInventory(add func(manager.Manager, *inventory.Inventory) error) addFun
 	}
 }
 
-// Names returns the names of all controllers.
+// Names returns the names of all controllers, with the ones that are off by default.
 func Names() []string {
 	names := make([]string, len(descriptors))
 	for i, d := range descriptors {
@@ -201,18 +206,20 @@ func Names() []string {
 	return names
 }
 
-// Names returns the names of the selected controllers, or an error if Without has an unknown name.
+// Names returns the names of the selected controllers, or an error if With or Without has an unknown name.
 func (o *Options) Names() ([]string, error) {
 	var all []string
 	for _, d := range o.descriptors() {
 		all = append(all, d.name)
 	}
-	for _, name := range o.Without {
-		if !slices.Contains(all, name) {
+	for _, name := range slices.Concat(o.Without, o.With) {
+		if !isKnown(all, name) {
 			return nil, unknown(name)
 		}
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil
+	return slices.DeleteFunc(all, func(name string) bool {
+		return slices.Contains(o.Without, name) || offByDefault(name) && !slices.Contains(o.With, name)
+	}), nil
 }
 
 // AddAll adds the selected controllers to the manager. The manager's client should have no rate
