@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/controllers/bootstraptoken"
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/cronjob"
@@ -46,6 +47,7 @@ import (
 	"flyball.dev/controllers/statefulset"
 	"flyball.dev/controllers/storageversionmigrator"
 	"flyball.dev/controllers/tainteviction"
+	"flyball.dev/controllers/ttl"
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeexpansion"
@@ -139,6 +141,9 @@ var descriptors = []descriptor{
 		}
 		return certificates.AddToManager(mgr, o.Signer)
 	}},
+	{"podcertificaterequest-cleaner-controller", account("podcertificaterequestcleaner"), withoutOptions(certificates.AddPodCleanerToManager)},
+	{"bootstrap-signer-controller", account("bootstrap-signer"), withoutOptions(bootstraptoken.AddSignerToManager)},
+	{"token-cleaner-controller", account("token-cleaner"), withoutOptions(bootstraptoken.AddCleanerToManager)},
 	{"clusterrole-aggregation-controller", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment-controller", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
 	{"replicaset-controller", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
@@ -154,6 +159,7 @@ var descriptors = []descriptor{
 	{"endpointslice-controller", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
 	{"endpointslice-mirroring-controller", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle-controller", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
+	{"ttl-controller", account("ttl-controller"), withoutOptions(ttl.AddToManager)},
 	{"resourcequota-controller", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
 	{"service-cidr-controller", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
 	{"service-lb-controller", account("service-controller"), withoutOptions(loadbalancer.AddServicesToManager)},

@@ -37,6 +37,7 @@ var theirs = sync.OnceValues(func() (names map[string]string, off []string) {
 var missing = map[string]string{
 	"device-taint-eviction-controller":                               "no device is allocated, so no pod has a tainted one",
 	"kube-apiserver-serving-clustertrustbundle-publisher-controller": "the certificate of the API server is in the ConfigMap kube-root-ca.crt alone",
+	"legacy-serviceaccount-token-cleaner-controller":                 "the server does not note when the tokens in Secrets are used",
 	"node-ipam-controller":                                           "there is no network of pods, and nodes have no podCIDR",
 	"persistentvolume-attach-detach-controller":                      "no volume is attached or mounted",
 	"podgroup-protection-controller":                                 "PodGroups are not served",
@@ -44,12 +45,6 @@ var missing = map[string]string{
 	"resourcepoolstatusrequest-controller":                           "ResourcePoolStatusRequests are not served",
 	"selinux-warning-controller":                                     "no volume is mounted, so none has SELinux labels",
 	"storageversion-garbage-collector-controller":                    "StorageVersions are not served",
-
-	"bootstrap-signer-controller":                    "nothing signs the ConfigMap cluster-info",
-	"legacy-serviceaccount-token-cleaner-controller": "tokens in Secrets stay however long they are unused",
-	"podcertificaterequest-cleaner-controller":       "old PodCertificateRequests stay",
-	"token-cleaner-controller":                       "expired bootstrap tokens stay",
-	"ttl-controller":                                 "no kubelet caches Secrets for a time",
 }
 
 // offByDefault reports whether a controller runs only if [Options.With] has it.

@@ -11,6 +11,9 @@ import (
 
 func TestSelect(t *testing.T) {
 	all := controllers.Names()
+	on := slices.DeleteFunc(slices.Clone(all), func(n string) bool {
+		return n == "bootstrap-signer-controller" || n == "token-cleaner-controller"
+	})
 	for list, want := range map[string][]string{
 		"none":                         {},
 		" none ":                       {},
@@ -23,12 +26,15 @@ func TestSelect(t *testing.T) {
 		"-podgc":                                             {},
 		"namespace,-namespace-controller":                    {"namespace-controller"},
 		"-namespace,namespace-controller":                    {},
-		"*":                                                  all,
-		"*,-podgc":                                           slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "pod-garbage-collector-controller" }),
+		"*":                                                  on,
+		"*,bootstrapsigner,tokencleaner":                     all,
+		"tokencleaner":                                       {"token-cleaner-controller"},
+		"svm,-tokencleaner":                                  {"storage-version-migrator-controller"},
+		"*,-podgc":                                           slices.DeleteFunc(slices.Clone(on), func(n string) bool { return n == "pod-garbage-collector-controller" }),
 	} {
 		var o controllers.Options
 		err := o.Select(list)
-		selected := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(o.Without, n) })
+		selected, _ := o.Names()
 		if err != nil || !slices.Equal(selected, want) {
 			t.Errorf("%s selects %v, %v; want %v", list, selected, err, want)
 		}
