@@ -322,7 +322,10 @@ func TestFailedPods(t *testing.T) {
 			e.Must(e.Status().Update(e.Context(), pod))
 			failed := time.Now()
 			for gone := false; !gone; {
-				event := <-w.ResultChan()
+				event, ok := <-w.ResultChan()
+				if !ok {
+					e.Fatal("the watch has ended")
+				}
 				gone = event.Type == watch.Deleted && event.Object.(*corev1.Pod).UID == pod.UID
 			}
 			delays = append(delays, time.Since(failed).Round(100*time.Millisecond).String())
