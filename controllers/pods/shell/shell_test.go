@@ -592,18 +592,18 @@ func TestKnows(t *testing.T) {
 		"sh -c|exit 3": true, "sh -ec|echo a; false": true, "/bin/bash -c|while true; do date; sleep 1; done": true, "sh -c|exec /manager": false, "sh -c|nginx -g 'daemon off;'": false,
 		"sh -c|until nc -z db 1; do sleep 1; done": false, "sh -c|f() { echo; }; f": true, "sh -c|$cmd x": false, "sh -c|\"$@\"": false, "sh -c|x=$(hostname) && echo $x": true,
 		"sh -c|echo $(curl x)": false, "sh -c|. /env; run": false, "sh /script.sh": false, "env A=b sleep 1": true, "env A=b nginx": false, "timeout 5 sleep 1": true, "timeout 5 nginx": false,
-		"sh -c|sh -c 'sh -c nginx'": false, "sh -c|eval 'echo x'": true, "sh -c|eval \"$x\"": true, "sh -c|if then": true, "sh -c|command -v curl": true, "sh -c|echo a | xargs -n 1 echo": true,
+		"sh -c|sh -c 'sh -c nginx'": false, "sh -c|eval 'echo x'": true, "sh -c|eval \"$x\"": true, "sh -c|if then": true, "sh -c|command -v curl": true, "wget -q web:80": false, "curl web": false, "sh -c|echo a | xargs -n 1 echo": true,
 		"sh -c|'ec'ho x": true, "sh -c|trap 'exit 0' TERM; sleep infinity & wait": true, "env": true, "sh -c": true, "nc -lk -p 80 -e /app": true, "nc -l 80": true, "nc db 80": false, "/app": false,
 	} {
 		args := commandOf(command)
-		if got := s.Knows(args, nil, nil); got != want {
+		if got := s.Knows(args, nil, nil, false); got != want {
 			t.Errorf("%q is known: %v", args, got)
 		}
 	}
 	has := func(name string) bool { return name == "/app" || name == "ctl" }
 	for command, want := range map[string]bool{"/app x": true, "ctl": true, "/other": false, "sh -c|ctl a; echo": true, "sh -c|ctl a; /other": false} {
 		args := commandOf(command)
-		if got := s.Knows(args, has, nil); got != want {
+		if got := s.Knows(args, has, nil, false); got != want {
 			t.Errorf("%q is known in an image: %v", args, got)
 		}
 	}
@@ -615,11 +615,21 @@ func TestKnows(t *testing.T) {
 		"sh -c|tar -C /image -x; cp /image/a/b /volume": true, "sh -c|cp /volume/a /image; cp /image/a /volume/b": true, "sh -c|sh -c 'cp /image/app /volume'": false,
 	} {
 		args := commandOf(command)
-		if got := s.Knows(args, nil, lacks); got != want {
+		if got := s.Knows(args, nil, lacks, false); got != want {
 			t.Errorf("%q is known without the files of the image: %v", args, got)
 		}
 	}
-	if s.Knows(nil, nil, nil) || s.Knows([]string{""}, nil, nil) {
+	for command, want := range map[string]bool{
+		"wget web:80": true, "/usr/bin/curl -f web": true, "timeout 5 curl web": true, "sh -c|wget -qO- web | grep ok": true, "sh -c|x=$(curl web) && echo $x": true,
+		"sh -c|until wget -q web; do sleep 1; done": false, "sh -c|while true; do curl web; done": false, "sh -c|for i in 1 2; do curl web && break; done": false,
+		"sh -c|ask() { curl web; }; until ask; do sleep 1; done": false, "sh -c|while :; do sleep 1; done; curl web": true, "nc web 80": false, "sh -c|curl web; nginx": false,
+	} {
+		args := commandOf(command)
+		if got := s.Knows(args, nil, nil, true); got != want {
+			t.Errorf("%q is known where it may ask: %v", args, got)
+		}
+	}
+	if s.Knows(nil, nil, nil, true) || s.Knows([]string{""}, nil, nil, true) {
 		t.Error("no command is known")
 	}
 }
