@@ -433,7 +433,7 @@ func withoutPrompt(s string) string {
 	return s
 }
 
-// TestHostIsUntouched executes what could reach the host, and finds the files, variables and processes of the container
+// TestHostIsUntouched executes what could reach the host, and finds the files, variables, processes and ports of the container
 // only.
 func TestHostIsUntouched(t *testing.T) {
 	secret := "host-secret-4711"
@@ -445,26 +445,74 @@ func TestHostIsUntouched(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	users, err := os.ReadFile("/etc/passwd")
+	if err != nil || len(users) == 0 {
+		t.Fatalf("the host has the users %q, %v", users, err)
+	}
 	before, err := os.ReadDir("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	fs := newFS(t)
 	s := shell.New(shell.Options{})
+	const up = "../../../../../../../../../.."
+	for script, want := range map[string]result{
+		"cat /etc/passwd":                            {"", "cat: /etc/passwd: No such file or directory\n", 1},
+		"cat " + up + "/etc/passwd":                  {"", "cat: " + up + "/etc/passwd: No such file or directory\n", 1},
+		"cd /tmp && cat " + up + file:                {"", "cat: " + up + file + ": No such file or directory\n", 1},
+		"cat < /proc/self/root/etc/passwd":           {"", "sh: can't open /proc/self/root/etc/passwd: No such file or directory\n", 1},
+		"ln -s /etc/passwd /tmp/a && cat /tmp/a":     {"", "cat: /tmp/a: No such file or directory\n", 1},
+		"ln -s " + up + file + " /b && cat /b":       {"", "cat: /b: No such file or directory\n", 1},
+		"ln -s " + up + " /tmp/c && ls /tmp/c" + dir: {"", "ls: /tmp/c" + dir + ": No such file or directory\n", 1},
+		"ln -s / /tmp/d && cat /tmp/d/etc/passwd":    {"", "cat: /tmp/d/etc/passwd: No such file or directory\n", 1},
+		"cat < /dev/tcp/127.0.0.1/" + port:           {"", "sh: can't open /dev/tcp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"exec 3<>/dev/tcp/127.0.0.1/" + port:         {"", "sh: can't create /dev/tcp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"echo x > /dev/udp/127.0.0.1/" + port:        {"", "sh: can't create /dev/udp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"nc 127.0.0.1 " + port:                       {"", "nc: 127.0.0.1: Network is unreachable\n", 1},
+		"wget -q 127.0.0.1:" + port:                  {"", "wget: can't connect to remote host: Network is unreachable\n", 1},
+		"curl -sS http://localhost:" + port:          {"", "curl: (7) Failed to connect to localhost port " + port + " after 0 ms: Could not connect to server\n", 7},
+		"curl -s -d @" + file + " localhost:" + port: {"", "curl: option -d: Failed to open " + file + "\n", 2},
+	} {
+		if got := execute(t, s, fs, "", "sh", "-c", script); got != want {
+			t.Errorf("%s\nhas %+v, want %+v", script, got, want)
+		}
+	}
 	for _, script := range []string{
 		"cat /etc/passwd /etc/hostname /proc/self/environ /proc/1/environ", "ls -la / /etc /root /home /proc /sys", "> /flyball-x; mkdir /flyball-y; touch " + dir + "/z", "curl file://" + file + "; wget " + file + "; nc -l 1; ssh x; python -c x; go version; /usr/bin/env; /bin/cat " + file,
 		"cat " + file + "; . " + file + "; source " + file + "; sh " + file + "; bash < " + file, "echo $(cat " + file + ") `cat " + file + "` $(<" + file + ")", "cat <(cat " + file + "); echo x > >(tee " + dir + "/w)", "cat <<E\n$(<" + file + ")\nE",
 		"exec cat " + file, "exec < " + file + "; cat", "exec > " + dir + "/o; echo x", "cd /proc; ls; cd " + dir + "; pwd; ls; cat secret", "cd /proc/self/root; ls; pwd -P", "echo " + dir + "/* /proc/* /sys/* ~ ~root ~daemon ~nobody ~" + os.Getenv("USER"), "echo $HOME $TMPDIR $USER $UID $EUID $GID $PPID $$ $FLYBALL_HOST_SECRET ${!FLYBALL*}; env; export; set; declare -p",
 		"kill -9 " + fmt.Sprint(os.Getpid()) + "; kill -9 -1; kill " + fmt.Sprint(os.Getppid()), "type secret gosh go; command -v go; which go; hash -r", "test -e " + file + " && echo EXISTS; [ -d " + dir + " ] && echo EXISTS; [[ -f " + file + " ]] && echo EXISTS",
 		"mkfifo " + dir + "/fifo; ln -s " + dir + " /l; cat /l/secret", "tar cf - " + dir + "; find " + dir + "; grep -r . " + dir + "; dd if=" + file, "PATH=/usr/bin:/bin:" + dir + " secret; PATH=$PATH:/usr/local/go/bin; go env", "read x < " + file + "; echo $x; while read l; do echo $l; done < " + file,
-		"umask; ulimit -a; times; hostname; id; whoami; uname -a; df; mount", "cat /dev/tcp/127.0.0.1/22 < /dev/tcp/localhost/22", "eval \"cat " + file + "\"; trap 'cat " + file + "' EXIT", "tee " + dir + "/t < /dev/null; cp " + file + " /tmp; mv " + file + " /tmp; rm -rf " + dir + "; rm -rf /*",
+		"umask; ulimit -a; times; hostname; id; whoami; uname -a; df; mount", "cat /dev/tcp/127.0.0.1/" + port + "; cat < /dev/tcp/localhost/" + port + "; exec 3<>/dev/tcp/127.0.0.1/" + port + "; nc -l -p " + port, "eval \"cat " + file + "\"; trap 'cat " + file + "' EXIT", "tee " + dir + "/t < /dev/null; cp " + file + " /tmp; mv " + file + " /tmp; rm -rf " + dir + "; rm -rf /*",
 	} {
 		got := execute(t, s, fs, "", "sh", "-c", script)
 		for what, found := range map[string]string{"output": got.out, "errors": got.err} {
-			if strings.Contains(found, secret) || strings.Contains(found, "EXISTS") {
+			if strings.Contains(found, secret) || strings.Contains(found, "EXISTS") || strings.Contains(found, string(users)) {
 				t.Errorf("%s\nhas in its %s: %s", script, what, found)
 			}
 		}
+	}
+	own, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := listener.Accept() // connections are accepted in their order
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("a script has connected to a port of the host")
 	}
 	if text, err := os.ReadFile(file); string(text) != secret {
 		t.Errorf("the file of the host has %q, %v", text, err)
