@@ -366,7 +366,7 @@ func (c *containers) pull(spec *corev1.Container, old *corev1.ContainerStatus, a
 	}
 	if left := begin.Add(jittered(c.pod, p.Duration, p.Jitter, spec.Name, "pull")).Sub(c.now.Time); left > 0 {
 		c.until(left)
-		return &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		return &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 	}
 	return nil
 }

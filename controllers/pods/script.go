@@ -111,7 +111,8 @@ type StopScript struct {
 	Code  int32           `json:"code,omitempty"`
 }
 
-// EvictScript is the eviction of a pod, some time after its start.
+// EvictScript is the eviction of a pod, some time after its start. It is kubelet's for a hard threshold: the containers have two
+// seconds to stop, whatever the grace period of the pod is.
 type EvictScript struct {
 	After  metav1.Duration `json:"after,omitempty"`
 	Jitter metav1.Duration `json:"jitter,omitempty"`

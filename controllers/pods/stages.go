@@ -142,15 +142,8 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	case podstate.Finished(pod):
 		return c.clean()
 	}
-	if left, ok := untilDeadline(pod, &pod.Status, now); ok && left <= 0 {
-		return end(c, overdue(pod, now, left))
-	}
-	if why, left, ok := c.eviction(&pod.Status); ok && left <= 0 {
-		s := end(c, why)
-		if s.status != nil {
-			podstate.SetCondition(s.status, disruption(pod, why.message, c.now))
-		}
-		return s
+	if why := c.firstEnd(&pod.Status); why != nil && !why.since.After(now) {
+		return end(c, *why)
 	}
 	started, after := hasStarted(pod, o, now)
 	if after > 0 {
@@ -158,11 +151,8 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	}
 	c.started = started && given.mounted
 	status := c.status(given, o)
-	if left, ok := untilDeadline(pod, &status, now); ok {
-		c.until(left)
-	}
-	if _, left, ok := c.eviction(&status); ok {
-		c.until(left)
+	if why := c.firstEnd(&status); why != nil {
+		c.until(why.since.Sub(now))
 	}
 	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
@@ -175,7 +165,11 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 func (c *containers) delete() step {
 	s := c.clean()
 	if !podstate.Finished(c.pod) && c.pod.Spec.NodeName != "" {
-		s = end(c, deletion(c.pod))
+		why := deletion(c.pod)
+		if first := c.firstEnd(&c.pod.Status); first != nil && first.since.Before(why.since) {
+			why = first.until(why.since.Add(why.grace)) // its containers stop already
+		}
+		s = end(c, why)
 		if !s.ended || len(c.pod.Finalizers) > 0 {
 			return s // whoever has a finalizer may wait for the status
 		}

@@ -396,3 +396,22 @@ func TestLease(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonWhileAnImageIsPulled: a container of a pod with init containers waits with PodInitializing, also after they have ended.
+func TestReasonWhileAnImageIsPulled(t *testing.T) {
+	for _, tt := range []struct {
+		container, want string
+		change          func(*corev1.Pod)
+	}{
+		{"c", "PodInitializing", func(*corev1.Pod) {}},
+		{"i", "PodInitializing", func(*corev1.Pod) {}},
+		{"c", "ContainerCreating", func(p *corev1.Pod) { p.Spec.InitContainers = nil }},
+	} {
+		p := pod(tt.change, scripted("containers: [{name: "+tt.container+", pull: {duration: 1m}}]"))
+		advance(t, p, now, now.Add(10*time.Second))
+		s := find(allContainers(&p.Status), tt.container)
+		if w := s.State.Waiting; w == nil || w.Reason != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.container, s.State, tt.want)
+		}
+	}
+}
