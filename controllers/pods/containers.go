@@ -19,10 +19,12 @@ type containers struct {
 	started       bool              // the delay before they start has passed
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
+	stopping      map[string]moment // by container, when the stop of a changed one began
 	now           metav1.Time
 
 	pulledSince time.Time      // when the pull of the next container began
 	start, stop []runKey       // processes to start and to stop
+	changes     []change       // containers that stop because they have changed
 	stopPod     *time.Duration // stop all processes with this grace period
 	running     []string       // containers without a process that still run while the pod is stopped
 	killing     []string       // containers that are stopped
@@ -33,6 +35,13 @@ type containers struct {
 type runKey struct {
 	container string
 	number    int32
+}
+
+// change is a run of a container that is stopped because the container has changed.
+type change struct {
+	runKey
+	since   time.Time
+	message string // of the event
 }
 
 // until notes a change by time.
@@ -179,7 +188,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
 	if changed && old.State.Running != nil {
 		var end *corev1.ContainerStateTerminated
-		if end = c.killedByChange(&old); end == nil {
+		if end = c.killedByChange(spec, &old); end == nil {
 			return c.stillRunning(spec, old, as)
 		}
 		s.RestartCount++
@@ -219,25 +228,44 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	return s
 }
 
-// killedByChange returns the end of the last run of a container with a changed image, or nil if its process has to be
-// stopped first.
-func (c *containers) killedByChange(old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	r := c.runOf(old.Name, old.RestartCount)
-	switch {
-	case r == nil:
-		return &corev1.ContainerStateTerminated{
-			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
-		}
-	case r.End == nil:
-		c.stop = append(c.stop, runKey{old.Name, old.RestartCount})
-		return nil
-	default:
+// killedByChange returns the end of the last run of a changed container, or nil while it stops.
+func (c *containers) killedByChange(spec *corev1.Container, old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	key := runKey{old.Name, old.RestartCount}
+	r := c.runOf(key.container, key.number)
+	if r != nil && r.End != nil {
 		end := c.terminated(old, pointOf(r).end, old.State.Running.StartedAt)
 		return &end
 	}
+	since := c.now.Time
+	if m, ok := c.stopping[key.container]; ok && m.number == key.number {
+		since = m.at
+	}
+	c.changes = append(c.changes, change{key, since, whyChanged(spec, old)})
+	if r != nil {
+		c.stop = append(c.stop, key)
+		return nil
+	}
+	e := c.scriptedStop(spec, since, since.Add(gracePeriod(c.pod)))
+	if left := e.at.Sub(c.now.Time); left > 0 {
+		c.until(left)
+		return nil
+	}
+	end := c.terminated(old, e, old.State.Running.StartedAt)
+	return &end
 }
 
-// stillRunning returns the status of a container with a changed image, while its process is stopped.
+// whyChanged returns the message of the event of a container that is stopped because it has changed.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodResizeAction
+func whyChanged(spec *corev1.Container, old *corev1.ContainerStatus) string {
+	if old.Image != spec.Image {
+		return fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name)
+	}
+	return fmt.Sprintf("Container %s resize requires restart", spec.Name)
+}
+
+// stillRunning returns the status of a changed container while it stops.
 func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
 	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
 	old.Ready, old.Started = p.ready, &p.started

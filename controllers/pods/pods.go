@@ -109,7 +109,7 @@ type reconciler struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	restored bool                                                    // restoreAddresses is done
-	exact    map[types.NamespacedName]exactStarts
+	memories map[types.NamespacedName]memory
 	stale    map[types.NamespacedName]bool // pods with volumes of objects that have changed
 }
 
@@ -169,6 +169,7 @@ const volumeRetry = 5 * time.Second
 // execute executes a step.
 func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err error) {
 	stopping := r.sandboxes.Stopping(pod.UID)
+	recordEvents(r.recorder, pod, r.noteChanges(pod, s.changes))
 	for _, k := range s.stop {
 		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
 	}

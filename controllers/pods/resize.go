@@ -2,7 +2,6 @@ package pods
 
 import (
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -41,8 +40,30 @@ func restartsOnResize(old *corev1.ContainerStatus, spec *corev1.Container) bool 
 	return false
 }
 
+// resizing reports whether a container of a pod with this status runs with other resources than its specification.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.IsPodResizeInProgress
+func resizing(pod *corev1.Pod, s *corev1.PodStatus) bool {
+	for spec, status := range statusesOf(pod, s) {
+		if isResized(status, spec) {
+			return true
+		}
+	}
+	return false
+}
+
 // resizeEvents returns the event that kubelet records when it has resized a pod.
-func resizeEvents(pod *corev1.Pod) []containerEvent {
+func resizeEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
+	if !resizing(pod, &pod.Status) || resizing(pod, status) {
+		return nil
+	}
+	return []containerEvent{{typ: corev1.EventTypeNormal, reason: "ResizeCompleted", note: "Pod resize completed: " + resizeSummary(pod)}}
+}
+
+// resizeSummary returns the resources of a pod, in JSON.
+//
+//upstream:pkg/kubelet/events.makeResourceSummaryFromSpec
+func resizeSummary(pod *corev1.Pod) string {
 	type allocation struct {
 		Name      string                      `json:"name"`
 		Resources corev1.ResourceRequirements `json:"resources"`
@@ -52,24 +73,13 @@ func resizeEvents(pod *corev1.Pod) []containerEvent {
 		Containers     []allocation `json:"containers,omitempty"`
 		Generation     int64        `json:"generation"`
 	}
-	resized := false
-	collect := func(specs []corev1.Container, statuses []corev1.ContainerStatus) (all []allocation) {
+	collect := func(specs []corev1.Container) (all []allocation) {
 		for i := range specs {
-			old := find(statuses, specs[i].Name)
-			resized = resized || isResized(&old, &specs[i])
 			all = append(all, allocation{specs[i].Name, specs[i].Resources})
 		}
 		return all
 	}
-	summary.InitContainers = collect(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
-	summary.Containers = collect(pod.Spec.Containers, pod.Status.ContainerStatuses)
-	summary.Generation = pod.Generation
-	if !resized {
-		return nil
-	}
-	text, err := json.Marshal(summary)
-	if err != nil {
-		return nil // there is no such summary
-	}
-	return []containerEvent{{typ: corev1.EventTypeNormal, reason: "ResizeCompleted", note: fmt.Sprintf("Pod resize completed: %s", text)}}
+	summary.InitContainers, summary.Containers, summary.Generation = collect(pod.Spec.InitContainers), collect(pod.Spec.Containers), pod.Generation
+	text, _ := json.Marshal(summary) // it has nothing that cannot be encoded
+	return string(text)
 }

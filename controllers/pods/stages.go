@@ -103,6 +103,7 @@ type step struct {
 	status  *corev1.PodStatus // update the status, if not nil
 	start   []runKey          // start these processes, and then compute the step again
 	stop    []runKey          // stop these processes
+	changes []change          // containers that stop because they have changed
 	stopPod *time.Duration    // stop all processes with this grace period
 	running []string          // containers without a process that still run while the pod is stopped
 	killing []string          // containers that are stopped, although they may not have their turn
@@ -122,14 +123,15 @@ type provision struct {
 	invalid  error // of the script
 	executed map[string]executor
 	runs     map[string][]sandbox.Run
-	started  map[string]exactStart
+	started  map[string]moment
+	stopping map[string]moment
 }
 
 // newContainers returns the containers of a pod.
 func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
-		missingImages: o.missingImages(), config: given.config, now: metav1.NewTime(now),
+		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, now: metav1.NewTime(now),
 	}
 }
 
@@ -154,7 +156,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
+	s := step{start: c.start, stop: c.stop, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 	}

@@ -262,13 +262,11 @@ func TestImages(t *testing.T) {
 		}},
 		{"web:1", "running", "", 0, corev1.PodRunning, nil},
 		{"web:2", "running", "", 1, corev1.PodRunning, []string{
-			`Normal Killing: Container c definition changed, will be restarted`,
 			`Normal Pulled: Container image "web:2" already present on machine and can be accessed by the pod`,
 			`Normal Created: Container created`,
 			`Normal Started: Container started`,
 		}},
 		{"web:404", "ErrImagePull", "", 2, corev1.PodRunning, []string{
-			`Normal Killing: Container c definition changed, will be restarted`,
 			`Normal Pulling: Pulling image "web:404"`,
 			`Warning Failed: Failed to pull image "web:404": ` + pullError("web:404"),
 			`Warning Failed: Error: ErrImagePull`,
