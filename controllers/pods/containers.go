@@ -25,6 +25,7 @@ type containers struct {
 	pulledSince time.Time      // when the pull of the next container began
 	start, stop []runKey       // processes to start and to stop
 	changes     []change       // containers that stop because they have changed
+	noGrace     bool           // the processes to stop have no grace period
 	stopPod     *time.Duration // stop all processes with this grace period
 	running     []string       // containers without a process that still run while the pod is stopped
 	killing     []string       // containers that are stopped
@@ -58,7 +59,7 @@ func (c *containers) until(d time.Duration) {
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
 	reason := c.initialReason()
 	// An initialized pod stays initialized: a sidecar that has to wait again does not stop the other containers.
-	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
+	before := c.started && !isReset(&c.pod.Status) && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
 	})
 	completed := completed(c.pod, &c.pod.Status)
@@ -69,8 +70,8 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	}
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
-		s := c.waitingStatus(spec, reason)
 		old := find(c.pod.Status.InitContainerStatuses, spec.Name)
+		s := c.waitingStatus(spec, &old, reason)
 		switch {
 		case !initialized && !hasRun(old):
 		case !podstate.IsSidecar(spec):
@@ -90,7 +91,8 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	}
 	for i := range c.pod.Spec.Containers {
 		spec := &c.pod.Spec.Containers[i]
-		s := c.waitingStatus(spec, reason)
+		old := find(c.pod.Status.ContainerStatuses, spec.Name)
+		s := c.waitingStatus(spec, &old, reason)
 		if initialized {
 			s = c.startedStatus(spec, c.pod.Status.ContainerStatuses, mainRole)
 		}
@@ -99,9 +101,10 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	return inits, mains, initialized || len(inits) == 0
 }
 
-// hasRun reports whether a container has been started. A sidecar in front of it that restarts does not stop it.
+// hasRun reports whether a container has been started, and was not removed since. A sidecar in front of it that restarts does not
+// stop it.
 func hasRun(s corev1.ContainerStatus) bool {
-	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	return !wasReset(&s) && (s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil)
 }
 
 // isInitialized reports whether an init container has completed, or has started if it is a sidecar.
@@ -133,7 +136,7 @@ func completed(pod *corev1.Pod, s *corev1.PodStatus) bool {
 // hasFailed reports whether an init container has failed for good.
 func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
 	end := find(all, spec.Name).State.Terminated
-	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0
+	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0 && !demandsAll(spec, end.ExitCode)
 }
 
 // ephemeralStatuses returns the statuses of the ephemeral containers. They start without regard to the init containers, run
@@ -144,7 +147,7 @@ func (c *containers) ephemeralStatuses(completed bool) (all []corev1.ContainerSt
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		old := find(c.pod.Status.EphemeralContainerStatuses, spec.Name)
-		s := c.waitingStatus(spec, c.initialReason())
+		s := c.waitingStatus(spec, &old, c.initialReason())
 		switch {
 		case completed && old.Name != "":
 			s = old
@@ -168,9 +171,10 @@ func (c *containers) initialReason() string {
 // waitingStatus returns the status of a container that is waiting.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
-func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1.ContainerStatus {
+func (c *containers) waitingStatus(spec *corev1.Container, old *corev1.ContainerStatus, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
 	}
 }
@@ -337,6 +341,10 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
+	if demandsAll(spec, end.ExitCode) {
+		s.State.Terminated = &end // until all are restarted
+		return
+	}
 	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end

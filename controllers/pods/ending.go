@@ -267,6 +267,7 @@ func (c *containers) finish(s *corev1.PodStatus, why ending) {
 	c.setCondition(s, corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
 	kind, ok, reason, message := initializedCondition(c.pod, s)
 	c.setCondition(s, kind, ok, reason, message)
+	c.setAllRestarting(s)
 }
 
 // lastPhase returns the phase of a pod without running containers. The pod is Pending if a container has not started, except after

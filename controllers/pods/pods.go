@@ -170,8 +170,12 @@ const volumeRetry = 5 * time.Second
 func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err error) {
 	stopping := r.sandboxes.Stopping(pod.UID)
 	recordEvents(r.recorder, pod, r.noteChanges(pod, s.changes))
+	grace := gracePeriod(pod)
+	if s.noGrace {
+		grace = 0
+	}
 	for _, k := range s.stop {
-		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
+		r.sandboxes.Stop(pod, k.container, k.number, grace)
 	}
 	var killing []containerEvent
 	if !stopping {

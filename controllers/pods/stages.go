@@ -103,6 +103,7 @@ type step struct {
 	status  *corev1.PodStatus // update the status, if not nil
 	start   []runKey          // start these processes, and then compute the step again
 	stop    []runKey          // stop these processes
+	noGrace bool              // they have no grace period
 	changes []change          // containers that stop because they have changed
 	stopPod *time.Duration    // stop all processes with this grace period
 	running []string          // containers without a process that still run while the pod is stopped
@@ -156,7 +157,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 	}
