@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,16 +21,18 @@ type containers struct {
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
 	stopping      map[string]moment // by container, when the stop of a changed one began
+	pulls         map[string]int32  // by container, the attempts to pull its image that its status has shown
 	now           metav1.Time
 
-	pulledSince time.Time      // when the pull of the next container began
-	start, stop []runKey       // processes to start and to stop
-	changes     []change       // containers that stop because they have changed
-	noGrace     bool           // the processes to stop have no grace period
-	stopPod     *time.Duration // stop all processes with this grace period
-	running     []string       // containers without a process that still run while the pod is stopped
-	killing     []string       // containers that are stopped
-	after       time.Duration  // until the next change by time, or zero
+	pulledSince time.Time        // when the pull of the next container began
+	attempts    map[string]int32 // by container, the attempts to pull its image until now
+	start, stop []runKey         // processes to start and to stop
+	changes     []change         // containers that stop because they have changed
+	noGrace     bool             // the processes to stop have no grace period
+	stopPod     *time.Duration   // stop all processes with this grace period
+	running     []string         // containers without a process that still run while the pod is stopped
+	killing     []string         // containers that are stopped
+	after       time.Duration    // until the next change by time, or zero
 }
 
 // runKey is the key of a run of a container of a pod.
@@ -381,27 +384,22 @@ func (c *containers) pull(spec *corev1.Container, old *corev1.ContainerStatus, a
 		was = old.State.Waiting.Reason
 	}
 	if isMissing(spec.Image, c.missingImages) {
-		return pullFailure(spec, was, pullError(spec.Image))
+		return c.failedPull(spec, was, pullError(spec.Image), later(c.pulledSince, old.LastTerminationState.Terminated))
 	}
 	script := c.script.container(c.pod, spec)
 	if script == nil || script.Pull == nil || old.LastTerminationState.Terminated != nil {
 		return nil
 	}
 	p := script.Pull
-	message := p.Message
-	if message == "" {
-		message = pullError(spec.Image)
-	}
-	if p.Failures < 0 {
-		return pullFailure(spec, was, message)
-	}
 	begin := c.pulledSince.Add(pullBackOff(p.Failures))
-	if left := begin.Sub(c.now.Time); left > 0 {
-		c.until(left)
-		return pullFailure(spec, was, message)
+	if p.Failures < 0 || begin.After(c.now.Time) {
+		return c.failedPull(spec, was, cmp.Or(p.Message, pullError(spec.Image)), c.pulledSince)
 	}
 	if left := begin.Add(jittered(c.pod, p.Duration, p.Jitter, spec.Name, "pull")).Sub(c.now.Time); left > 0 {
 		c.until(left)
+		if failsToPull(was) {
+			return old.State.Waiting // until the pull has succeeded
+		}
 		return &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 	}
 	return nil
@@ -419,6 +417,31 @@ func pullBackOff(failures int32) (total time.Duration) {
 	return total
 }
 
+// failedPull returns the waiting state of a container with an image that cannot be pulled since some time. Each attempt has the reason
+// ErrImagePull first. was is the reason for which the container already waits, or "".
+func (c *containers) failedPull(spec *corev1.Container, was, message string, since time.Time) *corev1.ContainerStateWaiting {
+	if spec.ImagePullPolicy == corev1.PullNever {
+		return pullFailure(spec, was, message)
+	}
+	attempts, next := int32(1), since.Add(firstRestart)
+	for delay := firstRestart; !next.After(c.now.Time); attempts++ {
+		delay = min(2*delay, maxRestart)
+		next = next.Add(delay)
+	}
+	c.until(next.Sub(c.now.Time))
+	if reported, ok := c.pulls[spec.Name]; ok && attempts > reported {
+		was = "" // a new one
+	}
+	if c.attempts == nil {
+		c.attempts = map[string]int32{}
+	}
+	c.attempts[spec.Name] = attempts
+	return pullFailure(spec, was, message)
+}
+
+// failsToPull reports whether a container waits for an image for this reason, after a pull that has failed.
+func failsToPull(reason string) bool { return reason == errImagePull || reason == imagePullBackOff }
+
 // pullFailure returns the waiting state of a container with an image that cannot be pulled: ErrImagePull first, then
 // ImagePullBackOff. was is the reason for which the container already waits for the image, or "". message is the error.
 //
@@ -429,7 +452,7 @@ func pullFailure(spec *corev1.Container, was, message string) *corev1.ContainerS
 	case spec.ImagePullPolicy == corev1.PullNever:
 		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,
 			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", spec.Image)}
-	case was == errImagePull || was == imagePullBackOff:
+	case failsToPull(was):
 		return &corev1.ContainerStateWaiting{Reason: imagePullBackOff,
 			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, message)}
 	default:

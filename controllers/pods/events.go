@@ -112,8 +112,9 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 	if was.State.Running == nil && was.State.Terminated == nil && !crashed(was) {
 		starts++ // the first one
 	}
+	failed := was.State.Waiting != nil && failsToPull(was.State.Waiting.Reason) && was.Image == is.Image
 	for range starts {
-		if spec.ImagePullPolicy == corev1.PullAlways {
+		if failed || spec.ImagePullPolicy == corev1.PullAlways {
 			add(normal, "Pulling", "Pulling image %q", spec.Image)
 			add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
 		} else {

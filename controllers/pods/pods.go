@@ -208,6 +208,9 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 			recordEvents(r.recorder, pod, events)
 		}
 	}
+	if err == nil {
+		r.notePulls(pod, s.pulls)
+	}
 	return err
 }
 

@@ -169,7 +169,7 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provis
 	r.mu.Lock()
 	queue := r.queue
 	if m := r.memories[key]; m.uid == pod.UID {
-		given.started, given.stopping = m.starts, m.stops
+		given.started, given.stopping, given.pulls = m.starts, m.stops, m.pulls
 	}
 	stale := r.stale[key]
 	delete(r.stale, key)
@@ -220,6 +220,7 @@ type memory struct {
 	uid    types.UID
 	starts map[string]moment // the exact starts of scripted runs
 	stops  map[string]moment // when the stop of a changed container began
+	pulls  map[string]int32  // the attempts to pull an image that the status has shown
 }
 
 // memoryOf returns a memory of a pod that the caller may write. The caller holds the lock.
@@ -228,7 +229,7 @@ func (r *reconciler) memoryOf(pod *corev1.Pod) memory {
 	if m.uid != pod.UID {
 		m = memory{}
 	}
-	return memory{pod.UID, maps.Clone(m.starts), maps.Clone(m.stops)}
+	return memory{pod.UID, maps.Clone(m.starts), maps.Clone(m.stops), m.pulls}
 }
 
 // note notes a time in the run of a container.
@@ -274,6 +275,18 @@ func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []co
 	}
 	r.memories[client.ObjectKeyFromObject(pod)] = m
 	return events
+}
+
+// notePulls notes the attempts to pull images that the status of a pod shows.
+func (r *reconciler) notePulls(pod *corev1.Pod, attempts map[string]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.memoryOf(pod)
+	if len(attempts)+len(m.pulls) == 0 {
+		return
+	}
+	m.pulls = attempts
+	r.memories[client.ObjectKeyFromObject(pod)] = m
 }
 
 // recordContainer records an event about a container.

@@ -23,7 +23,7 @@ type Options struct {
 	// Jitter is the maximum time that is added to the delay. The time depends on the UID of the pod.
 	Jitter time.Duration
 	// MissingImages are patterns of images that cannot be pulled. In a pattern, * matches any characters. A container
-	// with such an image waits with ErrImagePull and then ImagePullBackOff until its image is changed. Nil means
+	// with such an image waits with ErrImagePull and ImagePullBackOff until its image is changed. Nil means
 	// [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
 	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
@@ -108,6 +108,7 @@ type step struct {
 	stopPod *time.Duration    // stop all processes with this grace period
 	running []string          // containers without a process that still run while the pod is stopped
 	killing []string          // containers that are stopped, although they may not have their turn
+	pulls   map[string]int32  // by container, the attempts to pull its image until now
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
 	after   time.Duration     // reconcile it again after that time, if not zero
@@ -126,13 +127,14 @@ type provision struct {
 	runs     map[string][]sandbox.Run
 	started  map[string]moment
 	stopping map[string]moment
+	pulls    map[string]int32
 }
 
 // newContainers returns the containers of a pod.
 func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
-		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, now: metav1.NewTime(now),
+		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, pulls: given.pulls, now: metav1.NewTime(now),
 	}
 }
 
@@ -157,7 +159,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, pulls: c.attempts, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 	}

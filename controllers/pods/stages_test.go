@@ -104,9 +104,9 @@ func TestNext(t *testing.T) {
 		{name: "terminating", pod: pod(reported(true, now), terminating(30)), remove: true},
 		{name: "terminating, after its grace period", pod: pod(terminating(0)), remove: true},
 		{name: "terminating, with a finalizer", pod: pod(annotated(Succeeded), reported(true, now), terminating(0), finalizer)},
-		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true},
-		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true},
-		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now))},
+		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true, after: 10 * time.Second},
+		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true, after: 10 * time.Second},
+		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now)), after: 10 * time.Second},
 		{name: "image was changed", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
