@@ -64,7 +64,7 @@ func end(c *containers, why ending) step {
 		c.setReady(&s)
 	} else {
 		c.finish(&s, why)
-		next.ended = true
+		next.ended, next.frees = true, true
 	}
 	if !equality.Semantic.DeepEqual(s, c.pod.Status) {
 		if why.eviction {
@@ -268,6 +268,7 @@ func (c *containers) finish(s *corev1.PodStatus, why ending) {
 	kind, ok, reason, message := initializedCondition(c.pod, s)
 	c.setCondition(s, kind, ok, reason, message)
 	c.setAllRestarting(s)
+	c.setResize(s, "", true)
 }
 
 // lastPhase returns the phase of a pod without running containers. The pod is Pending if a container has not started, except after

@@ -49,6 +49,7 @@ func (r *reconciler) addSandboxes(mgr manager.Manager) error {
 		r.options.Shell = shell.New(o)
 	}
 	r.memories, r.stale = map[types.NamespacedName]memory{}, map[types.NamespacedName]bool{}
+	r.deferred, r.freed = map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	r.sandboxes = sandbox.New(sandbox.Options{
 		Handlers: r.options.Handlers, Shell: r.options.Shell, Pod: r.pod, Reader: r.reader, Claim: r.claim,
 		Script: r.options.scriptedLog, Image: r.options.image, Changed: r.enqueue, Record: r.recordContainer,
@@ -119,6 +120,8 @@ func (r *reconciler) forget(key types.NamespacedName) {
 	defer r.mu.Unlock()
 	delete(r.stale, key)
 	delete(r.memories, key)
+	delete(r.deferred, key)
+	delete(r.freed, key)
 }
 
 // plan returns the next step of a pod. It starts the processes of the step, until none is left to start.

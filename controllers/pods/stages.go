@@ -111,6 +111,7 @@ type step struct {
 	pulls   map[string]int32  // by container, the attempts to pull its image until now
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
+	frees   bool              // resources of the node: the pod has ended, or was resized
 	after   time.Duration     // reconcile it again after that time, if not zero
 }
 
@@ -128,6 +129,7 @@ type provision struct {
 	started  map[string]moment
 	stopping map[string]moment
 	pulls    map[string]int32
+	deferred string // why a resize has to wait, or ""
 }
 
 // newContainers returns the containers of a pod.
@@ -140,6 +142,9 @@ func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) 
 
 // next returns the next step of a pod.
 func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
+	if given.deferred != "" {
+		pod = allocated(pod)
+	}
 	c := newContainers(pod, given, o, now)
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -162,6 +167,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, pulls: c.attempts, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
+		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)
 	}
 	return s
 }
