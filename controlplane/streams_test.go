@@ -115,6 +115,29 @@ func oldExecutor(cfg *rest.Config, u *url.URL, protocol string) (remotecommand.E
 	return remotecommand.NewSPDYExecutorForProtocols(transport, upgrader, "POST", u, protocol)
 }
 
+// TestSPDYWithoutSocket: client-go's SPDY dials by itself, so a configuration without a socket refuses it, and the error says
+// what works.
+func TestSPDYWithoutSocket(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+	client := controlplanetest.ClientFor(t, plane.Config())
+	user, err := plane.UserConfig("ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := connectionURL(client, "web", "exec")
+	for name, err := range map[string]error{
+		"exec":           stream(remotecommand.NewSPDYExecutor(plane.Config(), "POST", exec)),
+		"exec by a user": stream(remotecommand.NewSPDYExecutor(user, "POST", exec)),
+		"port forward":   forward(plane.Config(), connectionURL(client, "web", "portforward"), false),
+	} {
+		for _, want := range []string{"remotecommand.NewWebSocketExecutor", "portforward.NewSPDYOverWebsocketDialer", "ControlPlane.Dial", "docs/pods.md"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v; want %s", name, err, want)
+			}
+		}
+	}
+}
+
 // output is an output that client-go may still write after the executor has returned, if the context has ended.
 type output struct {
 	mu sync.Mutex
