@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -58,12 +59,28 @@ func (s *Server) addContext(next http.Handler) http.Handler {
 	}
 	next = filters.WithAuditInit(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := request.WithLatencyTrackers(request.WithReceivedTimestamp(r.Context(), time.Now()))
+		ctx := r.Context()
+		if audit.AuditContextFrom(ctx) != nil {
+			ctx = nested{ctx}
+		}
+		ctx = request.WithLatencyTrackers(request.WithReceivedTimestamp(ctx, time.Now()))
 		if r.Header.Get(progressHeader) != "" {
 			ctx = store.WithProgressRequest(ctx, func() { w.Header().Set(progressHeader, "sent") })
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// nested is the context of a request that the handler of another one sends in the process, such as a kubelet that reads the pod of a
+// command. It has an audit context of its own.
+type nested struct{ context.Context }
+
+func (c nested) Value(key any) any {
+	v := c.Context.Value(key)
+	if _, ok := v.(*audit.AuditContext); ok {
+		return nil
+	}
+	return v
 }
 
 // withoutAudit prevents handlers from recording annotations in the audit context of requests.

@@ -153,11 +153,13 @@ var blockedControllers = []blocked{
 	{"garbage-collector-foreground", deleteOp, "configmaps", givenDependent, deleteOwner(metav1.DeletePropagationForeground)},
 }
 
-// unblocked are the controllers that are not in the table, because they write objects that are in no namespace, or none at all.
+// unblocked are the controllers that are not in the table, because they write objects that are in no namespace, in a namespace of the
+// system, or after a longer time, or none at all.
 var unblocked = []string{"certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller",
 	"certificatesigningrequest-signing-controller", "clusterrole-aggregation-controller", "node-lifecycle-controller", "service-cidr-controller", "metrics-server",
 	"validatingadmissionpolicy-status-controller", "storage-version-migrator-controller", "persistentvolume-protection-controller",
-	"volumeattributesclass-protection-controller"}
+	"volumeattributesclass-protection-controller", "ttl-controller", "podcertificaterequest-cleaner-controller", "token-cleaner-controller",
+	"bootstrap-signer-controller"}
 
 // TestBlockedControllersAreAll: no controller that writes into namespaces is missing.
 func TestBlockedControllersAreAll(t *testing.T) {

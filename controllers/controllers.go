@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/controllers/bootstraptoken"
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/cronjob"
@@ -46,6 +47,7 @@ import (
 	"flyball.dev/controllers/statefulset"
 	"flyball.dev/controllers/storageversionmigrator"
 	"flyball.dev/controllers/tainteviction"
+	"flyball.dev/controllers/ttl"
 	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeexpansion"
@@ -57,8 +59,13 @@ import (
 
 // Options select and configure the controllers. The zero value selects all.
 type Options struct {
-	// Without has the names of the controllers that do not run; see [Names].
+	// Without has the names of the controllers that do not run; see [Names]. A controller of kube-controller-manager that does not
+	// exist here is no error.
 	Without []string
+	// With has the names of the controllers that run although they are off by default, as in kube-controller-manager:
+	// bootstrap-signer-controller and token-cleaner-controller. Without comes first. Names of other controllers have no effect; see
+	// [Options.Missing].
+	With []string
 	// Pods configures how pods behave.
 	Pods pods.Options
 	// Stages, if not nil, plays kwok's stages: flyball.dev/controllers/stages has them. By default, the kind Stage is not
@@ -134,6 +141,9 @@ var descriptors = []descriptor{
 		}
 		return certificates.AddToManager(mgr, o.Signer)
 	}},
+	{"podcertificaterequest-cleaner-controller", account("podcertificaterequestcleaner"), withoutOptions(certificates.AddPodCleanerToManager)},
+	{"bootstrap-signer-controller", account("bootstrap-signer"), withoutOptions(bootstraptoken.AddSignerToManager)},
+	{"token-cleaner-controller", account("token-cleaner"), withoutOptions(bootstraptoken.AddCleanerToManager)},
 	{"clusterrole-aggregation-controller", account("clusterrole-aggregation-controller"), withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment-controller", account("deployment-controller"), withoutOptions(deployment.AddToManager)},
 	{"replicaset-controller", account("replicaset-controller"), withoutOptions(replicaset.AddToManager)},
@@ -149,6 +159,7 @@ var descriptors = []descriptor{
 	{"endpointslice-controller", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
 	{"endpointslice-mirroring-controller", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle-controller", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
+	{"ttl-controller", account("ttl-controller"), withoutOptions(ttl.AddToManager)},
 	{"resourcequota-controller", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
 	{"service-cidr-controller", account("service-cidrs-controller"), withoutOptions(servicecidr.AddToManager)},
 	{"service-lb-controller", account("service-controller"), withoutOptions(loadbalancer.AddServicesToManager)},
@@ -192,7 +203,7 @@ func withInventory(add func(manager.Manager, *inventory.Inventory) error) addFun
 	}
 }
 
-// Names returns the names of all controllers.
+// Names returns the names of all controllers, with the ones that are off by default.
 func Names() []string {
 	names := make([]string, len(descriptors))
 	for i, d := range descriptors {
@@ -201,18 +212,20 @@ func Names() []string {
 	return names
 }
 
-// Names returns the names of the selected controllers, or an error if Without has an unknown name.
+// Names returns the names of the selected controllers, or an error if With or Without has an unknown name.
 func (o *Options) Names() ([]string, error) {
 	var all []string
 	for _, d := range o.descriptors() {
 		all = append(all, d.name)
 	}
-	for _, name := range o.Without {
-		if !slices.Contains(all, name) {
+	for _, name := range slices.Concat(o.Without, o.With) {
+		if !isKnown(all, name) {
 			return nil, unknown(name)
 		}
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil
+	return slices.DeleteFunc(all, func(name string) bool {
+		return slices.Contains(o.Without, name) || offByDefault(name) && !slices.Contains(o.With, name)
+	}), nil
 }
 
 // AddAll adds the selected controllers to the manager. The manager's client should have no rate

@@ -86,7 +86,8 @@ func TestIdentities(t *testing.T) {
 	for _, mode := range []string{"RBAC", "Node,RBAC"} {
 		t.Run(mode, func(t *testing.T) {
 			trail := &auditTrail{T: t}
-			o := controlplane.Options{AuthorizationMode: mode, Audit: trail.options()}
+			o := controlplane.Options{AuthorizationMode: mode, Audit: trail.options(),
+				Controllers: controllers.Options{With: []string{"bootstrap-signer-controller", "token-cleaner-controller"}}}
 			controllerstest.WithControlPlane(t, o, func(e controllerstest.Env) {
 				exerciseControllers(e)
 				uids := map[string]string{}
@@ -185,6 +186,8 @@ func exerciseControllers(e controllerstest.Env) {
 				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: controllerstest.Claim("", "1Gi", "standard").Spec}}}}}
 		}),
 	)
+	exerciseTokens(e)
+	e.CreateAll(e.PodCertificateRequest("old"))
 	e.WaitIdle()
 	e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(elastic), elastic))
 	elastic.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
@@ -192,7 +195,7 @@ func exerciseControllers(e controllerstest.Env) {
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})
 	e.Must(e.SubResource("approval").Update(e.Context(), request))
-	time.Sleep(2 * time.Minute) // virtual: a CronJob is due, and orphaned pods are deleted
+	time.Sleep(16 * time.Minute) // virtual: a CronJob is due, and orphaned pods and old requests are deleted
 	for _, o := range []client.Object{doomed, controllerstest.Deployment(2, "a"), class, volume, cidr,
 		controllerstest.StatefulSet(1, "a")} {
 		e.Must(e.Delete(e.Context(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -203,6 +206,15 @@ func exerciseControllers(e controllerstest.Env) {
 			e.Errorf("%T %s still exists: %v", o, o.GetName(), err)
 		}
 	}
+}
+
+// exerciseTokens creates a bootstrap token that expires, and the ConfigMap that it signs.
+func exerciseTokens(e controllerstest.Env) {
+	e.Helper()
+	e.CreateAll(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"}, Data: map[string]string{"kubeconfig": "x"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-abcdef"}, Type: "bootstrap.kubernetes.io/token",
+			StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true",
+				"expiration": time.Now().Add(time.Minute).Format(time.RFC3339)}})
 }
 
 // kubeletRequest returns a request for a client certificate.
@@ -255,7 +267,7 @@ func TestFieldManagers(t *testing.T) {
 			{set, []string{"kube-controller-manager Update status"}},
 			{volume, []string{"kube-controller-manager Update status", "local-path-provisioner Update"}},
 			{pod, []string{"kube-scheduler Update status", "kubelet Update status"}}, // it is nominated while its volume is bound
-			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kubelet Update"}},
+			{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}, []string{"kube-controller-manager Update", "kubelet Update"}},
 		} {
 			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(tc.object), tc.object))
 			var got []string

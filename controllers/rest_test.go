@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +102,13 @@ func TestRest(t *testing.T) {
 func restingObjects() []client.Object {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	agent, legacy := controllerstest.Template("a"), controllerstest.Template("a")
+	agent.Labels, legacy.Labels = map[string]string{"app": "agent"}, map[string]string{"app": "legacy"}
+	legacy.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")} // of which all is used
+	balanced := func(name, address string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: in(name), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: address,
+			Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
 	return []client.Object{
 		&corev1.ResourceQuota{ObjectMeta: in("quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("100")}}},
 		controllerstest.Deployment(20, "a"),
@@ -107,6 +117,14 @@ func restingObjects() []client.Object {
 		controllerstest.Job(3, nil),
 		controllerstest.CronJob("0 0 1 1 *", nil, func(s *batchv1.CronJobSpec) { s.Suspend = ptr.To(true) }),
 		&policyv1.PodDisruptionBudget{ObjectMeta: in("budget"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: web}},
+		&appsv1.DaemonSet{ObjectMeta: in("agent"), Spec: appsv1.DaemonSetSpec{Template: agent, Selector: &metav1.LabelSelector{MatchLabels: agent.Labels}}},
+		&corev1.ReplicationController{ObjectMeta: in("legacy"), Spec: corev1.ReplicationControllerSpec{Replicas: ptr.To[int32](2), Template: &legacy}},
+		&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: in("legacy"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "v1", Kind: "ReplicationController", Name: "legacy"},
+			MinReplicas:    ptr.To[int32](1), MaxReplicas: 4}},
+		balanced("any", ""), balanced("asks", "192.0.2.7"), balanced("waits", "192.0.2.7"),
+		&networkingv1.Ingress{ObjectMeta: in("in"), Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "any", Port: networkingv1.ServiceBackendPort{Number: 80}}}}},
 	}
 }
 

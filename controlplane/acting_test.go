@@ -45,6 +45,7 @@ controller job-controller: jobs.batch
 controller cronjob-controller: cronjobs.batch
 controller ingress-controller: ingresses.networking.k8s.io ingressclasses.networking.k8s.io
 controller certificatesigningrequest-approving-controller: certificatesigningrequests.certificates.k8s.io
+controller podcertificaterequest-cleaner-controller: podcertificaterequests.certificates.k8s.io
 controller storage-version-migrator-controller: storageversionmigrations.storagemigration.k8s.io
 controller disruption-controller: poddisruptionbudgets.policy
 controller service-cidr-controller: servicecidrs.networking.k8s.io ipaddresses.networking.k8s.io
@@ -67,7 +68,7 @@ server: subjectaccessreviews.authorization.k8s.io localsubjectaccessreviews.auth
 server: selfsubjectaccessreviews.authorization.k8s.io selfsubjectrulesreviews.authorization.k8s.io
 
 data: configmaps events events.events.k8s.io podtemplates controllerrevisions.apps leases.coordination.k8s.io
-data: clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io
+data: clustertrustbundles.certificates.k8s.io
 
 nothing: networkpolicies.networking.k8s.io
 nothing: flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io

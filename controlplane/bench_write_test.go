@@ -273,7 +273,11 @@ func awaitRunning(b *testing.B, plane *controlplane.ControlPlane) {
 		pending[left.Items[i].Name] = true
 	}
 	for len(pending) > 0 {
-		if e := <-w.ResultChan(); e.Type == watch.Deleted {
+		e, ok := <-w.ResultChan()
+		if !ok {
+			b.Fatalf("the watch has ended, and %d pods are pending", len(pending))
+		}
+		if e.Type == watch.Deleted {
 			delete(pending, e.Object.(*corev1.Pod).Name)
 		}
 	}

@@ -288,6 +288,11 @@ func (c *ControlPlane) start(o Options, listener net.Listener, origin *ControlPl
 	if listener, err = c.samePort(&o, listener); err != nil {
 		return err
 	}
+	if origin == nil {
+		for _, message := range o.Controllers.Missing() {
+			klog.Warning(message)
+		}
+	}
 	if err := c.loadIdentity(origin); err != nil {
 		return err
 	}

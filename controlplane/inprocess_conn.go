@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/net/proxy"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // inProcessScheme is the scheme of the proxy by which a WebSocket reaches a control plane in the process. The host is the
@@ -49,6 +52,11 @@ func (d dialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) 
 	return d.dial()
 }
 
+// errSPDY is the error of a request for an upgrade to SPDY. Of the proxies, client-go's transport for SPDY knows HTTP and SOCKS
+// only, and it dials both by TCP.
+var errSPDY = errors.New("SPDY cannot reach a control plane without a socket: use remotecommand.NewWebSocketExecutor or " +
+	"portforward.NewSPDYOverWebsocketDialer, or a transport with ControlPlane.Dial, as docs/pods.md shows")
+
 // proxy returns the function Proxy of a configuration. It keeps upgraded connections in the process.
 func (t *inProcess) proxy() func(*http.Request) (*url.URL, error) {
 	t.register.Do(func() {
@@ -57,7 +65,12 @@ func (t *inProcess) proxy() func(*http.Request) (*url.URL, error) {
 		dialable.Store(number, t)
 		context.AfterFunc(t.draining, func() { dialable.Delete(number) })
 	})
-	return func(*http.Request) (*url.URL, error) { return t.url, nil }
+	return func(r *http.Request) (*url.URL, error) {
+		if r != nil && r.Header.Get(httpstream.HeaderUpgrade) == spdy.HeaderSpdy31 {
+			return nil, errSPDY
+		}
+		return t.url, nil
+	}
 }
 
 // dial returns a connection to the handler that has no socket. It speaks HTTP/1.1, so that requests can be upgraded.

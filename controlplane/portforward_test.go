@@ -198,6 +198,34 @@ func echo(t *testing.T, plane *controlplane.ControlPlane, port int32) {
 	}()
 }
 
+// TestForwardWithoutSocket: client-go's dialer for WebSockets reaches a port of a pod without a socket.
+func TestForwardWithoutSocket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := controlplanetest.Start(t, controlplane.Options{})
+		client := controlplanetest.ClientFor(t, plane.Config())
+		createRunning(t, client, sleeper("web"))
+		echo(t, plane, 7)
+		dialer, err := dialerFor(plane.Config(), connectionURL(client, "web", "portforward"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		createStream(t, conn, "streamType", "error", "port", "7", "requestID", "1")
+		data := createStream(t, conn, "streamType", "data", "port", "7", "requestID", "1")
+		io.WriteString(data, "hello")
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(data, got); err != nil || string(got) != "hello" {
+			t.Errorf("the port answers %q, %v", got, err)
+		}
+		data.Close()
+		conn.Close()
+		time.Sleep(time.Minute) // virtual: spdystream offers the error of the end for a second
+	})
+}
+
 // TestOddForwards forwards ports with streams of old clients, which have no ID of a request, and with streams that are wrong.
 func TestOddForwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

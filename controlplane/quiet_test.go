@@ -39,7 +39,10 @@ func (l *errorLog) take() string {
 }
 
 // logErrors collects the errors that are logged by klog during a test.
-func logErrors(t *testing.T) *errorLog {
+func logErrors(t *testing.T) *errorLog { return logFrom(t, "ERROR") }
+
+// logFrom collects what klog logs of a severity and of higher ones during a test.
+func logFrom(t *testing.T, severity string) *errorLog {
 	t.Helper()
 	l := &errorLog{}
 	state := klog.CaptureState()
@@ -55,7 +58,7 @@ func logErrors(t *testing.T) *errorLog {
 		t.Fatal(err)
 	}
 	klog.SetOutput(discarded{})
-	klog.SetOutputBySeverity("ERROR", l)
+	klog.SetOutputBySeverity(severity, l)
 	return l
 }
 
@@ -134,6 +137,32 @@ func TestStopLogsNoErrors(t *testing.T) {
 			run(t, at, func() {})
 		} else {
 			synctest.Test(t, func(t *testing.T) { run(t, at, synctest.Wait) })
+		}
+	}
+}
+
+// TestMissingController: a controller of kube-controller-manager that is selected, and does not exist, causes a warning also if no other
+// controller runs.
+func TestMissingController(t *testing.T) {
+	for list, want := range map[string]string{
+		"none":         "",
+		"attachdetach": "the controller persistentvolume-attach-detach-controller does not exist here: no volume is attached or mounted\n",
+	} {
+		log := logFrom(t, "WARNING")
+		var o controlplane.Options
+		if err := o.Controllers.Select(list); err != nil {
+			t.Fatal(err)
+		}
+		o.WithoutControllers = true
+		plane, err := controlplane.Start(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+		if got := log.take(); !strings.HasSuffix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s logs %q, want %q", list, got, want)
 		}
 	}
 }

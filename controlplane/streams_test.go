@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/controllers/pods/runtime"
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
@@ -111,6 +113,29 @@ func oldExecutor(cfg *rest.Config, u *url.URL, protocol string) (remotecommand.E
 		return nil, err
 	}
 	return remotecommand.NewSPDYExecutorForProtocols(transport, upgrader, "POST", u, protocol)
+}
+
+// TestSPDYWithoutSocket: client-go's SPDY dials by itself, so a configuration without a socket refuses it, and the error says
+// what works.
+func TestSPDYWithoutSocket(t *testing.T) {
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
+	client := controlplanetest.ClientFor(t, plane.Config())
+	user, err := plane.UserConfig("ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := connectionURL(client, "web", "exec")
+	for name, err := range map[string]error{
+		"exec":           stream(remotecommand.NewSPDYExecutor(plane.Config(), "POST", exec)),
+		"exec by a user": stream(remotecommand.NewSPDYExecutor(user, "POST", exec)),
+		"port forward":   forward(plane.Config(), connectionURL(client, "web", "portforward"), false),
+	} {
+		for _, want := range []string{"remotecommand.NewWebSocketExecutor", "portforward.NewSPDYOverWebsocketDialer", "ControlPlane.Dial", "docs/pods.md"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v; want %s", name, err, want)
+			}
+		}
+	}
 }
 
 // output is an output that client-go may still write after the executor has returned, if the context has ended.
@@ -383,6 +408,105 @@ func TestConnectAdmission(t *testing.T) {
 		if len(seen) != 4 || seen[0] != `CONNECT PodExecOptions pods/exec web ["true"]` || seen[1] != `CONNECT PodExecOptions pods/exec web ["env"]` {
 			t.Errorf("the webhook has seen %q", seen)
 		}
+	})
+}
+
+// TestAuditOfConnections: the audit log has who executed a command, attached, read a log, forwarded a port or used the proxy, and
+// of which pod, once when the connection is made and once when it ends.
+func TestAuditOfConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log output
+		policy := []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, resources: [{resources: [pods/*]}], omitStages: [RequestReceived]}]")
+		plane := controlplanetest.Start(t, controlplane.Options{Audit: auditlog.Options{Policy: policy, Writer: &log}})
+		admin := controlplanetest.ClientFor(t, plane.Config())
+		createRunning(t, admin, sleeper("web"))
+		l, err := plane.Pods().Listen(runtime.Selector{Pod: "web"}, 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		go server.Serve(l)
+		defer server.Close()
+		as := func(user string) (*rest.Config, kubernetes.Interface) {
+			cfg := plane.Config()
+			cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+			return cfg, controlplanetest.ClientFor(t, cfg)
+		}
+		cfg, ann := as("ann")
+		nobody := plane.Config()
+		nobody.Impersonate.UserName = "bob"
+		bob := controlplanetest.ClientFor(t, nobody)
+		written := func() (events []auditv1.Event) {
+			synctest.Wait()
+			for line := range strings.Lines(log.String()) {
+				var e auditv1.Event
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatal(err)
+				}
+				if e.ImpersonatedUser == nil {
+					e.ImpersonatedUser = &e.User
+				}
+				switch e.ObjectRef.Subresource {
+				case "", "status", "binding": // of clients that wait for the pod, of kubelet and of kube-scheduler
+				default:
+					events = append(events, e)
+				}
+			}
+			return events
+		}
+		webSocket := func(cfg *rest.Config) func(*url.URL) (remotecommand.Executor, error) {
+			return func(u *url.URL) (remotecommand.Executor, error) {
+				return remotecommand.NewWebSocketExecutor(cfg, "GET", u.String())
+			}
+		}
+		seen := 0
+		want := func(what string, events ...string) {
+			t.Helper()
+			all := written()
+			var got []string
+			for _, e := range all[seen:] {
+				got = append(got, fmt.Sprintf("%s %s %s %s/%s %s/%s %d", e.Stage, e.ImpersonatedUser.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource,
+					e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code))
+			}
+			if seen = len(all); fmt.Sprint(got) != fmt.Sprint(events) {
+				t.Errorf("%s: the events are %q, want %q", what, got, events)
+			}
+		}
+		if out, _, err := run(t.Context(), ann, webSocket(cfg), "web", "", false, "echo", "x"); out != "x\n" || err != nil {
+			t.Fatal(out, err)
+		}
+		want("exec", "ResponseStarted ann get pods/exec default/web 101", "ResponseComplete ann get pods/exec default/web 101")
+		if all := written(); !strings.Contains(all[0].RequestURI, "/exec?command=echo&command=x") {
+			t.Errorf("the URI of the command is %s", all[0].RequestURI)
+		}
+		if _, _, err := run(t.Context(), bob, webSocket(nobody), "web", "", false, "echo", "x"); err == nil {
+			t.Error("everybody may execute commands")
+		}
+		want("exec without access", "ResponseStarted bob get pods/exec default/web 403", "ResponseComplete bob get pods/exec default/web 403")
+		attached, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		e, err := webSocket(cfg)(connectionURL(ann, "web", "attach"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- e.StreamWithContext(attached, remotecommand.StreamOptions{Stdout: io.Discard}) }()
+		want("attach", "ResponseStarted ann get pods/attach default/web 101")
+		cancel()
+		<-ended
+		time.Sleep(time.Minute) // virtual, until the client sends no more pings
+		want("the end of attach", "ResponseComplete ann get pods/attach default/web 101")
+		if got := logsOf(t, ann, "web", corev1.PodLogOptions{}); got != "started\n" {
+			t.Errorf("the log is %q", got)
+		}
+		want("logs", "ResponseStarted ann get pods/log default/web 200", "ResponseComplete ann get pods/log default/web 200")
+		forward := connectSPDY(t, plane, connectionURL(admin, "web", "portforward"), "portforward.k8s.io") // as the administrator
+		want("port-forward", "ResponseStarted flyball-admin create pods/portforward default/web 101")
+		forward.Close()
+		want("the end of port-forward", "ResponseComplete flyball-admin create pods/portforward default/web 101")
+		if err := ann.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("web").SubResource("proxy").Do(t.Context()).Error(); err != nil {
+			t.Error(err)
+		}
+		want("proxy", "ResponseStarted ann create pods/proxy default/web 200", "ResponseComplete ann create pods/proxy default/web 200")
 	})
 }
 

@@ -28,11 +28,10 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 		return controlplane.Options{}, err
 	}
 	apiserverflags.AsProgram(&o)
-	without, err := controllers.UnselectedByVariable(controllers.None)
-	if err != nil {
+	if err := o.Controllers.SelectByVariable(controllers.None); err != nil {
 		return controlplane.Options{}, err
 	}
-	selectControllers(&o, without)
+	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return o, nil
 }
 

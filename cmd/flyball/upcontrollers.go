@@ -26,11 +26,11 @@ func (f *controllerFlag) add(cmd *cobra.Command) {
 
 // apply sets the controllers of a control plane. It returns an error for another flag that would have no effect.
 func (f controllerFlag) apply(flags *pflag.FlagSet, o *controlplane.Options) error {
-	without, err := controllers.Unselected(strings.Join(f, ","))
-	if err != nil {
+	if err := o.Controllers.Select(strings.Join(f, ",")); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
-	selectControllers(o, without)
+	without := o.Controllers.Without
+	o.WithoutControllers = len(without) == len(controllers.Names())
 	for _, flag := range []string{"image", "script", "forward", "nodes", "nodes-from", "node-capacity", "node-zones", "all-nodes"} {
 		if slices.Contains(without, "pods") && flags.Changed(flag) {
 			return fmt.Errorf("--%s needs the controller pods, which --controllers does not select", flag)
@@ -42,12 +42,6 @@ func (f controllerFlag) apply(flags *pflag.FlagSet, o *controlplane.Options) err
 		}
 	}
 	return nil
-}
-
-// selectControllers makes a control plane run all controllers but those with the given names.
-func selectControllers(o *controlplane.Options, without []string) {
-	o.Controllers.Without = without
-	o.WithoutControllers = len(without) == len(controllers.Names())
 }
 
 // completeControllers completes the last item of a list of controllers.

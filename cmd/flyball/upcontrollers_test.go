@@ -10,11 +10,12 @@ import (
 
 // TestUpControllers: --controllers selects the controllers, as kube-controller-manager's flag.
 func TestUpControllers(t *testing.T) {
-	all := controllers.Names()
+	all := without(controllers.Names(), "bootstrap-signer-controller", "token-cleaner-controller")
 	for args, want := range map[string][]string{
 		"":                   all,
 		"--controllers *":    all,
 		"--controllers none": {},
+		"--controllers *,bootstrapsigner,tokencleaner":                 controllers.Names(), // as kubeadm sets
 		"--controllers *,-podgc,-deployment-controller":                without(all, "pod-garbage-collector-controller", "deployment-controller"),
 		"--controllers garbagecollector,namespace":                     {"garbage-collector-controller", "namespace-controller"},
 		"--controllers garbagecollector --controllers namespace,-pods": {"garbage-collector-controller", "namespace-controller"},

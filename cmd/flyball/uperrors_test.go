@@ -28,6 +28,12 @@ func TestUpErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(damaged, "FORMAT"), []byte("?"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	nodes := filepath.Join(dir, "nodes.yaml")
+	if err := os.WriteFile(nodes, []byte("{apiVersion: v1, kind: Node, metadata: {name: a}, status: {capacity: {cpu: -1}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const negative = `[status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0, ` +
+		`status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0]`
 	data := filepath.Join(dir, "data")
 	used, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,6 +87,8 @@ func TestUpErrors(t *testing.T) {
 		{[]string{"--data-dir", data, "--controllers", "namespace", "--nodes", "2"}, "--nodes needs the controller pods, which --controllers does not select"},
 		{[]string{"--data-dir", data, "--controllers", "none", "--image", "a=b"}, "--image needs the controller pods"},
 		{[]string{"--data-dir", data, "--controllers", "none", "--console"}, "--console needs controllers, and --controllers selects none"},
+		{[]string{"--node-capacity", "cpu=-1"}, `nodes flyball: Node "flyball" is invalid: ` + negative},
+		{[]string{"--nodes-from", nodes}, `nodes a: Node "a" is invalid: ` + negative},
 		{[]string{"--encryption-provider-config-automatic-reload"}, "needs --encryption-provider-config"},
 		{[]string{"--encryption-provider-config", filepath.Join(dir, "none")}, "none: error while parsing file"},
 		{[]string{"--etcd-servers", "http://127.0.0.1:1"}, "etcd cannot be reached: http://127.0.0.1:1: dial tcp"},

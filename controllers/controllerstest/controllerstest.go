@@ -6,7 +6,6 @@ package controllerstest
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,7 +94,7 @@ func (e Env) StartController(name string, o controllers.Options) (stop func()) {
 	e.Helper()
 	mgr, err := manager.New(e.ConfigFor(controllers.ManagerIdentity), e.ManagerOptions())
 	e.Must(err)
-	o.Without = slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
+	e.Must(o.Select(name))
 	o.ConfigFor = e.ConfigFor
 	e.Must(controllers.AddAll(mgr, o))
 	ctx, cancel := context.WithCancel(context.Background())

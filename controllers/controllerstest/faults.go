@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -97,12 +96,13 @@ func (e Env) RunController(name string, f *Faults, d time.Duration) {
 	f.stop = cancel
 	mgr, err := manager.New(e.ConfigFor(controllers.ManagerIdentity), e.ManagerOptions())
 	e.Must(err)
-	others := slices.DeleteFunc(controllers.Names(), func(other string) bool { return other == name })
-	e.Must(controllers.AddAll(mgr, controllers.Options{Without: others, ConfigFor: func(id controllers.Identity) *rest.Config {
+	o := controllers.Options{ConfigFor: func(id controllers.Identity) *rest.Config {
 		cfg := e.ConfigFor(id)
 		cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper { return &faultyTransport{inner, f} })
 		return cfg
-	}}))
+	}}
+	e.Must(o.Select(name))
+	e.Must(controllers.AddAll(mgr, o))
 	e.Must(mgr.Start(ctx))
 }
 

@@ -78,9 +78,10 @@ func createNodes(e controllerstest.Env, names ...string) {
 	for _, name := range names {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}}
 		e.CreateAll(node)
+		before := client.MergeFrom(node.DeepCopy())
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
-		e.Must(e.Status().Update(e.Context(), node))
+		e.Must(e.Status().Patch(e.Context(), node, before))
 	}
 	e.WaitIdle()
 }
@@ -322,7 +323,10 @@ func TestFailedPods(t *testing.T) {
 			e.Must(e.Status().Update(e.Context(), pod))
 			failed := time.Now()
 			for gone := false; !gone; {
-				event := <-w.ResultChan()
+				event, ok := <-w.ResultChan()
+				if !ok {
+					e.Fatal("the watch has ended")
+				}
 				gone = event.Type == watch.Deleted && event.Object.(*corev1.Pod).UID == pod.UID
 			}
 			delays = append(delays, time.Since(failed).Round(100*time.Millisecond).String())

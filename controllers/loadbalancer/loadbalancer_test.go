@@ -10,11 +10,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/loadbalancer"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
 
@@ -88,13 +90,89 @@ func TestServices(t *testing.T) {
 		if err := e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "plain"}, s); !apierrors.IsNotFound(err) {
 			t.Errorf("a deleted Service stays: %v", err)
 		}
-		taken := service("taken")
-		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(taken), taken))
-		taken.Labels = map[string]string{"try": "again"}
-		e.Must(e.Update(e.Context(), taken))
-		e.WaitIdle()
 		if got := state(e, "taken"); got != finalizer+", 192.0.2.7 VIP" {
-			t.Errorf("the Service that asks for a free address has %q", got)
+			t.Errorf("the Service that waited for the address has %q", got)
+		}
+	})
+}
+
+// asking returns a Service that asks for an address.
+func asking(name, address string) *corev1.Service {
+	return service(name, func(s *corev1.Service) { s.Spec.LoadBalancerIP = address })
+}
+
+// TestWaiting: a Service that waits for an address gets it, however the Service with the address gives it up.
+func TestWaiting(t *testing.T) {
+	const address = "192.0.2.7"
+	for name, giveUp := range map[string]func(e controllerstest.Env, s *corev1.Service){
+		"deleted": func(e controllerstest.Env, s *corev1.Service) { e.Must(e.Delete(e.Context(), s)) },
+		"asks for another": func(e controllerstest.Env, s *corev1.Service) {
+			s.Spec.LoadBalancerIP = "192.0.2.8"
+			e.Must(e.Update(e.Context(), s))
+		},
+		"kept by another finalizer": func(e controllerstest.Env, s *corev1.Service) {
+			s.Finalizers = append(s.Finalizers, "example.com/keep")
+			e.Must(e.Update(e.Context(), s))
+			e.Must(e.Delete(e.Context(), s))
+		},
+		"of another class": func(e controllerstest.Env, s *corev1.Service) {
+			for _, patch := range []string{`{"spec":{"type":"ClusterIP"}}`, `{"spec":{"type":"LoadBalancer","loadBalancerClass":"example.com/lb"}}`} {
+				e.Must(e.Patch(e.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch))))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+				e.CreateAll(asking("first", address))
+				e.WaitIdle()
+				e.CreateAll(asking("second", address), asking("gone", address))
+				e.WaitIdle()
+				e.Must(e.Delete(e.Context(), service("gone")))
+				e.WaitIdle()
+				if got := state(e, "second"); got != "" {
+					t.Fatalf("the second Service has %q", got)
+				}
+				s := service("first")
+				e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(s), s))
+				giveUp(e, s)
+				e.WaitIdle()
+				if got := state(e, "second"); got != finalizer+", "+address+" VIP" {
+					t.Errorf("the second Service has %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestFaults creates and deletes Services, some of which ask for the same address, while writes of the controller fail and the
+// controller restarts. In the end each Service has an address of its own.
+func TestFaults(t *testing.T) {
+	controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
+		step, created := 0, 0
+		e.RunWithFaults("service-lb-controller", 1, func() {
+			if step++; step%10 != 0 || step > 200 {
+				return
+			}
+			name := func(i int) string { return fmt.Sprintf("s%d", i) }
+			e.CreateAll(service("plain-"+name(created)), asking(name(created), "192.0.2.7"))
+			if created++; created > 1 {
+				e.Must(e.Delete(e.Context(), service(name(created-2))))
+			}
+		}, func() bool { return step > 300 })
+		all, owners := &corev1.ServiceList{}, map[string]string{}
+		e.Must(e.List(e.Context(), all, client.InNamespace("default")))
+		for _, s := range all.Items {
+			if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+				continue
+			}
+			address, ok := strings.CutPrefix(state(e, s.Name), finalizer+", ")
+			if !ok || owners[address] != "" {
+				t.Errorf("%s has %q, as %q", s.Name, state(e, s.Name), owners[address])
+			}
+			owners[address] = s.Name
+		}
+		if len(owners) != created+1 {
+			t.Errorf("%d of %d Services are left: %v", len(owners), created+1, owners)
 		}
 	})
 }

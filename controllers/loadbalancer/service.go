@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/events"
@@ -19,6 +21,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
 )
 
 // Finalizer keeps a Service until its load balancer is deleted.
@@ -30,18 +33,28 @@ const Finalizer = "service.kubernetes.io/load-balancer-cleanup"
 //
 //upstream:k8s.io/cloud-provider/controllers/service.New
 func AddServicesToManager(mgr manager.Manager) error {
-	r := &serviceReconciler{client: mgr.GetClient(), recorder: events.RecorderFor(mgr, "service-controller"), addresses: newAddresses()}
-	return builder.ControllerManagedBy(mgr).Named("service-lb").For(&corev1.Service{}).Complete(r)
+	r := &serviceReconciler{client: mgr.GetClient(), recorder: events.RecorderFor(mgr, "service-controller")}
+	return builder.ControllerManagedBy(mgr).
+		Named("service-lb").
+		For(&corev1.Service{}).
+		WatchesRawSource(source.Func(r.start)).
+		Complete(r)
 }
 
 // serviceReconciler reconciles Services.
 type serviceReconciler struct {
 	client    client.Client
 	recorder  record.EventRecorder
-	addresses *addresses
+	addresses *addresses // created by start
 
 	mu       sync.Mutex
 	restored bool // restore is done
+}
+
+// start is a source. It enqueues the Services that wait for an address when the address is free.
+func (r *serviceReconciler) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.addresses = newAddresses(func(waiting types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: waiting}) })
+	return nil
 }
 
 // Reconcile gives a Service an address, or takes it away.
@@ -55,8 +68,9 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if s.Spec.LoadBalancerClass != nil {
-		return reconcile.Result{}, nil // another implementation has it, and may use the same finalizer
+	if s.Spec.LoadBalancerClass != nil { // another implementation has it, and may use the same finalizer
+		r.addresses.release(req.NamespacedName)
+		return reconcile.Result{}, nil
 	}
 	if err := r.restore(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -71,7 +85,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	want, err := r.balance(s)
 	if err != nil {
 		r.recorder.Eventf(s, corev1.EventTypeWarning, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: %v", err)
-		return reconcile.Result{}, nil // a change of the Service, or of the one with the address, is another attempt
+		return reconcile.Result{}, nil // a change of the Service is another attempt, and so is an address that is freed
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(r.ensure(ctx, s, want))
 }

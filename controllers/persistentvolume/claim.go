@@ -29,8 +29,10 @@ import (
 	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -61,13 +63,19 @@ func AddToManager(mgr manager.Manager) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claims.ofVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.withoutVolume)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(scheduled)).
 		Complete(claims)
 	if err != nil {
 		return err
 	}
 	return addVolumes(mgr, recorder)
 }
+
+// scheduled drops the updates of pods that do not change whether a pod is to be scheduled, which is all that matters for claims.
+var scheduled = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, pod := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+	return was.UID != pod.UID || was.Spec.NodeName != pod.Spec.NodeName || podstate.Finished(was) != podstate.Finished(pod)
+}}
 
 // claimReconciler binds a claim.
 type claimReconciler struct {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
@@ -219,6 +220,82 @@ func TestTargets(t *testing.T) {
 		time.Sleep(time.Minute) // virtual
 		if n := *e.Deployment().Spec.Replicas; n != 9 {
 			t.Errorf("%d replicas", n)
+		}
+	})
+}
+
+// TestWithoutRequests: a target of utilization needs the requests of the containers.
+func TestWithoutRequests(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		d := deployment(1, "cpu=1")
+		d.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+		e.CreateAll(d, autoscaler(1, 6))
+		time.Sleep(time.Minute) // virtual
+		e.WaitIdle()
+		const why = "failed to get cpu utilization: missing request for cpu in container web of Pod "
+		pod := e.PodNames("default")[0]
+		wantInactive(e, "web", "FailedGetResourceMetric", "the HPA was unable to compute the replica count: "+why+pod)
+		events := e.Events("HorizontalPodAutoscaler", "web")
+		for _, want := range []string{"Warning FailedGetResourceMetric horizontal-pod-autoscaler: " + why + pod,
+			"Warning FailedComputeMetricsReplicas horizontal-pod-autoscaler: invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: " + why + pod} {
+			if !slices.Contains(events, want) {
+				t.Errorf("%s is not in %q", want, events)
+			}
+		}
+	})
+}
+
+// wantInactive checks the condition ScalingActive of an autoscaler.
+func wantInactive(e controllerstest.Env, name, reason, message string) {
+	e.Helper()
+	a := &autoscalingv2.HorizontalPodAutoscaler{}
+	e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: name}, a))
+	for _, c := range a.Status.Conditions {
+		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason == reason && c.Message == message {
+			return
+		}
+	}
+	e.Errorf("%s: the conditions are %+v, want %s %s", name, a.Status.Conditions, reason, message)
+}
+
+// TestSelectors: pods must have one autoscaler, and the scale of a target a selector that is valid.
+func TestSelectors(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		crd := controllerstest.WidgetDefinition()
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		versions[0].(map[string]any)["subresources"] = map[string]any{"scale": map[string]any{
+			"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}}
+		e.Must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		e.CreateAll(crd, deployment(1, "cpu=10m"), autoscaler(1, 6))
+		for name, selector := range map[string]string{"overlapping": "app in (web)", "invalid": "cheddar cheese", "missing": ""} {
+			w := controllerstest.Widget(name)
+			w.Object["spec"], w.Object["status"] = map[string]any{"replicas": int64(1)}, map[string]any{"replicas": int64(1), "selector": selector}
+			a := autoscaler(1, 6)
+			a.Name, a.Spec.ScaleTargetRef = name, autoscalingv2.CrossVersionObjectReference{APIVersion: "example.com/v1", Kind: "Widget", Name: name}
+			e.CreateAll(w, a)
+		}
+		time.Sleep(time.Minute) // virtual
+		e.WaitIdle()
+		const both = " are controlled by more than one HPA (e.g. [default/overlapping default/web])"
+		const invalid = "couldn't convert selector into a corresponding internal selector object: " +
+			"unable to parse requirement: found 'cheese', expected: in, notin, =, ==, !=, gt, lt"
+		for _, want := range []struct{ name, reason, message, event string }{
+			{"web", "AmbiguousSelector", "pods by selector app=web" + both, "AmbiguousSelector"},
+			{"overlapping", "AmbiguousSelector", "pods by selector app in (web)" + both, "AmbiguousSelector"},
+			{"invalid", "InvalidSelector", invalid, "InvalidSelector"},
+			{"missing", "InvalidSelector", "the HPA target's scale is missing a selector", "SelectorRequired"},
+		} {
+			wantInactive(e, want.name, want.reason, want.message)
+			message := want.message
+			if want.event == "SelectorRequired" {
+				message = "selector is required"
+			}
+			events := e.Events("HorizontalPodAutoscaler", want.name)
+			for _, event := range []string{want.event, "FailedComputeMetricsReplicas"} {
+				if text := "Warning " + event + " horizontal-pod-autoscaler: " + message; !slices.Contains(events, text) {
+					t.Errorf("%s is not in %q", text, events)
+				}
+			}
 		}
 	})
 }

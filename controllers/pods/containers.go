@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -19,20 +20,32 @@ type containers struct {
 	started       bool              // the delay before they start has passed
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
+	stopping      map[string]moment // by container, when the stop of a changed one began
+	pulls         map[string]int32  // by container, the attempts to pull its image that its status has shown
 	now           metav1.Time
 
-	pulledSince time.Time      // when the pull of the next container began
-	start, stop []runKey       // processes to start and to stop
-	stopPod     *time.Duration // stop all processes with this grace period
-	running     []string       // containers without a process that still run while the pod is stopped
-	killing     []string       // containers that are stopped
-	after       time.Duration  // until the next change by time, or zero
+	pulledSince time.Time        // when the pull of the next container began
+	attempts    map[string]int32 // by container, the attempts to pull its image until now
+	start, stop []runKey         // processes to start and to stop
+	changes     []change         // containers that stop because they have changed
+	noGrace     bool             // the processes to stop have no grace period
+	stopPod     *time.Duration   // stop all processes with this grace period
+	running     []string         // containers without a process that still run while the pod is stopped
+	killing     []string         // containers that are stopped
+	after       time.Duration    // until the next change by time, or zero
 }
 
 // runKey is the key of a run of a container of a pod.
 type runKey struct {
 	container string
 	number    int32
+}
+
+// change is a run of a container that is stopped because the container has changed.
+type change struct {
+	runKey
+	since   time.Time
+	message string // of the event
 }
 
 // until notes a change by time.
@@ -49,7 +62,7 @@ func (c *containers) until(d time.Duration) {
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
 	reason := c.initialReason()
 	// An initialized pod stays initialized: a sidecar that has to wait again does not stop the other containers.
-	before := c.started && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
+	before := c.started && !isReset(&c.pod.Status) && slices.ContainsFunc(c.pod.Status.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodInitialized && p.Status == corev1.ConditionTrue
 	})
 	completed := completed(c.pod, &c.pod.Status)
@@ -60,8 +73,8 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	}
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
-		s := c.waitingStatus(spec, reason)
 		old := find(c.pod.Status.InitContainerStatuses, spec.Name)
+		s := c.waitingStatus(spec, &old, reason)
 		switch {
 		case !initialized && !hasRun(old):
 		case !podstate.IsSidecar(spec):
@@ -81,7 +94,8 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	}
 	for i := range c.pod.Spec.Containers {
 		spec := &c.pod.Spec.Containers[i]
-		s := c.waitingStatus(spec, reason)
+		old := find(c.pod.Status.ContainerStatuses, spec.Name)
+		s := c.waitingStatus(spec, &old, reason)
 		if initialized {
 			s = c.startedStatus(spec, c.pod.Status.ContainerStatuses, mainRole)
 		}
@@ -90,9 +104,10 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	return inits, mains, initialized || len(inits) == 0
 }
 
-// hasRun reports whether a container has been started. A sidecar in front of it that restarts does not stop it.
+// hasRun reports whether a container has been started, and was not removed since. A sidecar in front of it that restarts does not
+// stop it.
 func hasRun(s corev1.ContainerStatus) bool {
-	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	return !wasReset(&s) && (s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil)
 }
 
 // isInitialized reports whether an init container has completed, or has started if it is a sidecar.
@@ -124,7 +139,7 @@ func completed(pod *corev1.Pod, s *corev1.PodStatus) bool {
 // hasFailed reports whether an init container has failed for good.
 func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
 	end := find(all, spec.Name).State.Terminated
-	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0
+	return !podstate.IsSidecar(spec) && end != nil && end.ExitCode != 0 && !demandsAll(spec, end.ExitCode)
 }
 
 // ephemeralStatuses returns the statuses of the ephemeral containers. They start without regard to the init containers, run
@@ -135,7 +150,7 @@ func (c *containers) ephemeralStatuses(completed bool) (all []corev1.ContainerSt
 	for i := range c.pod.Spec.EphemeralContainers {
 		spec := (*corev1.Container)(&c.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		old := find(c.pod.Status.EphemeralContainerStatuses, spec.Name)
-		s := c.waitingStatus(spec, c.initialReason())
+		s := c.waitingStatus(spec, &old, c.initialReason())
 		switch {
 		case completed && old.Name != "":
 			s = old
@@ -159,9 +174,10 @@ func (c *containers) initialReason() string {
 // waitingStatus returns the status of a container that is waiting.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
-func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1.ContainerStatus {
+func (c *containers) waitingStatus(spec *corev1.Container, old *corev1.ContainerStatus, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
 	}
 }
@@ -179,7 +195,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
 	if changed && old.State.Running != nil {
 		var end *corev1.ContainerStateTerminated
-		if end = c.killedByChange(&old); end == nil {
+		if end = c.killedByChange(spec, &old); end == nil {
 			return c.stillRunning(spec, old, as)
 		}
 		s.RestartCount++
@@ -219,28 +235,48 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	return s
 }
 
-// killedByChange returns the end of the last run of a container with a changed image, or nil if its process has to be
-// stopped first.
-func (c *containers) killedByChange(old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	r := c.runOf(old.Name, old.RestartCount)
-	switch {
-	case r == nil:
-		return &corev1.ContainerStateTerminated{
-			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
-		}
-	case r.End == nil:
-		c.stop = append(c.stop, runKey{old.Name, old.RestartCount})
-		return nil
-	default:
+// killedByChange returns the end of the last run of a changed container, or nil while it stops.
+func (c *containers) killedByChange(spec *corev1.Container, old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	key := runKey{old.Name, old.RestartCount}
+	r := c.runOf(key.container, key.number)
+	if r != nil && r.End != nil {
 		end := c.terminated(old, pointOf(r).end, old.State.Running.StartedAt)
 		return &end
 	}
+	since := c.now.Time
+	if m, ok := c.stopping[key.container]; ok && m.number == key.number {
+		since = m.at
+	}
+	c.changes = append(c.changes, change{key, since, whyChanged(spec, old)})
+	if r != nil {
+		c.stop = append(c.stop, key)
+		return nil
+	}
+	e := c.scriptedStop(spec, since, since.Add(gracePeriod(c.pod)))
+	if left := e.at.Sub(c.now.Time); left > 0 {
+		c.until(left)
+		return nil
+	}
+	end := c.terminated(old, e, old.State.Running.StartedAt)
+	return &end
 }
 
-// stillRunning returns the status of a container with a changed image, while its process is stopped.
+// whyChanged returns the message of the event of a container that is stopped because it has changed.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodResizeAction
+func whyChanged(spec *corev1.Container, old *corev1.ContainerStatus) string {
+	if old.Image != spec.Image {
+		return fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name)
+	}
+	return fmt.Sprintf("Container %s resize requires restart", spec.Name)
+}
+
+// stillRunning returns the status of a changed container while it stops.
 func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
 	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
 	old.Ready, old.Started = p.ready, &p.started
+	old.AllocatedResources = spec.Resources.Requests
 	return old
 }
 
@@ -309,6 +345,10 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
 func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
+	if demandsAll(spec, end.ExitCode) {
+		s.State.Terminated = &end // until all are restarted
+		return
+	}
 	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end
@@ -345,28 +385,23 @@ func (c *containers) pull(spec *corev1.Container, old *corev1.ContainerStatus, a
 		was = old.State.Waiting.Reason
 	}
 	if isMissing(spec.Image, c.missingImages) {
-		return pullFailure(spec, was, pullError(spec.Image))
+		return c.failedPull(spec, was, pullError(spec.Image), later(c.pulledSince, old.LastTerminationState.Terminated))
 	}
 	script := c.script.container(c.pod, spec)
 	if script == nil || script.Pull == nil || old.LastTerminationState.Terminated != nil {
 		return nil
 	}
 	p := script.Pull
-	message := p.Message
-	if message == "" {
-		message = pullError(spec.Image)
-	}
-	if p.Failures < 0 {
-		return pullFailure(spec, was, message)
-	}
 	begin := c.pulledSince.Add(pullBackOff(p.Failures))
-	if left := begin.Sub(c.now.Time); left > 0 {
-		c.until(left)
-		return pullFailure(spec, was, message)
+	if p.Failures < 0 || begin.After(c.now.Time) {
+		return c.failedPull(spec, was, cmp.Or(p.Message, pullError(spec.Image)), c.pulledSince)
 	}
 	if left := begin.Add(jittered(c.pod, p.Duration, p.Jitter, spec.Name, "pull")).Sub(c.now.Time); left > 0 {
 		c.until(left)
-		return &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		if failsToPull(was) {
+			return old.State.Waiting // until the pull has succeeded
+		}
+		return &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 	}
 	return nil
 }
@@ -383,6 +418,31 @@ func pullBackOff(failures int32) (total time.Duration) {
 	return total
 }
 
+// failedPull returns the waiting state of a container with an image that cannot be pulled since some time. Each attempt has the reason
+// ErrImagePull first. was is the reason for which the container already waits, or "".
+func (c *containers) failedPull(spec *corev1.Container, was, message string, since time.Time) *corev1.ContainerStateWaiting {
+	if spec.ImagePullPolicy == corev1.PullNever {
+		return pullFailure(spec, was, message)
+	}
+	attempts, next := int32(1), since.Add(firstRestart)
+	for delay := firstRestart; !next.After(c.now.Time); attempts++ {
+		delay = min(2*delay, maxRestart)
+		next = next.Add(delay)
+	}
+	c.until(next.Sub(c.now.Time))
+	if reported, ok := c.pulls[spec.Name]; ok && attempts > reported {
+		was = "" // a new one
+	}
+	if c.attempts == nil {
+		c.attempts = map[string]int32{}
+	}
+	c.attempts[spec.Name] = attempts
+	return pullFailure(spec, was, message)
+}
+
+// failsToPull reports whether a container waits for an image for this reason, after a pull that has failed.
+func failsToPull(reason string) bool { return reason == errImagePull || reason == imagePullBackOff }
+
 // pullFailure returns the waiting state of a container with an image that cannot be pulled: ErrImagePull first, then
 // ImagePullBackOff. was is the reason for which the container already waits for the image, or "". message is the error.
 //
@@ -393,7 +453,7 @@ func pullFailure(spec *corev1.Container, was, message string) *corev1.ContainerS
 	case spec.ImagePullPolicy == corev1.PullNever:
 		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,
 			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", spec.Image)}
-	case was == errImagePull || was == imagePullBackOff:
+	case failsToPull(was):
 		return &corev1.ContainerStateWaiting{Reason: imagePullBackOff,
 			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, message)}
 	default:

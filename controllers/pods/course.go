@@ -57,7 +57,7 @@ type courses struct {
 	script   *Script
 	executed map[string]executor
 	runs     map[string][]sandbox.Run
-	started  map[string]exactStart
+	started  map[string]moment // the exact starts, which the status has in seconds
 }
 
 // executor is what executes a container.
@@ -69,8 +69,8 @@ const (
 	handlers          // a handler of Go executes it
 )
 
-// exactStart is the time of the start of a run, which the status has in seconds.
-type exactStart struct {
+// moment is a time in a run.
+type moment struct {
 	number int32
 	at     time.Time
 }

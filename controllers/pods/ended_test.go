@@ -262,6 +262,49 @@ func TestDeletedWhileSidecarsStop(t *testing.T) {
 	}
 }
 
+// TestDeletedWhileItEnds: the deletion of a pod that ends already does not start its stop anew, and the reason stays.
+func TestDeletedWhileItEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		deadline     *int64
+		deleted      time.Duration
+		grace        int64
+		end          time.Duration
+		code         int32
+		want         string
+	}{
+		{"eviction", "evict: {after: 10s}\ncontainers: [{name: c, stop: {after: 1900ms}}]", nil, 10500 * time.Millisecond, 30,
+			11 * time.Second, 0, "Failed Evicted, i: Completed 0+, c: Completed 0"},
+		{"deadline", "containers: [{name: c, stop: {after: 20s}}]", new(int64(20)), 30 * time.Second, 60,
+			40 * time.Second, 0, "Failed DeadlineExceeded, i: Completed 0+, c: Completed 0"},
+		{"deadline, and a short deletion", "containers: [{name: c, stop: {after: 20s}}]", new(int64(20)), 30 * time.Second, 5,
+			35 * time.Second, 137, "Failed DeadlineExceeded, i: Completed 0+, c: Error 137"},
+	} {
+		p := pod(restarting(corev1.RestartPolicyAlways), scripted(tt.script))
+		p.Spec.ActiveDeadlineSeconds = tt.deadline
+		advance(t, p, now, now.Add(tt.deleted))
+		terminating(tt.grace)(p)
+		finalizer(p)
+		p.DeletionTimestamp = &metav1.Time{Time: now.Add(tt.deleted + time.Duration(tt.grace)*time.Second)}
+		advance(t, p, now.Add(tt.deleted), now.Add(time.Hour))
+		if d := cmp.Diff(tt.want, describeStatus(&p.Status)); d != "" {
+			t.Errorf("%s: %s", tt.name, d)
+		}
+		if end := p.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != tt.code || !end.FinishedAt.Time.Equal(now.Add(tt.end)) {
+			t.Errorf("%s: %+v", tt.name, end)
+		}
+	}
+}
+
+// TestEvictionHasNoGracePeriod: an evicted container has the two seconds that kubelet leaves in any case, as after a hard eviction.
+func TestEvictionHasNoGracePeriod(t *testing.T) {
+	p := pod(restarting(corev1.RestartPolicyAlways), scripted("evict: {after: 10s}\ncontainers: [{name: c, stop: {after: 20s}}]"))
+	advance(t, p, now, now.Add(time.Hour))
+	if end := p.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != exitKilled || !end.FinishedAt.Time.Equal(now.Add(12*time.Second)) {
+		t.Errorf("%s: %+v", describeStatus(&p.Status), end)
+	}
+}
+
 // TestEndDuringPostStart: a pod is final when the process of a sidecar that waits for its hook postStart has ended.
 func TestEndDuringPostStart(t *testing.T) {
 	p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), exits("a=0 b=0"))

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -29,6 +30,16 @@ type ending struct {
 	since           time.Time
 	grace           time.Duration
 	reason, message string // of the pod; without a reason, its phase depends on the exit codes
+	eviction        bool
+}
+
+// until returns the end of a pod that has to end at a limit at the latest, because the pod is deleted meanwhile. The deletion can only
+// shorten the grace period, and the reason stays.
+//
+//upstream:pkg/kubelet.calculateEffectiveGracePeriod
+func (e ending) until(limit time.Time) ending {
+	e.grace = min(e.grace, limit.Sub(e.since))
+	return e
 }
 
 // end returns the next step of a pod that ends: its containers are stopped, and then its status is final.
@@ -53,9 +64,12 @@ func end(c *containers, why ending) step {
 		c.setReady(&s)
 	} else {
 		c.finish(&s, why)
-		next.ended = true
+		next.ended, next.frees = true, true
 	}
 	if !equality.Semantic.DeepEqual(s, c.pod.Status) {
+		if why.eviction {
+			podstate.SetCondition(&s, disruption(c.pod, why.message, c.now))
+		}
 		next.status = &s
 	}
 	return next
@@ -253,6 +267,8 @@ func (c *containers) finish(s *corev1.PodStatus, why ending) {
 	c.setCondition(s, corev1.PodReadyToStartContainers, false, podSandboxNotReady, "pod sandbox is not ready")
 	kind, ok, reason, message := initializedCondition(c.pod, s)
 	c.setCondition(s, kind, ok, reason, message)
+	c.setAllRestarting(s)
+	c.setResize(s, "", true)
 }
 
 // lastPhase returns the phase of a pod without running containers. The pod is Pending if a container has not started, except after
@@ -364,19 +380,31 @@ func deletion(pod *corev1.Pod) ending {
 	return ending{since: pod.DeletionTimestamp.Add(-grace), grace: grace}
 }
 
-// eviction returns the end of a pod that its script evicts, and the time until then. ok is false if it does not.
+// evictionGrace is the grace period of an evicted pod. A scripted eviction is one for a hard threshold of the node's resources, since
+// kubelet has no soft thresholds by default; so are the evictions for the limits of local storage.
+//
+//upstream:pkg/kubelet/eviction.immediateEvictionGracePeriodSeconds
+const evictionGrace = time.Second
+
+// eviction returns the end of a pod that its script evicts, or nil.
 //
 //upstream:pkg/kubelet/eviction.managerImpl.evictPod
-func (c *containers) eviction(s *corev1.PodStatus) (why ending, left time.Duration, ok bool) {
+func (c *containers) eviction(s *corev1.PodStatus) *ending {
 	if c.script == nil || c.script.Evict == nil || s.StartTime == nil {
-		return why, 0, false
+		return nil
 	}
 	e := c.script.Evict
-	why = ending{since: s.StartTime.Add(jittered(c.pod, e.After, e.Jitter, "evict")), grace: gracePeriod(c.pod), reason: e.Reason, message: e.Message}
-	if why.reason == "" {
-		why.reason = "Evicted"
+	return &ending{since: s.StartTime.Add(jittered(c.pod, e.After, e.Jitter, "evict")), grace: evictionGrace,
+		reason: cmp.Or(e.Reason, "Evicted"), message: e.Message, eviction: true}
+}
+
+// firstEnd returns the end of a pod by its deadline or its script, whichever is first, or nil.
+func (c *containers) firstEnd(s *corev1.PodStatus) *ending {
+	why, deadline := c.eviction(s), overdue(c.pod, s)
+	if why == nil || deadline != nil && deadline.since.Before(why.since) {
+		return deadline
 	}
-	return why, why.since.Sub(c.now.Time), true
+	return why
 }
 
 // disruption returns the condition of a pod that its node evicts.

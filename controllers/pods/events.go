@@ -63,7 +63,7 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 				fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", spec.Name, pod.Name, pod.Namespace, pod.UID)})
 		}
 	}
-	return append(events, resizeEvents(pod)...)
+	return append(events, resizeEvents(pod, status)...)
 }
 
 // killingEvents returns the events of containers that are stopped.
@@ -80,7 +80,6 @@ func killingEvents(pod *corev1.Pod, containers []string) []containerEvent {
 // containerEvents returns the events of a change of a container's status.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
-//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 //upstream:pkg/kubelet/images.imageManager.EnsureImageExists
 func containerEvents(spec *corev1.Container, at string, was, is *corev1.ContainerStatus) []containerEvent {
 	var events []containerEvent
@@ -89,9 +88,6 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 	}
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	starts := is.RestartCount - was.RestartCount
-	if starts > 0 && was.State.Running != nil && was.Image != is.Image {
-		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
-	}
 	if w := is.State.Waiting; w != nil && !crashed(is) {
 		if was.State.Waiting != nil && *was.State.Waiting == *w {
 			return events
@@ -116,8 +112,9 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 	if was.State.Running == nil && was.State.Terminated == nil && !crashed(was) {
 		starts++ // the first one
 	}
+	failed := was.State.Waiting != nil && failsToPull(was.State.Waiting.Reason) && was.Image == is.Image
 	for range starts {
-		if spec.ImagePullPolicy == corev1.PullAlways {
+		if failed || spec.ImagePullPolicy == corev1.PullAlways {
 			add(normal, "Pulling", "Pulling image %q", spec.Image)
 			add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
 		} else {

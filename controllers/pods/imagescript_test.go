@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -292,6 +293,83 @@ containers:
 		}
 		if got, code := w.exec("client", "nc", "-zv", "web", "8080"); got != "Connection to web 8080 port [tcp/*] succeeded!\n" || code != 0 {
 			t.Errorf("nc -zv: %q with the exit code %d", got, code)
+		}
+	})
+}
+
+// TestRequestsOfAPod: wget and curl reach what listens, and are refused by a pod that nothing executes. Containers that may wait
+// for such a pod succeed or run as without the two.
+func TestRequestsOfAPod(t *testing.T) {
+	withImages(t, `
+containers:
+- image: server
+  command: [/serve]
+  files:
+    /serve: |
+      #!/bin/sh
+      exec nc -lk -p 80 -e /answer
+    /answer: |
+      #!/bin/sh
+      read -r method path version
+      echo "$method $path" >> /requests
+      while read -r line && [ ${#line} -gt 1 ]; do :; done
+      printf 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nup\n'
+`, func(w *world) {
+		service := func(name string) *corev1.Service {
+			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}}}
+		}
+		pod := func(name, image string, command ...string) *corev1.Pod {
+			p := controllerstest.Pod(name, image)
+			p.Labels = map[string]string{"app": name}
+			p.Spec.RestartPolicy, p.Spec.Containers[0].Command = corev1.RestartPolicyNever, command
+			return p
+		}
+		l, err := w.Plane.Pods().Listen(runtime.Selector{Labels: "app=handled"}, 80)
+		w.Must(err)
+		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(rw, "%s of %s: %s", r.Method, r.Host, b)
+		})}
+		go server.Serve(l)
+		defer server.Close()
+		w.CreateAll(service("server"), service("handled"), service("idle"), pod("server", "server"), pod("handled", "app"), pod("idle", "nginx"))
+		wait(time.Second)
+
+		waits := pod("waits", "app")
+		waits.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "busybox", Command: []string{"wget", "-q", "idle"}},
+			{Name: "loop", Image: "busybox", Command: []string{"sh", "-c", "until wget -q idle; do sleep 1; done"}}}
+		probed := pod("probed", "app", "sleep", "1d")
+		probed.Spec.Containers[0].LivenessProbe = &corev1.Probe{FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"curl", "-f", "localhost"}}}}
+		for _, tt := range []struct {
+			pod        *corev1.Pod
+			state, log string
+		}{
+			{pod("wget", "busybox", "wget", "-qO-", "server:80"), "Succeeded restarts=0 ready=false Completed=0", "up\n"},
+			{pod("curl", "curlimages/curl", "curl", "-sd", "a=b", "http://handled.default.svc"), "Succeeded restarts=0 ready=false Completed=0", "POST of handled.default.svc: a=b"},
+			{pod("script", "busybox", "sh", "-c", "curl -s server | grep up && curl -s nowhere"), "Failed restarts=0 ready=false Error=6", "up\n"},
+			{pod("idle-wget", "busybox", "wget", "idle"), "Failed restarts=0 ready=false Error=1", "Connecting to idle\nwget: can't connect to remote host: Connection refused\n"},
+			{pod("outside", "busybox", "wget", "-q", "https://example.com"), "Failed restarts=0 ready=false Error=1", "wget: bad address 'example.com'\n"},
+			{pod("load", "busybox", "sh", "-c", "while true; do wget -q -O- http://idle; done"), "Running restarts=0 ready=true running", ""},
+			{waits, "Running restarts=0 ready=true running", ""},
+			{probed, "Running restarts=0 ready=true running", ""},
+		} {
+			w.CreateAll(tt.pod)
+			wait(time.Minute)
+			w.want("after its request", tt.pod.Name, tt.state)
+			if got := w.logs(tt.pod.Name, corev1.PodLogOptions{}); got != tt.log {
+				t.Errorf("the log of %s is %q, want %q", tt.pod.Name, got, tt.log)
+			}
+		}
+		template := pod("", "busybox", "curl", "-f", "idle")
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "job"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: template.Spec}}}
+		w.CreateAll(job)
+		wait(time.Minute)
+		if w.Must(w.Get(w.Context(), client.ObjectKeyFromObject(job), job)); job.Status.Succeeded != 1 {
+			t.Errorf("the job is %+v", job.Status)
+		}
+		if got, code := w.exec("server", "cat", "/requests"); got != "GET /\nGET /\n" || code != 0 {
+			t.Errorf("the server was asked for %q", got)
 		}
 	})
 }

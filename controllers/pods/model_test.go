@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods/sandbox"
+	"flyball.dev/internal/testlevel"
 )
 
 // processModel is a dumb runtime: each run of a container lives for a random time and ends with a random exit code.
@@ -83,7 +84,7 @@ func randomPod(random *rand.Rand) (*corev1.Pod, map[string]executor) {
 // is started twice or before its time, counters only rise, and phases do not go back.
 func TestRandomPods(t *testing.T) {
 	phases := map[corev1.PodPhase]int{}
-	for seed := range uint64(2000) {
+	for seed := range uint64(testlevel.Rounds(300, 2000)) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		p, executed := randomPod(random)
 		m := &processModel{random: random, runs: map[string][]sandbox.Run{}, lives: map[runKey]time.Time{}, codes: map[runKey]int32{}}

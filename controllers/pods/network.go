@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,7 +58,7 @@ func (r *reconciler) reach(ctx context.Context, from *corev1.Pod, host string, p
 	case err == nil:
 		return r.reachAddress(ctx, from, ip.String(), port)
 	}
-	unknown := &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	unknown := fmt.Errorf("lookup %s: %w", host, shell.ErrUnknownHost)
 	name, inPods := strings.CutSuffix(strings.TrimSuffix(host, "."+clusterDomain), ".pod")
 	if inPods {
 		dashed, _, _ := strings.Cut(name, ".")
@@ -152,5 +153,5 @@ func (r *reconciler) reachService(ctx context.Context, from *corev1.Pod, s *core
 }
 
 func refused(host string, port int32) error {
-	return fmt.Errorf("connect to %s port %d (tcp) failed: Connection refused", host, port)
+	return fmt.Errorf("connect to %s port %d: %w", host, port, syscall.ECONNREFUSED)
 }

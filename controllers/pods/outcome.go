@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
 )
 
 // outcome is the behaviour of a container after its start. With the zero value the container runs and is ready.
@@ -32,7 +32,7 @@ func outcomeOf(pod *corev1.Pod) outcome {
 		if hasCode {
 			o.exitCode = int32(code)
 		}
-	case value == Succeeded || isOfJob(pod):
+	case value == Succeeded || podstate.OfJob(pod):
 		o.terminates = true
 	}
 	if d, err := time.ParseDuration(pod.Annotations[DurationAnnotation]); err == nil && o.terminates {
@@ -49,10 +49,4 @@ func hasOutcome(pod *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// isOfJob reports whether the pod's controller is a Job.
-func isOfJob(pod *corev1.Pod) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && ref.Kind == "Job" && ref.APIVersion == batchv1.SchemeGroupVersion.String()
 }

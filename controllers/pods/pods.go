@@ -109,7 +109,9 @@ type reconciler struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	restored bool                                                    // restoreAddresses is done
-	exact    map[types.NamespacedName]exactStarts
+	memories map[types.NamespacedName]memory
+	deferred map[types.NamespacedName]bool // pods with resizes that have to wait
+	freed    map[types.NamespacedName]bool // pods that have released resources, by a status that the cache may not have yet
 	stale    map[types.NamespacedName]bool // pods with volumes of objects that have changed
 }
 
@@ -125,12 +127,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.release(req)
 			r.forget(req.NamespacedName)
 			r.written.remove(req.NamespacedName)
+			r.retryDeferred()
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	r.sandboxes.Remove(req.NamespacedName, pod.UID) // of another pod with the name
 	if !r.nodes.isResponsible(pod) || r.written.awaits(pod) {
 		return reconcile.Result{}, nil
+	}
+	if r.noteFreed(req.NamespacedName, false) {
+		r.retryDeferred()
 	}
 	ctx = withNode(ctx, pod.Spec.NodeName)
 	hostIP, _ := r.nodes.address(pod.Spec.NodeName)
@@ -156,6 +162,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.noteDeferral(req.NamespacedName, given.deferred != "")
+	if given.deferred != "" && (s.after == 0 || s.after > resizeRetry) {
+		s.after = resizeRetry
+	}
 	if given.polls && (s.after == 0 || s.after > volumeRetry) {
 		s.after = volumeRetry
 	}
@@ -169,8 +179,13 @@ const volumeRetry = 5 * time.Second
 // execute executes a step.
 func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err error) {
 	stopping := r.sandboxes.Stopping(pod.UID)
+	recordEvents(r.recorder, pod, r.noteChanges(pod, s.changes))
+	grace := gracePeriod(pod)
+	if s.noGrace {
+		grace = 0
+	}
 	for _, k := range s.stop {
-		r.sandboxes.Stop(pod, k.container, k.number, gracePeriod(pod))
+		r.sandboxes.Stop(pod, k.container, k.number, grace)
 	}
 	var killing []containerEvent
 	if !stopping {
@@ -200,8 +215,12 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 		pod.Status = *s.status
 		if err = r.client.Status().Update(responses.VersionOnly(ctx), pod); err == nil {
 			r.written.add(pod, before)
+			r.noteFreed(client.ObjectKeyFromObject(pod), s.frees)
 			recordEvents(r.recorder, pod, events)
 		}
+	}
+	if err == nil {
+		r.notePulls(pod, s.pulls)
 	}
 	return err
 }
@@ -218,6 +237,9 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 		if given.mounted, err = r.claimsBound(ctx, pod); err != nil {
 			return given, err
 		}
+	}
+	if given.deferred, err = r.deferralOf(ctx, pod); err != nil {
+		return given, err
 	}
 	u, err := r.resolve(ctx, pod, mounted)
 	if err != nil {

@@ -48,7 +48,8 @@ func (r *reconciler) addSandboxes(mgr manager.Manager) error {
 		}
 		r.options.Shell = shell.New(o)
 	}
-	r.exact, r.stale = map[types.NamespacedName]exactStarts{}, map[types.NamespacedName]bool{}
+	r.memories, r.stale = map[types.NamespacedName]memory{}, map[types.NamespacedName]bool{}
+	r.deferred, r.freed = map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	r.sandboxes = sandbox.New(sandbox.Options{
 		Handlers: r.options.Handlers, Shell: r.options.Shell, Pod: r.pod, Reader: r.reader, Claim: r.claim,
 		Script: r.options.scriptedLog, Image: r.options.image, Changed: r.enqueue, Record: r.recordContainer,
@@ -118,7 +119,9 @@ func (r *reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stale, key)
-	delete(r.exact, key)
+	delete(r.memories, key)
+	delete(r.deferred, key)
+	delete(r.freed, key)
 }
 
 // plan returns the next step of a pod. It starts the processes of the step, until none is left to start.
@@ -168,8 +171,8 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provis
 	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()
 	queue := r.queue
-	if starts := r.exact[key]; starts.uid == pod.UID {
-		given.started = starts.of
+	if m := r.memories[key]; m.uid == pod.UID {
+		given.started, given.stopping, given.pulls = m.starts, m.stops, m.pulls
 	}
 	stale := r.stale[key]
 	delete(r.stale, key)
@@ -215,10 +218,29 @@ func (r *reconciler) start(ctx context.Context, pod *corev1.Pod, k runKey, given
 	return nil
 }
 
-// exactStarts are the exact starts of the scripted containers of a pod.
-type exactStarts struct {
-	uid types.UID
-	of  map[string]exactStart
+// memory is what the controller knows of a pod besides its status, by container. A restart of the controller forgets it.
+type memory struct {
+	uid    types.UID
+	starts map[string]moment // the exact starts of scripted runs
+	stops  map[string]moment // when the stop of a changed container began
+	pulls  map[string]int32  // the attempts to pull an image that the status has shown
+}
+
+// memoryOf returns a memory of a pod that the caller may write. The caller holds the lock.
+func (r *reconciler) memoryOf(pod *corev1.Pod) memory {
+	m := r.memories[client.ObjectKeyFromObject(pod)]
+	if m.uid != pod.UID {
+		m = memory{}
+	}
+	return memory{pod.UID, maps.Clone(m.starts), maps.Clone(m.stops), m.pulls}
+}
+
+// note notes a time in the run of a container.
+func note(of *map[string]moment, container string, m moment) {
+	if *of == nil {
+		*of = map[string]moment{}
+	}
+	(*of)[container] = m
 }
 
 // noteStarts notes the exact times of the starts in a status.
@@ -226,21 +248,48 @@ func (r *reconciler) noteStarts(pod *corev1.Pod, s *corev1.PodStatus) {
 	if r.options.Script == nil && pod.Annotations[ScriptAnnotation] == "" && !hasOutcome(pod) {
 		return
 	}
-	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := map[string]exactStart{}
-	if before := r.exact[key]; before.uid == pod.UID {
-		maps.Copy(all, before.of)
-	}
+	m := r.memoryOf(pod)
 	for _, status := range statusesOf(pod, s) {
 		if run := status.State.Running; run != nil && run.StartedAt.Nanosecond() != 0 {
-			all[status.Name] = exactStart{status.RestartCount, run.StartedAt.Time}
+			note(&m.starts, status.Name, moment{status.RestartCount, run.StartedAt.Time})
 		}
 	}
-	if len(all) > 0 {
-		r.exact[key] = exactStarts{pod.UID, all}
+	if m.starts != nil {
+		r.memories[client.ObjectKeyFromObject(pod)] = m
 	}
+}
+
+// noteChanges notes when the stops of changed containers begin, and returns the events of the new stops.
+func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []containerEvent) {
+	if len(changes) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.memoryOf(pod)
+	for _, c := range changes {
+		if was, ok := m.stops[c.container]; ok && was.number == c.number {
+			continue
+		}
+		note(&m.stops, c.container, moment{c.number, c.since})
+		events = append(events, containerEvent{fieldPath(pod, c.container), corev1.EventTypeNormal, "Killing", c.message})
+	}
+	r.memories[client.ObjectKeyFromObject(pod)] = m
+	return events
+}
+
+// notePulls notes the attempts to pull images that the status of a pod shows.
+func (r *reconciler) notePulls(pod *corev1.Pod, attempts map[string]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.memoryOf(pod)
+	if len(attempts)+len(m.pulls) == 0 {
+		return
+	}
+	m.pulls = attempts
+	r.memories[client.ObjectKeyFromObject(pod)] = m
 }
 
 // recordContainer records an event about a container.

@@ -89,6 +89,34 @@ func (w *world) want(when, pod, state string) {
 	}
 }
 
+// TestNextOfAHandler: a handler for one pod calls the handler for all of them, which calls what executes a container without handlers.
+func TestNextOfAHandler(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		for _, s := range []runtime.Selector{{}, {Pod: "one"}} {
+			w.handle(s, func(ctx context.Context, p *runtime.Process) int {
+				code := p.Next(ctx, p)
+				fmt.Fprintf(p.Stdout, "%q ends with %d\n", s.Pod, code)
+				return code + 1
+			})
+		}
+		for _, name := range []string{"one", "other", "idle"} {
+			p := controllerstest.Pod(name, "app:1")
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			if name != "idle" {
+				p.Spec.Containers[0].Command = []string{"sh", "-c", "echo shell; exit 3"}
+			}
+			w.CreateAll(p)
+		}
+		wait(time.Second)
+		w.want("after its end", "one", "Failed restarts=0 ready=false Error=5")
+		w.want("after its end", "other", "Failed restarts=0 ready=false Error=4")
+		w.want("without a command", "idle", "Running restarts=0 ready=true running")
+		if got := w.logs("one", corev1.PodLogOptions{}); got != "shell\n\"\" ends with 3\n\"one\" ends with 4\n" {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
 // TestHandlerIsAContainer: a handler has arguments and environment, writes logs, and its exit code restarts it.
 func TestHandlerIsAContainer(t *testing.T) {
 	withRuntime(t, func(w *world) {

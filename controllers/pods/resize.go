@@ -1,12 +1,62 @@
 package pods
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/internal/quota"
 )
+
+// resizeRetry is the time until a resize that has to wait is tried again, if nothing else happens on the node.
+//
+//upstream:pkg/kubelet/allocation.retryDelay
+const resizeRetry = 3 * time.Minute
+
+// noteDeferral notes whether the resize of a pod has to wait.
+func (r *reconciler) noteDeferral(key types.NamespacedName, deferred bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if deferred {
+		r.deferred[key] = true
+	} else {
+		delete(r.deferred, key)
+	}
+}
+
+// noteFreed notes whether the last status of a pod has released resources, and reports whether the one before had.
+func (r *reconciler) noteFreed(key types.NamespacedName, freed bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = r.freed[key]
+	if freed {
+		r.freed[key] = true
+	} else {
+		delete(r.freed, key)
+	}
+	return before
+}
+
+// retryDeferred enqueues the pods with resizes that have to wait, after a pod has released resources.
+func (r *reconciler) retryDeferred() {
+	r.mu.Lock()
+	queue := r.queue
+	waiting := slices.Collect(maps.Keys(r.deferred))
+	r.mu.Unlock()
+	for _, key := range waiting {
+		queue.Add(reconcile.Request{NamespacedName: key})
+	}
+}
 
 // resources sets the resources of a started container to the resources in its specification. A resize takes effect at
 // once.
@@ -41,8 +91,140 @@ func restartsOnResize(old *corev1.ContainerStatus, spec *corev1.Container) bool 
 	return false
 }
 
-// resizeEvents returns the event that kubelet records when it has resized a pod.
-func resizeEvents(pod *corev1.Pod) []containerEvent {
+// resizing reports whether a container of a pod with this status runs with other resources than its specification.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.IsPodResizeInProgress
+func resizing(pod *corev1.Pod, s *corev1.PodStatus) bool {
+	for spec, status := range statusesOf(pod, s) {
+		if isResized(status, spec) {
+			return true
+		}
+	}
+	return false
+}
+
+// deferralOf returns why a resize of a pod has to wait: its requests do not fit beside the allocated resources of the other pods of
+// its node. It returns "" if they fit, and for a resize that is in progress. The API server refuses a resize beyond the capacity of the
+// node.
+//
+//upstream:pkg/kubelet/allocation.manager.handlePodResourcesResize
+//upstream:pkg/kubelet/lifecycle.predicateAdmitHandler.Admit
+func (r *reconciler) deferralOf(ctx context.Context, pod *corev1.Pod) (why string, err error) {
+	if !resizing(pod, &pod.Status) || podstate.Condition(pod, corev1.PodResizeInProgress) != nil {
+		return "", nil
+	}
+	node := &corev1.Node{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	others, err := podstate.OnNode(ctx, r.client, pod.Spec.NodeName)
+	used := corev1.ResourceList{}
+	for i := range others {
+		if other := &others[i]; other.UID != pod.UID && !podstate.Finished(other) {
+			addRequests(used, allocated(other))
+		}
+	}
+	requested := corev1.ResourceList{}
+	addRequests(requested, &corev1.Pod{Spec: pod.Spec})
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		need, taken, capacity := amount(requested, name), amount(used, name), amount(node.Status.Allocatable, name)
+		if need > 0 && need > capacity-taken {
+			return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, need, taken, capacity), err
+		}
+	}
+	return "", err
+}
+
+// addRequests adds the requests of a pod, with its overhead.
+func addRequests(total corev1.ResourceList, pod *corev1.Pod) {
+	requests, _ := quota.Requirements(pod)
+	for _, list := range []corev1.ResourceList{requests, pod.Spec.Overhead} {
+		for name, q := range list {
+			sum := total[name].DeepCopy()
+			sum.Add(q)
+			total[name] = sum
+		}
+	}
+}
+
+// amount returns an amount of a resource, of CPU in thousandths.
+func amount(list corev1.ResourceList, name corev1.ResourceName) int64 {
+	q := list[name]
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// allocated returns a pod with the resources that its containers have, instead of the specified ones.
+//
+//upstream:pkg/kubelet/allocation.updatePodFromAllocation
+func allocated(pod *corev1.Pod) *corev1.Pod {
+	if !resizing(pod, &pod.Status) {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for spec, status := range statusesOf(pod, &pod.Status) {
+		if isResized(status, spec) {
+			spec.Resources = *status.Resources.DeepCopy()
+		}
+	}
+	return pod
+}
+
+// setResize sets the conditions of a resize of a pod, and removes the ones that do not apply. deferred says why the resize has to wait.
+//
+//upstream:pkg/kubelet/status.manager.SetPodResizePendingCondition
+//upstream:pkg/kubelet/status.manager.SetPodResizeInProgressCondition
+//upstream:pkg/kubelet.Kubelet.determinePodResizeStatus
+func (c *containers) setResize(s *corev1.PodStatus, deferred string, ended bool) {
+	progress := condition(s, corev1.PodResizeInProgress)
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(p corev1.PodCondition) bool {
+		return p.Type == corev1.PodResizeInProgress || p.Type == corev1.PodResizePending && (ended || deferred == "")
+	})
+	switch {
+	case ended:
+	case deferred != "":
+		c.setCondition(s, corev1.PodResizePending, true, corev1.PodReasonDeferred, deferred)
+	case resizing(c.pod, s) && progress.Type != "":
+		s.Conditions = append(s.Conditions, progress) // of the generation with which it began
+	case resizing(c.pod, s):
+		c.setCondition(s, corev1.PodResizeInProgress, true, "", "")
+	}
+}
+
+// resizeEvents returns the events of a resize: it has to wait, it starts, or it has completed.
+//
+//upstream:pkg/kubelet/allocation.manager.handlePodResourcesResize
+func resizeEvents(pod *corev1.Pod, status *corev1.PodStatus) (events []containerEvent) {
+	add := func(typ, reason, what string, generation int64, err string) {
+		events = append(events, containerEvent{typ: typ, reason: reason, note: "Pod resize " + what + ": " + resizeSummary(pod, generation, err)})
+	}
+	was, is := condition(&pod.Status, corev1.PodResizePending), condition(status, corev1.PodResizePending)
+	if is.Type != "" {
+		if was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
+			add(corev1.EventTypeWarning, "ResizeDeferred", is.Reason, is.ObservedGeneration, is.Message)
+		}
+		return events
+	}
+	if !resizing(pod, &pod.Status) {
+		return nil
+	}
+	progress := condition(&pod.Status, corev1.PodResizeInProgress)
+	if progress.Type == "" {
+		progress.ObservedGeneration = pod.Generation
+		add(corev1.EventTypeNormal, "ResizeStarted", "started", pod.Generation, "")
+	}
+	if !resizing(pod, status) {
+		add(corev1.EventTypeNormal, "ResizeCompleted", "completed", progress.ObservedGeneration, "")
+	}
+	return events
+}
+
+// resizeSummary returns the resources of a pod, in JSON, with the error of a resize or "".
+//
+//upstream:pkg/kubelet/events.makeResourceSummaryFromSpec
+func resizeSummary(pod *corev1.Pod, generation int64, err string) string {
 	type allocation struct {
 		Name      string                      `json:"name"`
 		Resources corev1.ResourceRequirements `json:"resources"`
@@ -51,25 +233,16 @@ func resizeEvents(pod *corev1.Pod) []containerEvent {
 		InitContainers []allocation `json:"initContainers,omitempty"`
 		Containers     []allocation `json:"containers,omitempty"`
 		Generation     int64        `json:"generation"`
+		Error          string       `json:"error,omitempty"`
 	}
-	resized := false
-	collect := func(specs []corev1.Container, statuses []corev1.ContainerStatus) (all []allocation) {
+	collect := func(specs []corev1.Container) (all []allocation) {
 		for i := range specs {
-			old := find(statuses, specs[i].Name)
-			resized = resized || isResized(&old, &specs[i])
 			all = append(all, allocation{specs[i].Name, specs[i].Resources})
 		}
 		return all
 	}
-	summary.InitContainers = collect(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
-	summary.Containers = collect(pod.Spec.Containers, pod.Status.ContainerStatuses)
-	summary.Generation = pod.Generation
-	if !resized {
-		return nil
-	}
-	text, err := json.Marshal(summary)
-	if err != nil {
-		return nil // there is no such summary
-	}
-	return []containerEvent{{typ: corev1.EventTypeNormal, reason: "ResizeCompleted", note: fmt.Sprintf("Pod resize completed: %s", text)}}
+	summary.InitContainers, summary.Containers, summary.Generation = collect(pod.Spec.InitContainers), collect(pod.Spec.Containers), generation
+	summary.Error = err
+	text, _ := json.Marshal(summary) // it has nothing that cannot be encoded
+	return string(text)
 }

@@ -29,12 +29,15 @@ const (
 //upstream:pkg/kubelet/container.ShouldContainerBeRestarted
 //upstream:pkg/api/v1/pod.ContainerShouldRestart
 func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
+	if demandsAll(c, exitCode) {
+		return true
+	}
 	if exitCode == 0 && isInit(pod, c.Name) && !podstate.IsSidecar(c) {
 		return false
 	}
 	policy := pod.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
-		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return demandsRestart(r, exitCode) }) {
+		if matchingAction(c, exitCode) == corev1.ContainerRestartRuleActionRestart {
 			return true
 		}
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
@@ -49,15 +52,27 @@ func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
 	}
 }
 
-// demandsRestart reports whether a rule demands a restart after an exit code.
+// matchingAction returns the action of the first rule of a container that is for an exit code, or "".
 //
 //upstream:pkg/api/v1/pod.FindMatchingContainerRestartRule
-func demandsRestart(r corev1.ContainerRestartRule, exitCode int32) bool {
-	if r.Action != corev1.ContainerRestartRuleActionRestart || r.ExitCodes == nil {
-		return false
+func matchingAction(c *corev1.Container, exitCode int32) corev1.ContainerRestartRuleAction {
+	for _, r := range c.RestartPolicyRules {
+		if r.ExitCodes == nil {
+			continue
+		}
+		in := slices.Contains(r.ExitCodes.Values, exitCode)
+		switch r.ExitCodes.Operator {
+		case corev1.ContainerRestartRuleOnExitCodesOpIn:
+			if in {
+				return r.Action
+			}
+		case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
+			if !in {
+				return r.Action
+			}
+		}
 	}
-	in := r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
-	return slices.Contains(r.ExitCodes.Values, exitCode) == in
+	return ""
 }
 
 // isInit reports whether a container is an init container of a pod.
@@ -66,12 +81,13 @@ func isInit(pod *corev1.Pod, name string) bool {
 }
 
 // backOff returns the delay before a container restarts. end is the end of its last run, and last is the end of the run
-// before, or nil. There is no delay after the first run, and after a run of more than 10 minutes. Otherwise the delay is
+// before, or nil. There is no delay after the first run, after
+// the first run since a restart of all containers, and after a run of more than 10 minutes. Otherwise the delay is
 // twice the delay before the last run, which is the time from last to the start of that run.
 //
 //upstream:k8s.io/client-go/util/flowcontrol.Backoff
 func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
-	if last == nil || end.FinishedAt.Sub(end.StartedAt.Time) > 2*maxRestart {
+	if last == nil || last.Reason == restartingAllContainers || end.FinishedAt.Sub(end.StartedAt.Time) > 2*maxRestart {
 		return 0
 	}
 	delay := firstRestart

@@ -57,8 +57,9 @@ type ContainerScript struct {
 	// Runs are the runs of the container, from its start or restart to its end. The last one is repeated. Without runs, the
 	// container does what it does without a script.
 	Runs []RunScript `json:"runs,omitempty"`
-	// Stop is how the container ends when its pod is deleted, evicted or overdue, and how a sidecar or an ephemeral container
-	// ends after the other containers. Without it, the container ends at once, with the exit code 143.
+	// Stop is how the container ends when its pod is deleted, evicted or overdue, when it restarts because its image is changed or
+	// for a resize, and how a sidecar or an ephemeral container ends after the other containers. Without it, the container ends
+	// at once, with the exit code 143.
 	Stop *StopScript `json:"stop,omitempty"`
 }
 
@@ -111,7 +112,8 @@ type StopScript struct {
 	Code  int32           `json:"code,omitempty"`
 }
 
-// EvictScript is the eviction of a pod, some time after its start.
+// EvictScript is the eviction of a pod, some time after its start. It is kubelet's for a hard threshold: the containers have two
+// seconds to stop, whatever the grace period of the pod is.
 type EvictScript struct {
 	After  metav1.Duration `json:"after,omitempty"`
 	Jitter metav1.Duration `json:"jitter,omitempty"`

@@ -23,7 +23,7 @@ type Options struct {
 	// Jitter is the maximum time that is added to the delay. The time depends on the UID of the pod.
 	Jitter time.Duration
 	// MissingImages are patterns of images that cannot be pulled. In a pattern, * matches any characters. A container
-	// with such an image waits with ErrImagePull and then ImagePullBackOff until its image is changed. Nil means
+	// with such an image waits with ErrImagePull and ImagePullBackOff until its image is changed. Nil means
 	// [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
 	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
@@ -103,11 +103,15 @@ type step struct {
 	status  *corev1.PodStatus // update the status, if not nil
 	start   []runKey          // start these processes, and then compute the step again
 	stop    []runKey          // stop these processes
+	noGrace bool              // they have no grace period
+	changes []change          // containers that stop because they have changed
 	stopPod *time.Duration    // stop all processes with this grace period
 	running []string          // containers without a process that still run while the pod is stopped
 	killing []string          // containers that are stopped, although they may not have their turn
+	pulls   map[string]int32  // by container, the attempts to pull its image until now
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
+	frees   bool              // resources of the node: the pod has ended, or was resized
 	after   time.Duration     // reconcile it again after that time, if not zero
 }
 
@@ -122,19 +126,25 @@ type provision struct {
 	invalid  error // of the script
 	executed map[string]executor
 	runs     map[string][]sandbox.Run
-	started  map[string]exactStart
+	started  map[string]moment
+	stopping map[string]moment
+	pulls    map[string]int32
+	deferred string // why a resize has to wait, or ""
 }
 
 // newContainers returns the containers of a pod.
 func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
-		missingImages: o.missingImages(), config: given.config, now: metav1.NewTime(now),
+		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, pulls: given.pulls, now: metav1.NewTime(now),
 	}
 }
 
 // next returns the next step of a pod.
 func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
+	if given.deferred != "" {
+		pod = allocated(pod)
+	}
 	c := newContainers(pod, given, o, now)
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -142,15 +152,8 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	case podstate.Finished(pod):
 		return c.clean()
 	}
-	if left, ok := untilDeadline(pod, &pod.Status, now); ok && left <= 0 {
-		return end(c, overdue(pod, now, left))
-	}
-	if why, left, ok := c.eviction(&pod.Status); ok && left <= 0 {
-		s := end(c, why)
-		if s.status != nil {
-			podstate.SetCondition(s.status, disruption(pod, why.message, c.now))
-		}
-		return s
+	if why := c.firstEnd(&pod.Status); why != nil && !why.since.After(now) {
+		return end(c, *why)
 	}
 	started, after := hasStarted(pod, o, now)
 	if after > 0 {
@@ -158,15 +161,13 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	}
 	c.started = started && given.mounted
 	status := c.status(given, o)
-	if left, ok := untilDeadline(pod, &status, now); ok {
-		c.until(left)
+	if why := c.firstEnd(&status); why != nil {
+		c.until(why.since.Sub(now))
 	}
-	if _, left, ok := c.eviction(&status); ok {
-		c.until(left)
-	}
-	s := step{start: c.start, stop: c.stop, stopPod: c.stopPod, running: c.running, killing: c.killing, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, pulls: c.attempts, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
+		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)
 	}
 	return s
 }
@@ -175,7 +176,11 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 func (c *containers) delete() step {
 	s := c.clean()
 	if !podstate.Finished(c.pod) && c.pod.Spec.NodeName != "" {
-		s = end(c, deletion(c.pod))
+		why := deletion(c.pod)
+		if first := c.firstEnd(&c.pod.Status); first != nil && first.since.Before(why.since) {
+			why = first.until(why.since.Add(why.grace)) // its containers stop already
+		}
+		s = end(c, why)
 		if !s.ended || len(c.pod.Finalizers) > 0 {
 			return s // whoever has a finalizer may wait for the status
 		}

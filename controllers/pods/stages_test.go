@@ -104,9 +104,9 @@ func TestNext(t *testing.T) {
 		{name: "terminating", pod: pod(reported(true, now), terminating(30)), remove: true},
 		{name: "terminating, after its grace period", pod: pod(terminating(0)), remove: true},
 		{name: "terminating, with a finalizer", pod: pod(annotated(Succeeded), reported(true, now), terminating(0), finalizer)},
-		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true},
-		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true},
-		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now))},
+		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true, after: 10 * time.Second},
+		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true, after: 10 * time.Second},
+		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now)), after: 10 * time.Second},
 		{name: "image was changed", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -262,13 +262,11 @@ func TestImages(t *testing.T) {
 		}},
 		{"web:1", "running", "", 0, corev1.PodRunning, nil},
 		{"web:2", "running", "", 1, corev1.PodRunning, []string{
-			`Normal Killing: Container c definition changed, will be restarted`,
 			`Normal Pulled: Container image "web:2" already present on machine and can be accessed by the pod`,
 			`Normal Created: Container created`,
 			`Normal Started: Container started`,
 		}},
 		{"web:404", "ErrImagePull", "", 2, corev1.PodRunning, []string{
-			`Normal Killing: Container c definition changed, will be restarted`,
 			`Normal Pulling: Pulling image "web:404"`,
 			`Warning Failed: Failed to pull image "web:404": ` + pullError("web:404"),
 			`Warning Failed: Error: ErrImagePull`,
@@ -393,6 +391,25 @@ func TestLease(t *testing.T) {
 	for at, want := range map[time.Duration]time.Duration{0: 10 * time.Second, 4 * time.Second: 6 * time.Second, 12 * time.Second: -2 * time.Second, -time.Hour: 10 * time.Second} {
 		if got := untilRenewal(lease, now.Add(at)); got != want {
 			t.Errorf("after %s it is due in %s, want %s", at, got, want)
+		}
+	}
+}
+
+// TestReasonWhileAnImageIsPulled: a container of a pod with init containers waits with PodInitializing, also after they have ended.
+func TestReasonWhileAnImageIsPulled(t *testing.T) {
+	for _, tt := range []struct {
+		container, want string
+		change          func(*corev1.Pod)
+	}{
+		{"c", "PodInitializing", func(*corev1.Pod) {}},
+		{"i", "PodInitializing", func(*corev1.Pod) {}},
+		{"c", "ContainerCreating", func(p *corev1.Pod) { p.Spec.InitContainers = nil }},
+	} {
+		p := pod(tt.change, scripted("containers: [{name: "+tt.container+", pull: {duration: 1m}}]"))
+		advance(t, p, now, now.Add(10*time.Second))
+		s := find(allContainers(&p.Status), tt.container)
+		if w := s.State.Waiting; w == nil || w.Reason != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.container, s.State, tt.want)
 		}
 	}
 }

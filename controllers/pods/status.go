@@ -37,8 +37,12 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 		s.PodIP, s.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 	}
 	c.started = c.started && ip != ""
-	var initialized bool
-	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
+	initialized := true
+	if restartsAll(c.pod, &c.pod.Status) {
+		c.reset(&s)
+	} else {
+		s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
+	}
 	completed := completed(c.pod, &s)
 	s.EphemeralContainerStatuses = c.ephemeralStatuses(completed)
 	if completed {
@@ -69,6 +73,8 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	if terminated && running {
 		s.Phase = c.pod.Status.Phase // until the others have stopped
 	}
+	c.setAllRestarting(&s)
+	c.setResize(&s, given.deferred, podstate.Finished(&corev1.Pod{Status: s}))
 	setScriptCondition(&s, given.invalid, c)
 	return s
 }
@@ -161,6 +167,10 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodP
 		case c.State.Running != nil:
 			running++
 		case c.State.Terminated != nil:
+			spec := podstate.Container(&pod.Spec, c.Name)
+			if spec != nil && demandsAll(spec, c.State.Terminated.ExitCode) {
+				continue // it is about to restart
+			}
 			ended++
 			failed = failed || c.State.Terminated.ExitCode != 0
 		}

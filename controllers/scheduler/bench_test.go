@@ -44,7 +44,11 @@ func BenchmarkScheduler(b *testing.B) {
 		begin := time.Now()
 		go func() { stopped <- mgr.Start(ctx) }()
 		for left := pods; left > 0; {
-			if e := <-unbound.ResultChan(); e.Type == "DELETED" {
+			e, ok := <-unbound.ResultChan()
+			if !ok {
+				b.Fatalf("the watch has ended, and %d pods are unbound", left)
+			}
+			if e.Type == "DELETED" {
 				left--
 			}
 		}

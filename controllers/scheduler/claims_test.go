@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
 )
 
 // TestPodsWaitForClaims creates pods before their claims and volumes.
@@ -76,5 +79,138 @@ func TestPodsWaitForProvisioners(t *testing.T) {
 		e.CreateAll(v)
 		e.WaitIdle()
 		e.WantScheduled("p", controllerstest.OnFlyball)
+	})
+}
+
+func usingData(s *corev1.PodSpec) {
+	s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+}
+
+// notOn selects all nodes but one.
+func notOn(node string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}}}}}}}
+}
+
+// reserveNode creates a pod with a claim of a slow provisioner, and returns the reserved node.
+func reserveNode(e controllerstest.Env) string {
+	e.WaitIdle()
+	e.CreateAll(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Provisioner: "example.com/slow",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
+		controllerstest.Claim("data", "1Gi", "slow"), controllerstest.Pod("p", "a", usingData))
+	e.WaitIdle()
+	p := e.Pod("p")
+	if p.Spec.NodeName != "" || p.Status.NominatedNodeName == "" {
+		e.Fatalf("the pod is on %q and nominated for %q", p.Spec.NodeName, p.Status.NominatedNodeName)
+	}
+	return p.Status.NominatedNodeName
+}
+
+// provision creates the volume of the claim.
+func provision(e controllerstest.Env, affinity *corev1.VolumeNodeAffinity) {
+	claim := &corev1.PersistentVolumeClaim{}
+	e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "data"}, claim))
+	v := controllerstest.Volume("v", "1Gi", "slow")
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "data", UID: claim.UID}
+	v.Spec.NodeAffinity = affinity
+	e.CreateAll(v)
+	e.WaitIdle()
+}
+
+func wantPreBindFailure(e controllerstest.Env, message string) {
+	e.Helper()
+	e.WantEvent("p", "Warning FailedScheduling", `running PreBind plugin "VolumeBinding": binding volumes: `+message)
+}
+
+// TestReservedNodeIsDeleted: a pod is not bound to a node that was deleted while it waited for its volumes.
+func TestReservedNodeIsDeleted(t *testing.T) {
+	controllerstest.InVirtualTime(t, threeNodes(), func(e controllerstest.Env) {
+		node := reserveNode(e)
+		e.Must(e.Delete(e.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+		e.WaitIdle()
+		wantPreBindFailure(e, `failed to get node "`+node+`": node "`+node+`" not found`)
+		provision(e, nil)
+		if got := e.Pod("p").Spec.NodeName; got == node || got == "" {
+			t.Errorf("the pod is on %q, and %q was deleted", got, node)
+		}
+	})
+}
+
+// TestProvisionedElsewhere: a pod follows a volume that the reserved node cannot use.
+func TestProvisionedElsewhere(t *testing.T) {
+	controllerstest.InVirtualTime(t, threeNodes(), func(e controllerstest.Env) {
+		node := reserveNode(e)
+		provision(e, notOn(node))
+		wantPreBindFailure(e, `pv "v" node affinity doesn't match node "`+node+`": no matching NodeSelectorTerms`)
+		if got := e.Pod("p").Spec.NodeName; got == node || got == "" {
+			t.Errorf("the pod is on %q, and its volume is not on %q", got, node)
+		}
+	})
+}
+
+// TestReservedVolumeChanges: a pod is scheduled again if the node can no longer use a volume that existed, or if the volume loses its
+// claim.
+func TestReservedVolumeChanges(t *testing.T) {
+	controllerstest.WithController(t, "scheduler", func(controllerstest.Env) interceptor.Funcs { return interceptor.Funcs{} }, func(e controllerstest.Env) {
+		createNode(e, "n", map[string]string{corev1.LabelHostname: "n"})
+		v, claim := controllerstest.Volume("v", "1Gi", "static"), controllerstest.Claim("data", "1Gi", "static")
+		v.Spec.NodeAffinity = notOn("elsewhere")
+		e.CreateAll(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "static"}, Provisioner: "kubernetes.io/no-provisioner",
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}, v, claim)
+		v.Status.Phase = corev1.VolumeAvailable
+		e.Must(e.Status().Update(e.Context(), v))
+		e.CreateAll(controllerstest.Pod("p", "a", usingData))
+		e.WaitIdle()
+		reserved := func() {
+			t.Helper()
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(v), v))
+			if p := e.Pod("p"); p.Spec.NodeName != "" || p.Status.NominatedNodeName != "n" || v.Spec.ClaimRef == nil {
+				t.Fatalf("the pod is on %q and nominated for %q, and the volume is bound to %v", p.Spec.NodeName, p.Status.NominatedNodeName, v.Spec.ClaimRef)
+			}
+		}
+		reserved()
+		v.Spec.ClaimRef = nil
+		e.Must(e.Update(e.Context(), v))
+		e.WaitIdle()
+		wantPreBindFailure(e, `ClaimRef got reset for pv "v"`)
+		reserved()
+		changeNode(e, "n", func(n *corev1.Node) { n.Labels[corev1.LabelHostname] = "elsewhere" })
+		wantPreBindFailure(e, `pv "v" node affinity doesn't match node "n": no matching NodeSelectorTerms`)
+		changeNode(e, "n", func(n *corev1.Node) { n.Labels[corev1.LabelHostname] = "n" })
+		reserved()
+		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		claim.Spec.VolumeName = "v"
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
+		e.Must(e.Update(e.Context(), claim))
+		e.WaitIdle()
+		e.WantScheduled("p", `Pending on "n"`)
+	})
+}
+
+// TestProvisionedOnce: an event of a claim between the binding of its pod and the event of the binding does not bind the pod again.
+func TestProvisionedOnce(t *testing.T) {
+	var bindings atomic.Int32
+	controllerstest.WithController(t, "scheduler", func(controllerstest.Env) interceptor.Funcs {
+		return interceptor.Funcs{SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+			bindings.Add(1)
+			return nil // and the event never comes
+		}}
+	}, func(e controllerstest.Env) {
+		createNode(e, "n", nil)
+		reserveNode(e)
+		provision(e, nil)
+		claim := &corev1.PersistentVolumeClaim{}
+		e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "data"}, claim))
+		claim.Spec.VolumeName = "v"
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
+		e.Must(e.Update(e.Context(), claim))
+		e.WaitIdle()
+		claim.Labels = map[string]string{"a": "b"}
+		e.Must(e.Update(e.Context(), claim))
+		e.WaitIdle()
+		if n := bindings.Load(); n != 1 {
+			t.Errorf("the pod was bound %d times", n)
+		}
 	})
 }

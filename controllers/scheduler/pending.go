@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,21 +12,22 @@ import (
 	"flyball.dev/controllers/scheduler/framework"
 )
 
-// pending are the pods that fit nowhere. A pod is here until it has a node, and is tried again when a change may help. An attempt
-// that fails is followed by a back-off, from one second to ten.
+// pending are the pods with an attempt that failed. A pod that fits nowhere is tried again when a change may help. Each attempt that
+// fails is followed by a back-off, from one second to ten. A pod is here until it is bound.
 //
 //upstream:pkg/scheduler/backend/queue.PriorityQueue
 type pending struct {
 	pods map[types.NamespacedName]*pendingPod
 }
 
-// pendingPod is a pod that fits nowhere.
+// pendingPod is a pod with an attempt that failed.
 //
 //upstream:pkg/scheduler/framework.QueuedPodInfo
 type pendingPod struct {
 	pod      *corev1.Pod
-	plugins  []string // the ones that rejected it
-	attempts int
+	plugins  []string  // the ones that rejected it
+	attempts int       // the ones that found no node
+	errors   int       // the ones with an error since
 	until    time.Time // the end of the back-off
 	helped   bool      // something has changed since the last attempt
 	delayed  bool      // and the pod waits for the end of the back-off
@@ -63,27 +65,60 @@ func backoff(attempts int) time.Duration {
 //
 //upstream:pkg/scheduler/backend/queue.PriorityQueue.AddUnschedulablePodIfNotPresent
 func (p *pending) add(pod *corev1.Pod, plugins []string, now time.Time) {
-	w := p.pods[keyOf(pod)]
-	if w == nil || w.pod.UID != pod.UID {
-		w = &pendingPod{}
-		p.pods[keyOf(pod)] = w
-	}
-	w.attempts++
+	w := p.of(pod)
+	w.attempts, w.errors = w.attempts+1, 0
 	w.pod, w.plugins, w.until, w.helped, w.delayed = pod.DeepCopy(), plugins, now.Add(backoff(w.attempts)), false, false
 }
 
-// remove removes a pod that has a node or is deleted.
+// fail adds a copy of a pod after an attempt with an error, and returns its back-off. The caller tries the pod again after that,
+// and nothing ends the back-off earlier.
+//
+//upstream:pkg/scheduler/backend/queue.PriorityQueue.AddUnschedulablePodIfNotPresent
+//upstream:pkg/scheduler/backend/queue.backoffQueue.getBackoffTime
+func (p *pending) fail(pod *corev1.Pod, now time.Time) time.Duration {
+	w := p.of(pod)
+	w.errors++
+	after := backoff(w.errors)
+	w.pod, w.plugins, w.until, w.helped, w.delayed = pod.DeepCopy(), nil, now.Add(after), true, false
+	return after
+}
+
+// of returns the entry of a pod, and adds it if necessary.
+func (p *pending) of(pod *corev1.Pod) *pendingPod {
+	w := p.pods[keyOf(pod)]
+	if w == nil || w.pod.UID != pod.UID {
+		w = &pendingPod{pod: pod}
+		p.pods[keyOf(pod)] = w
+	}
+	return w
+}
+
+// hold makes a pod wait for the end of its binding: no change needs to help it.
+func (p *pending) hold(key types.NamespacedName) {
+	if w := p.pods[key]; w != nil {
+		w.helped, w.delayed = true, false
+	}
+}
+
+// remove removes a pod that is bound or deleted.
 func (p *pending) remove(key types.NamespacedName) { delete(p.pods, key) }
 
 // helped returns the pods that a change may help. changed are the states of the pod that changed, or none.
 //
 //upstream:pkg/scheduler/backend/queue.PriorityQueue.MoveAllToActiveOrBackoffQueue
-func (p *pending) helped(event framework.Event, now time.Time, changed ...*corev1.Pod) (list []retry) {
+func (p *pending) helped(event framework.Event, now time.Time, changed ...*corev1.Pod) []retry {
+	return p.helpedUpTo(math.MaxInt, event, now, changed...)
+}
+
+// helpedUpTo is helped for the pods of up to a priority.
+//
+//upstream:pkg/scheduler.getLEPriorityPreCheck
+func (p *pending) helpedUpTo(priority int, event framework.Event, now time.Time, changed ...*corev1.Pod) (list []retry) {
 	if event == 0 {
 		return nil
 	}
 	for key, w := range p.pods {
-		if w.helped || !event.Helps(w.pod, w.plugins, changed...) {
+		if w.helped || priorityOf(w.pod) > priority || !event.Helps(w.pod, w.plugins, changed...) {
 			continue
 		}
 		w.helped = true

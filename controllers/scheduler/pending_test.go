@@ -60,3 +60,27 @@ func TestHelped(t *testing.T) {
 	p.add(named("cpu", 0), []string{"NodeResourcesFit"}, now)
 	step(framework.NodeAdded, 0, "cpu 1s")
 }
+
+// TestErrorBackoff: the back-off after errors counts these only, grows over bindings that fail, and is not ended by a change.
+func TestErrorBackoff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p, pod := newPending(), named("p", 0)
+	p.add(pod, []string{"NodeResourcesFit"}, now)
+	p.add(pod, []string{"NodeResourcesFit"}, now)
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		p.hold(keyOf(pod))
+		if got := p.fail(pod, now); got != want {
+			t.Errorf("the back-off is %v, want %v", got, want)
+		}
+	}
+	if list := p.helped(framework.PodRemoved, now); len(list) > 0 {
+		t.Errorf("%v are tried again early", list)
+	}
+	if r, ok := p.popBackoff(); ok {
+		t.Errorf("the back-off of %v was ended", r)
+	}
+	p.add(pod, []string{"NodeResourcesFit"}, now)
+	if got := p.fail(pod, now); got != time.Second {
+		t.Errorf("after another attempt without an error, the back-off is %v", got)
+	}
+}

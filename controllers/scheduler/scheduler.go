@@ -10,11 +10,11 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -24,6 +24,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/recorder"
@@ -90,32 +91,29 @@ func needsScheduling(pod *corev1.Pod) bool {
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	defer r.popBackoff()
 	pod := &corev1.Pod{}
-	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
+	err := r.client.Get(ctx, req.NamespacedName, pod)
+	if err != nil || !needsScheduling(pod) {
+		r.retry(r.queue, r.state.dismiss(req.NamespacedName, time.Now()))
 		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !needsScheduling(pod) {
-		return reconcile.Result{}, nil
 	}
 	if waiting := r.state.reservationOf(pod.UID); waiting != nil {
 		return r.finish(ctx, pod, waiting)
 	}
-	d, left := r.state.schedule(pod, time.Now())
+	d, left, helped := r.state.schedule(pod, time.Now())
+	r.retry(r.queue, helped)
 	switch {
 	case left > 0:
 		return reconcile.Result{RequeueAfter: left}, nil
 	case d == nil: // the cache has yet to observe its binding
 		return reconcile.Result{}, nil
 	case d.Error != nil:
-		if err := r.recordFailure(ctx, pod, corev1.PodReasonSchedulerError, d.Error.Error(), ptr.To("")); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		return reconcile.Result{}, d.Error
+		return r.fail(ctx, pod, d.Error)
 	case d.Node == "":
 		return r.reject(ctx, pod, d)
 	case d.Volumes != nil:
 		return r.reserve(ctx, pod, d)
 	}
-	return reconcile.Result{}, r.bind(ctx, pod, d.Node)
+	return r.bind(ctx, pod, d.Node)
 }
 
 // reject reports why a pod fits nowhere, and evicts its victims.
@@ -132,29 +130,45 @@ func (r *reconciler) reject(ctx context.Context, pod *corev1.Pod, d *framework.D
 	return reconcile.Result{RequeueAfter: maxUnschedulable, Priority: ptr.To(priorityOf(pod))}, nil
 }
 
-// bind binds a pod to its node. If that fails, the pod is not assumed there any longer.
+// bind binds a pod to its node.
 //
 // The response does not contain the pod, so that read-your-writes consistency would take a live
 // read. It is not needed: the pod is assumed on its node, and cannot be bound twice.
 //
 //upstream:pkg/scheduler/framework/plugins/defaultbinder.DefaultBinder.Bind
 //upstream:pkg/scheduler.Scheduler.bindingCycle
-//upstream:pkg/scheduler.Scheduler.handleBindingCycleError
-func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
+func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) (reconcile.Result, error) {
 	err := r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}, client.DisableReadYourWritesConsistency)
-	if err == nil {
-		r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
-			"Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
-		return nil
+	if err != nil {
+		return r.fail(ctx, pod, fmt.Errorf("running Bind plugin \"DefaultBinder\": %w", err))
 	}
-	r.retry(r.queue, r.state.forgetPod(pod))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // it was bound, gated or deleted meanwhile, which causes another event
+	r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
+		"Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
+	return reconcile.Result{}, nil
+}
+
+// fail reports an error that is not about nodes. The pod is not assumed on a node any longer, and is tried again after a back-off,
+// unless it was bound, deleted or replaced meanwhile.
+//
+//upstream:pkg/scheduler.Scheduler.handleBindingCycleError
+//upstream:pkg/scheduler.Scheduler.handleSchedulingFailure
+func (r *reconciler) fail(ctx context.Context, pod *corev1.Pod, cause error) (reconcile.Result, error) {
+	r.retry(r.queue, r.state.forgetPod(pod, time.Now()))
+	current := &corev1.Pod{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(pod), current)
+	if err != nil || current.UID != pod.UID || !needsScheduling(current) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return err
+	log.FromContext(ctx).Error(cause, "Cannot schedule a pod; retrying")
+	after, helped := r.state.failed(current, time.Now())
+	r.retry(r.queue, helped)
+	if err := r.recordFailure(ctx, current, corev1.PodReasonSchedulerError, cause.Error(), ptr.To("")); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot update the status of a pod")
+	}
+	return reconcile.Result{RequeueAfter: after, Priority: ptr.To(priorityOf(pod))}, nil
 }
 
 // recordFailure sets the PodScheduled condition of a pod to False and records an event, unless the condition has that message
@@ -201,7 +215,8 @@ func truncate(message string) string {
 	return message[:maxNote-len(suffix)] + suffix
 }
 
-// evict evicts the victims of a pod on a node, and takes the nominations back of pods of a lower priority that wait there.
+// evict evicts the victims of a pod on a node, and takes the nominations back of pods of a lower priority that wait there, as far as it
+// can.
 //
 //upstream:pkg/scheduler/framework/preemption.Executor.prepareCandidateAsync
 //upstream:pkg/scheduler/framework/preemption.NewExecutor
@@ -213,7 +228,7 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, node string, vi
 			err = podstate.PatchStatus(ctx, r.client, other, func(s *corev1.PodStatus) { s.NominatedNodeName = "" })
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return err
+			log.FromContext(ctx).Error(err, "Cannot take the nomination of a pod back", "of", key)
 		}
 	}
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v *framework.Pod) bool { return v.Terminating })

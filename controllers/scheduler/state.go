@@ -33,33 +33,49 @@ func newState() *state {
 }
 
 // schedule decides on a pod, and assumes it on its node. It returns nil if the pod has a node. A new pod in a cluster without a ready
-// node is not decided on yet, but when the time is over that schedule returns.
+// node is not decided on yet, but when the time is over that schedule returns. The last result is the pods to try again.
 //
 //upstream:pkg/scheduler.Scheduler.schedulingCycle
-func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision, left time.Duration) {
+func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision, left time.Duration, helped []retry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p, _ := s.snapshot.Pod(pod.UID); p != nil {
-		return nil, 0
+		return nil, 0, nil
 	}
 	decision := s.snapshot.Schedule(pod)
 	d = &decision
 	switch {
 	case d.Node != "":
-		s.pending.remove(keyOf(pod))
+		s.pending.hold(keyOf(pod))
 		s.snapshot.Assume(pod, d.Node)
 		s.assumed[pod.UID] = nil
-		return d, 0
+		return d, 0, nil
 	case len(s.ready) == 0:
 		if left = pod.CreationTimestamp.Add(nodeReadyTimeout).Sub(now); left > 0 {
-			return d, left
+			return d, left, nil
 		}
 	}
-	s.pending.add(pod, d.Plugins, now)
-	if d.Nomination != nil {
-		s.snapshot.Nominate(pod, *d.Nomination)
+	if d.Error != nil {
+		return d, 0, nil
 	}
-	return d, 0
+	if d.Nomination != nil {
+		helped = s.nominate(pod, *d.Nomination, now)
+	}
+	s.pending.add(pod, d.Plugins, now)
+	return d, 0, helped
+}
+
+// nominate reserves a node for a pod, or none if the name is empty. If another node was reserved before, it returns the pods to try
+// again because of that: for pods of a lower or the same priority the pod was as good as there.
+//
+//upstream:pkg/scheduler.hasNominatedNodeNameChanged
+func (s *state) nominate(pod *corev1.Pod, node string, now time.Time) []retry {
+	was := s.snapshot.NominatedNode(pod.UID)
+	s.snapshot.Nominate(pod, node)
+	if was == "" || was == node {
+		return nil
+	}
+	return s.pending.helpedUpTo(priorityOf(pod), framework.PodRemoved, now, pod)
 }
 
 // reservationOf returns the reservation of a pod, or nil.
@@ -78,6 +94,31 @@ func (s *state) setReservation(pod types.UID, w *reservation) {
 	}
 }
 
+// reserved returns the pods with some of the reservations, which then check them.
+func (s *state) reserved(is func(*reservation) bool) (list []retry) {
+	for _, w := range s.assumed {
+		if w != nil && is(w) {
+			list = append(list, w.pod)
+		}
+	}
+	return list
+}
+
+// reservedOn returns the pods with a reservation of a node.
+func (s *state) reservedOn(node string) []retry {
+	return s.reserved(func(w *reservation) bool { return w.node == node })
+}
+
+// reservedWith returns the pods with a reservation that waits for an object, if that is a volume. The events of claims lead to their
+// pods without this.
+func (s *state) reservedWith(object runtime.Object) []retry {
+	v, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return nil
+	}
+	return s.reserved(func(w *reservation) bool { return w.uses(v) })
+}
+
 // assumeVolume assumes that a volume is bound to its claim, and returns the volume.
 //
 //upstream:k8s.io/component-helpers/storage/volume.GetBindVolumeToClaim
@@ -93,12 +134,11 @@ func (s *state) assumeVolume(b framework.Binding) *corev1.PersistentVolume {
 	return v.DeepCopy()
 }
 
-// nominatedBelow takes back the nominations of the pods of a lower priority than a pod on a node, and returns the pods.
+// nominatedBelow returns the pods of a lower priority than a pod that a node is reserved for.
 func (s *state) nominatedBelow(pod *corev1.Pod, node string) (keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.snapshot.NominatedBelow(node, int32(priorityOf(pod))) {
-		s.snapshot.Unnominate(p.UID)
 		keys = append(keys, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	}
 	return keys
@@ -124,8 +164,7 @@ func (s *state) updatePod(was, pod *corev1.Pod, now time.Time) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pod.Spec.NodeName == "" {
-		s.snapshot.Nominate(pod, pod.Status.NominatedNodeName) // if it is assumed, it stays so
-		return nil
+		return s.updateUnbound(was, pod, now)
 	}
 	before, node := s.snapshot.Pod(pod.UID)
 	_, assumed := s.assumed[pod.UID]
@@ -151,19 +190,68 @@ func (s *state) updatePod(was, pod *corev1.Pod, now time.Time) []retry {
 	return s.pending.helped(event, now, was, pod)
 }
 
+// updateUnbound updates a pod without a node, and returns the pods to try again because of that. An assumed pod stays so until its
+// deletion begins. The pods of other schedulers reserve nothing.
+//
+//upstream:pkg/scheduler.Scheduler.updatePodInSchedulingQueue
+//upstream:pkg/scheduler.Scheduler.handleAssumedPodDeletion
+//upstream:pkg/scheduler/backend/queue.nominator.UpdateNominatedPod
+func (s *state) updateUnbound(was, pod *corev1.Pod, now time.Time) []retry {
+	_, assumed := s.assumed[pod.UID]
+	switch {
+	case pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
+		return nil
+	case assumed && pod.DeletionTimestamp != nil:
+		return s.forget(pod, now)
+	case assumed:
+		return nil
+	}
+	node := pod.Status.NominatedNodeName
+	if node == "" && was != nil && was.Status.NominatedNodeName == "" {
+		node = s.snapshot.NominatedNode(pod.UID) // it may be younger than the event
+	}
+	return s.nominate(pod, node, now)
+}
+
 // forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to try again because of that. It
 // does not remove a pod with an observed binding.
 //
 //upstream:pkg/scheduler/backend/cache.cacheImpl.ForgetPod
-func (s *state) forgetPod(pod *corev1.Pod) []retry {
+func (s *state) forgetPod(pod *corev1.Pod, now time.Time) []retry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.forget(pod, now)
+}
+
+func (s *state) forget(pod *corev1.Pod, now time.Time) []retry {
 	if _, ok := s.assumed[pod.UID]; !ok {
 		return nil
 	}
 	delete(s.assumed, pod.UID)
 	s.snapshot.RemovePod(pod.UID)
-	return s.pending.helped(framework.PodRemoved, time.Now(), pod)
+	return s.pending.helped(framework.PodRemoved, now, pod)
+}
+
+// failed adds a pod to the pending ones after an error, and takes its nomination back. It returns the pod's back-off, and the pods to
+// try again because of the nomination.
+func (s *state) failed(pod *corev1.Pod, now time.Time) (after time.Duration, helped []retry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	helped = s.nominate(pod, "", now)
+	return s.pending.fail(pod, now), helped
+}
+
+// dismiss removes a pod that is not to be scheduled any longer, and returns the pods to try again because of that. An attempt that ends
+// after the deletion of its pod has added the pod again.
+func (s *state) dismiss(key types.NamespacedName, now time.Time) []retry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.pending.pods[key]
+	if w == nil {
+		return nil
+	}
+	s.pending.remove(key)
+	return s.nominate(w.pod, "", now)
 }
 
 // removePod removes a pod, and returns the pods to try again because of that.
@@ -174,10 +262,10 @@ func (s *state) removePod(pod *corev1.Pod, now time.Time) []retry {
 	defer s.mu.Unlock()
 	s.pending.remove(keyOf(pod))
 	delete(s.assumed, pod.UID)
-	if nominated := s.snapshot.Unnominate(pod.UID); !s.snapshot.RemovePod(pod.UID) && !nominated {
-		return nil
+	if s.snapshot.RemovePod(pod.UID) {
+		return s.pending.helped(framework.PodRemoved, now, pod)
 	}
-	return s.pending.helped(framework.PodRemoved, now, pod)
+	return s.nominate(pod, "", now)
 }
 
 // updateNode updates a node, and returns the pods to be retried because of that.
@@ -198,7 +286,7 @@ func (s *state) updateNode(node *corev1.Node, now time.Time) []retry {
 		return nil
 	}
 	s.snapshot.SetNode(node)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedOn(node.Name)...)
 }
 
 // removeNode removes a deleted node, and returns the pods to be retried because of that.
@@ -209,7 +297,7 @@ func (s *state) removeNode(name string, now time.Time) []retry {
 	defer s.mu.Unlock()
 	delete(s.ready, name)
 	s.snapshot.RemoveNode(name)
-	return s.pending.helped(framework.NodeRemoved, now)
+	return append(s.pending.helped(framework.NodeRemoved, now), s.reservedOn(name)...)
 }
 
 // updateObject updates another object, and returns the pods to be retried because of that.
@@ -217,7 +305,7 @@ func (s *state) updateObject(object runtime.Object, event framework.Event, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot.Objects.Set(object)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedWith(object)...)
 }
 
 // removeObject removes another object, and returns the pods to be retried because of that.
@@ -225,7 +313,7 @@ func (s *state) removeObject(object runtime.Object, event framework.Event, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot.Objects.Remove(object)
-	return s.pending.helped(event, now)
+	return append(s.pending.helped(event, now), s.reservedWith(object)...)
 }
 
 // popBackoff returns the pod with the earliest end of its back-off. The pod need not wait while there is nothing else to do.

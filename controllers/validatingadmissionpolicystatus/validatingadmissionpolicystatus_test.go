@@ -15,11 +15,11 @@ import (
 
 // TestValidatingAdmissionPolicyStatus checks that warnings about a policy's expressions follow its current spec.
 func TestValidatingAdmissionPolicyStatus(t *testing.T) {
-	without, err := controllers.Unselected("validatingadmissionpolicy-status-controller")
-	if err != nil {
+	var o controllers.Options
+	if err := o.Select("validatingadmissionpolicy-status-controller"); err != nil {
 		t.Fatal(err)
 	}
-	controllerstest.InVirtualTime(t, controllers.Options{Without: without}, func(e controllerstest.Env) {
+	controllerstest.InVirtualTime(t, o, func(e controllerstest.Env) {
 		policy := &admissionv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "replicas"},
 			Spec: admissionv1.ValidatingAdmissionPolicySpec{

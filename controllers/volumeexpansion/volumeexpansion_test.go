@@ -15,7 +15,9 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/controllers/localpath"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 )
 
@@ -106,4 +108,44 @@ func TestVolumesOfOthers(t *testing.T) {
 			t.Errorf("the claim is %s", got)
 		}
 	})
+}
+
+// TestFaults grows claims step by step while writes of the controller fail and it restarts.
+func TestFaults(t *testing.T) {
+	controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "elastic"}, Provisioner: localpath.Provisioner, AllowVolumeExpansion: ptr.To(true)}
+		file, block := controllerstest.Claim("file", "1Gi", "elastic"), controllerstest.Claim("block", "1Gi", "elastic")
+		block.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+		e.CreateAll(class)
+		for _, claim := range []*corev1.PersistentVolumeClaim{file, block} {
+			bind(e, claim)
+		}
+		step := 0
+		e.RunWithFaults("persistentvolume-expander-controller", 1, func() {
+			if step++; step%10 == 0 && step <= 150 {
+				size := fmt.Sprintf("%dGi", 1+step/10)
+				e.Must(grow(e, file, size))
+				e.Must(grow(e, block, size))
+			}
+		}, func() bool { return step > 150 && state(e, block) == "16Gi 16Gi" })
+		if got := state(e, file); got != "1Gi 16Gi NodeResizePending FileSystemResizePending=True" {
+			t.Errorf("the file system is %s", got)
+		}
+		if got := state(e, block); got != "16Gi 16Gi" {
+			t.Errorf("the block device is %s", got)
+		}
+	})
+}
+
+// bind creates a claim with a volume of the provisioner.
+func bind(e controllerstest.Env, claim *corev1.PersistentVolumeClaim) {
+	e.Helper()
+	v := controllerstest.Volume(claim.Name, "1Gi", "elastic")
+	claim.Spec.VolumeName, v.Spec.VolumeMode = v.Name, claim.Spec.VolumeMode
+	e.CreateAll(claim)
+	v.Annotations = map[string]string{volume.ProvisionedBy: localpath.Provisioner}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	e.CreateAll(v)
+	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, v.Spec.Capacity
+	e.Must(e.Status().Update(e.Context(), claim))
 }

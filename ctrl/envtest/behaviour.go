@@ -25,7 +25,7 @@ var asPrograms atomic.Bool
 func DefaultToPrograms() { asPrograms.Store(true) }
 
 // setBehaviour sets the options that no flag sets: the controllers, and what depends on them.
-func (s *APIServer) setBehaviour(o *plane.Options) (err error) {
+func (s *APIServer) setBehaviour(o *plane.Options) error {
 	selected := basic
 	if asPrograms.Load() {
 		apiserverflags.AsProgram(o)
@@ -34,8 +34,7 @@ func (s *APIServer) setBehaviour(o *plane.Options) (err error) {
 	if s.deletionDelay != 0 {
 		o.DeletionDelay = max(s.deletionDelay, 0)
 	}
-	o.Controllers.Without, err = controllers.UnselectedByVariable(cmp.Or(s.selected, selected))
-	if err != nil {
+	if err := o.Controllers.SelectByVariable(cmp.Or(s.selected, selected)); err != nil {
 		return fmt.Errorf("unable to select controllers: %w", err)
 	}
 	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())

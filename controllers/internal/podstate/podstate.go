@@ -4,7 +4,9 @@ package podstate
 import (
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/predicate"
@@ -82,6 +84,12 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool,
 //upstream:pkg/api/v1/pod.IsRestartableInitContainer
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// OfJob reports whether the controller of a pod is a Job.
+func OfJob(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && ref.Kind == "Job" && ref.APIVersion == batchv1.SchemeGroupVersion.String()
 }
 
 // SetCondition sets a condition of a pod in place of the one of its type. If the status is the same,

@@ -101,7 +101,8 @@ type registration struct {
 	handler Handler
 }
 
-// Handle registers the handler of the main processes of the selected containers. remove undoes that. Handle returns
+// Handle registers the handler of the main processes of the selected containers. Its processes have the handler that was registered
+// before it, if one selects them, as Next. remove undoes that. Handle returns
 // an error if the selector of labels does not parse.
 func (h *Handlers) Handle(s Selector, handler Handler) (remove func(), err error) {
 	return h.add(s, false, handler)

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods/memfs"
 	"flyball.dev/controllers/pods/runtime"
 )
@@ -41,7 +43,7 @@ func (s *Sandboxes) Executes(pod *corev1.Pod, c *corev1.Container) Executor {
 	if !s.o.Handlers.Empty() && s.o.Handlers.Find(&runtime.Process{Pod: pod, Container: c, Args: args}, nil) != nil {
 		return ByHandler
 	}
-	if s.knows(c, &image, args) || s.isTerminal(c, args) {
+	if s.knowsMain(pod, c, &image, args) || s.isTerminal(c, args) {
 		return ByShell
 	}
 	if !s.o.Handlers.Empty() || len(image.Files) > 0 {
@@ -56,19 +58,27 @@ func (s *Sandboxes) Executes(pod *corev1.Pod, c *corev1.Container) Executor {
 
 // isTerminal reports whether a container has no command and an open standard input. Its image has a shell.
 func (s *Sandboxes) isTerminal(c *corev1.Container, args []string) bool {
-	return c.Stdin && len(args) == 0 && s.knows(c, &Image{}, []string{"sh"})
+	return c.Stdin && len(args) == 0 && s.knows(c, &Image{}, []string{"sh"}, false)
 }
 
-// knows reports whether the shell knows a command in a container of an image.
-func (s *Sandboxes) knows(c *corev1.Container, image *Image, args []string) bool {
+// knowsMain reports whether the shell knows the command of a container. Where a container succeeds at once if nothing executes
+// it, a command that asks a server is not known: most servers of a cluster are not executed, and would refuse it.
+func (s *Sandboxes) knowsMain(pod *corev1.Pod, c *corev1.Container, image *Image, args []string) bool {
+	isInit := !podstate.IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+	return s.knows(c, image, args, !isInit && !podstate.OfJob(pod))
+}
+
+// knows reports whether the shell knows a command in a container of an image. asks says whether that is so for a command that
+// asks a server.
+func (s *Sandboxes) knows(c *corev1.Container, image *Image, args []string, asks bool) bool {
 	return s.o.Shell != nil && len(args) > 0 && s.o.Shell.Knows(args,
-		func(name string) bool { return image.has(c, name) }, func(name string) bool { return image.lacks(c, name) })
+		func(name string) bool { return image.has(c, name) }, func(name string) bool { return image.lacks(c, name) }, asks)
 }
 
 // mainHandler returns the handler of a main process.
 func (s *Sandboxes) mainHandler(p *runtime.Process) runtime.Handler {
 	otherwise := runtime.Handler(idle)
-	if image := s.image(p.Pod, p.Container); s.knows(p.Container, &image, p.Args) {
+	if image := s.image(p.Pod, p.Container); s.knowsMain(p.Pod, p.Container, &image, p.Args) {
 		otherwise = s.o.Shell.Run
 	}
 	if h := s.o.Handlers.Find(p, otherwise); h != nil {

@@ -18,7 +18,7 @@ func (r *run) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	case h.Exec != nil:
 		process := &runtime.Process{Pod: r.pod, Container: r.spec, Args: h.Exec.Command, Exec: true}
 		image := owner.image(r.pod, r.spec)
-		if !owner.knows(r.spec, &image, h.Exec.Command) && owner.o.Handlers.Find(process, nil) == nil {
+		if !owner.knows(r.spec, &image, h.Exec.Command, false) && owner.o.Handlers.Find(process, nil) == nil {
 			return nil
 		}
 		_, err := r.command(ctx, h.Exec.Command)

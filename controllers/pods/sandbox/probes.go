@@ -36,7 +36,7 @@ func (s *Sandboxes) probes(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe
 		process := &runtime.Process{Pod: pod, Container: c, Args: p.Exec.Command, Exec: true}
 		image := s.image(pod, c)
 		return s.o.Handlers.Find(process, nil) != nil || len(p.Exec.Command) > 0 && image.has(c, p.Exec.Command[0]) ||
-			by != noProgram && s.knows(c, &image, p.Exec.Command)
+			by != noProgram && s.knows(c, &image, p.Exec.Command, by == ofImage)
 	case p.HTTPGet != nil:
 		return by == ofImage || s.serves(s.at(p.HTTPGet.Host, pod), c, p.HTTPGet.Port)
 	case p.TCPSocket != nil:
@@ -66,7 +66,7 @@ func (s *Sandboxes) mainProgram(p *runtime.Process) mainProgram {
 		return ofShell
 	case len(p.Args) > 0 && image.has(p.Container, p.Args[0]):
 		return ofImage
-	case s.knows(p.Container, &image, p.Args):
+	case s.knowsMain(p.Pod, p.Container, &image, p.Args):
 		return ofShell
 	}
 	return noProgram

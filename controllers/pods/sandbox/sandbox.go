@@ -37,8 +37,8 @@ const (
 type Shell interface {
 	// Knows reports whether the shell can execute a command with its arguments as the main process of a container. has
 	// reports whether a file of the image is a program with that name or path, and lacks whether a file can only come from the
-	// image, and is not there.
-	Knows(args []string, has, lacks func(name string) bool) bool
+	// image, and is not there. Without asks, a command that asks a server is not known.
+	Knows(args []string, has, lacks func(name string) bool, asks bool) bool
 	// Run is a [runtime.Handler].
 	Run(ctx context.Context, p *runtime.Process) (exitCode int)
 }

@@ -13,7 +13,10 @@ import (
 // does not know sh -c "exec /manager", and a container with this command does not fail because a program is missing. For the same
 // reason it does not know a cp or mv from a file that only the image can have. has reports whether a file of the image is a program
 // with that name or path, and lacks whether a file can only come from the image, and is not there; each may be nil.
-func (s *Shell) Knows(args []string, has, lacks func(name string) bool) bool {
+//
+// wget and curl count as known if asks is set, except in a loop or a function of a script, which may wait for a server that
+// nothing executes.
+func (s *Shell) Knows(args []string, has, lacks func(name string) bool, asks bool) bool {
 	no := func(string) bool { return false }
 	if has == nil {
 		has = no
@@ -21,11 +24,15 @@ func (s *Shell) Knows(args []string, has, lacks func(name string) bool) bool {
 	if lacks == nil {
 		lacks = no
 	}
-	return len(args) > 0 && knowledge{has, lacks}.knows(args, 0)
+	return len(args) > 0 && knowledge{has, lacks, asks}.knows(args, 0)
 }
 
-// knowledge adds the programs of an image to the programs of this package, and knows the files that are not there.
-type knowledge struct{ has, lacks func(name string) bool }
+// knowledge adds the programs of an image to the programs of this package, and knows the files that are not there. asks says whether
+// it knows the programs that ask a server.
+type knowledge struct {
+	has, lacks func(name string) bool
+	asks       bool
+}
 
 // maxKnown bounds the scripts in each other that Knows looks into.
 const maxKnown = 10
@@ -56,6 +63,8 @@ func (k knowledge) knows(args []string, depth int) bool {
 		return false
 	case name == "nc":
 		return listens(args)
+	case name == "wget" || name == "curl":
+		return k.asks
 	case isCopy(name):
 		return !k.copiesLacking(args[1:])
 	case name == "eval":
@@ -123,14 +132,29 @@ func (k knowledge) knowsScript(text string, depth int) bool {
 		return true
 	})
 	k.lacks = k.withoutMade(f)
+	return k.knowsCalls(f, functions, depth)
+}
+
+// knowsCalls reports whether the commands in a node of a script are known, besides its functions.
+func (k knowledge) knowsCalls(n syntax.Node, functions map[string]bool, depth int) bool {
 	all := true
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && all {
-			var args []string
-			for _, w := range c.Args {
-				args = append(args, literalOf(w))
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.WhileClause, *syntax.ForClause, *syntax.FuncDecl:
+			if k.asks && all {
+				repeated := k
+				repeated.asks = false
+				all = repeated.knowsCalls(n, functions, depth)
+				return false
 			}
-			all = functions[args[0]] || args[0] != "" && k.knows(args, depth)
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 && all {
+				var args []string
+				for _, w := range n.Args {
+					args = append(args, literalOf(w))
+				}
+				all = functions[args[0]] || args[0] != "" && k.knows(args, depth)
+			}
 		}
 		return all
 	})

@@ -124,7 +124,6 @@ func netcat(c *invocation) int {
 
 // connect connects to a port of a host.
 func (c *invocation) connect(host string, port int32, o *arguments) int {
-	shell := c.in.process.machine.shell
 	ctx, limit := c.in.ctx, time.Duration(0)
 	if o.has('w') {
 		var err error
@@ -135,15 +134,15 @@ func (c *invocation) connect(host string, port int32, o *arguments) int {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
 	}
-	if shell.dial == nil || c.in.process.root.spec.Pod == nil {
+	conn, err := c.dial(ctx, host, port)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return c.errorf("connect to %s port %d (tcp) failed: %s", host, port, errText(syscall.ECONNREFUSED))
+	case errors.Is(err, syscall.ENETUNREACH):
 		return c.errorf("%s: %s", host, errText(syscall.ENETUNREACH))
+	case err != nil:
+		return c.errorf("%v", err)
 	}
-	conn, err := shell.dial(ctx, c.in.process.root.spec, host, port)
-	c.in.step(0)
-	if err != nil {
-		return c.errorf("%v", err) // at once, so a loop meets the limit of steps
-	}
-	c.in.process.waited()
 	if o.has('v') {
 		fmt.Fprintf(c.err, "Connection to %s %d port [tcp/*] succeeded!\n", host, port)
 	}
@@ -153,6 +152,28 @@ func (c *invocation) connect(host string, port int32, o *arguments) int {
 		return 0
 	}
 	return c.exchange(d, limit)
+}
+
+// ErrUnknownHost is in the errors of [Options.Dial] for a name that the DNS does not have.
+var ErrUnknownHost = errors.New("no such host")
+
+// dial connects to a port of a host.
+func (c *invocation) dial(ctx context.Context, host string, port int32) (io.ReadWriteCloser, error) {
+	dial, spec := c.in.process.machine.shell.dial, c.in.process.root.spec
+	if dial == nil || spec.Pod == nil {
+		return nil, syscall.ENETUNREACH
+	}
+	conn, err := dial(ctx, spec, host, port)
+	if err != nil {
+		c.in.step(0) // without waited, so that a loop that is refused meets the limit of steps
+		return nil, err
+	}
+	if c.in.ctx.Err() != nil {
+		_ = conn.Close()
+	}
+	c.in.step(0)
+	c.in.process.waited()
+	return conn, nil
 }
 
 // listenOn serves the connections to a port of the pod.

@@ -83,11 +83,11 @@ func parseOptions(args []string, known string) (*arguments, error) {
 			name, value, has := strings.Cut(name, "=")
 			letter, ok := long[name]
 			if !ok {
-				return nil, fmt.Errorf("unrecognized option '--%s'", name)
+				return nil, &optionError{option: "--" + name}
 			}
 			if _, needs := takes(letter); needs && !has {
 				if len(list) == 0 {
-					return nil, fmt.Errorf("option '--%s' requires an argument", name)
+					return nil, &optionError{"--" + name, true}
 				}
 				value, list = list[0], list[1:]
 			}
@@ -97,7 +97,7 @@ func parseOptions(args []string, known string) (*arguments, error) {
 		for i := 1; i < len(arg); i++ {
 			is, needs := takes(arg[i])
 			if !is {
-				return nil, fmt.Errorf("unrecognized option: %c", arg[i])
+				return nil, &optionError{option: "-" + arg[i:i+1]}
 			}
 			o := option{name: arg[i]}
 			if needs {
@@ -107,7 +107,7 @@ func parseOptions(args []string, known string) (*arguments, error) {
 				case len(list) > 0:
 					o.value, list = list[0], list[1:]
 				default:
-					return nil, fmt.Errorf("option requires an argument: %c", arg[i])
+					return nil, &optionError{"-" + arg[i:i+1], true}
 				}
 				i = len(arg)
 			}
@@ -115,6 +115,25 @@ func parseOptions(args []string, known string) (*arguments, error) {
 		}
 	}
 	return a, nil
+}
+
+// optionError is the error of an option that a program does not know, or that has no value. Its text is the one of musl.
+type optionError struct {
+	option     string // with its hyphens
+	lacksValue bool
+}
+
+func (e *optionError) Error() string {
+	letter := strings.TrimPrefix(e.option, "-")
+	switch {
+	case strings.HasPrefix(letter, "-") && e.lacksValue:
+		return "option '" + e.option + "' requires an argument"
+	case strings.HasPrefix(letter, "-"):
+		return "unrecognized option '" + e.option + "'"
+	case e.lacksValue:
+		return "option requires an argument: " + letter
+	}
+	return "unrecognized option: " + letter
 }
 
 // options parses the options of a program. It writes the error, for which the program ends with the code 1.

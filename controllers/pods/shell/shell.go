@@ -1,7 +1,7 @@
 // Package shell executes the commands of containers: the scripts of a shell, and the programs that scripts and tests use.
 // Nothing of the host is touched. Programs are Go functions, files are in the file system of the container
 // ([runtime.FS]), and the environment, the working directory, the processes and their numbers are the container's own. The
-// package imports nothing that opens a file, starts a process or connects.
+// package imports nothing that opens a file, starts a process or connects, except net/http for the format of its messages.
 //
 // Scripts are parsed by mvdan.cc/sh/v3/syntax, and words are expanded by mvdan.cc/sh/v3/expand. The interpreter of that
 // module is not used: it pipes by files of the operating system, which a bubble of testing/synctest cannot wait for, makes
@@ -35,7 +35,8 @@ type Options struct {
 	Find func(p *runtime.Process) runtime.Handler
 	// Listen returns a listener for a port of the pod of a process. If it is nil, no port can be listened on.
 	Listen func(p *runtime.Process, port int32) (Listener, error)
-	// Dial connects a process to a port of a host in the network of the pods. If it is nil, there is no such network.
+	// Dial connects a process to a port of a host in the network of the pods. Its errors wrap [ErrUnknownHost] or
+	// [syscall.ECONNREFUSED] if that is the cause. If it is nil, there is no such network.
 	Dial func(ctx context.Context, p *runtime.Process, host string, port int32) (io.ReadWriteCloser, error)
 }
 

@@ -433,7 +433,7 @@ func withoutPrompt(s string) string {
 	return s
 }
 
-// TestHostIsUntouched executes what could reach the host, and finds the files, variables and processes of the container
+// TestHostIsUntouched executes what could reach the host, and finds the files, variables, processes and ports of the container
 // only.
 func TestHostIsUntouched(t *testing.T) {
 	secret := "host-secret-4711"
@@ -445,26 +445,74 @@ func TestHostIsUntouched(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	users, err := os.ReadFile("/etc/passwd")
+	if err != nil || len(users) == 0 {
+		t.Fatalf("the host has the users %q, %v", users, err)
+	}
 	before, err := os.ReadDir("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	fs := newFS(t)
 	s := shell.New(shell.Options{})
+	const up = "../../../../../../../../../.."
+	for script, want := range map[string]result{
+		"cat /etc/passwd":                            {"", "cat: /etc/passwd: No such file or directory\n", 1},
+		"cat " + up + "/etc/passwd":                  {"", "cat: " + up + "/etc/passwd: No such file or directory\n", 1},
+		"cd /tmp && cat " + up + file:                {"", "cat: " + up + file + ": No such file or directory\n", 1},
+		"cat < /proc/self/root/etc/passwd":           {"", "sh: can't open /proc/self/root/etc/passwd: No such file or directory\n", 1},
+		"ln -s /etc/passwd /tmp/a && cat /tmp/a":     {"", "cat: /tmp/a: No such file or directory\n", 1},
+		"ln -s " + up + file + " /b && cat /b":       {"", "cat: /b: No such file or directory\n", 1},
+		"ln -s " + up + " /tmp/c && ls /tmp/c" + dir: {"", "ls: /tmp/c" + dir + ": No such file or directory\n", 1},
+		"ln -s / /tmp/d && cat /tmp/d/etc/passwd":    {"", "cat: /tmp/d/etc/passwd: No such file or directory\n", 1},
+		"cat < /dev/tcp/127.0.0.1/" + port:           {"", "sh: can't open /dev/tcp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"exec 3<>/dev/tcp/127.0.0.1/" + port:         {"", "sh: can't create /dev/tcp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"echo x > /dev/udp/127.0.0.1/" + port:        {"", "sh: can't create /dev/udp/127.0.0.1/" + port + ": No such file or directory\n", 1},
+		"nc 127.0.0.1 " + port:                       {"", "nc: 127.0.0.1: Network is unreachable\n", 1},
+		"wget -q 127.0.0.1:" + port:                  {"", "wget: can't connect to remote host: Network is unreachable\n", 1},
+		"curl -sS http://localhost:" + port:          {"", "curl: (7) Failed to connect to localhost port " + port + " after 0 ms: Could not connect to server\n", 7},
+		"curl -s -d @" + file + " localhost:" + port: {"", "curl: option -d: Failed to open " + file + "\n", 2},
+	} {
+		if got := execute(t, s, fs, "", "sh", "-c", script); got != want {
+			t.Errorf("%s\nhas %+v, want %+v", script, got, want)
+		}
+	}
 	for _, script := range []string{
 		"cat /etc/passwd /etc/hostname /proc/self/environ /proc/1/environ", "ls -la / /etc /root /home /proc /sys", "> /flyball-x; mkdir /flyball-y; touch " + dir + "/z", "curl file://" + file + "; wget " + file + "; nc -l 1; ssh x; python -c x; go version; /usr/bin/env; /bin/cat " + file,
 		"cat " + file + "; . " + file + "; source " + file + "; sh " + file + "; bash < " + file, "echo $(cat " + file + ") `cat " + file + "` $(<" + file + ")", "cat <(cat " + file + "); echo x > >(tee " + dir + "/w)", "cat <<E\n$(<" + file + ")\nE",
 		"exec cat " + file, "exec < " + file + "; cat", "exec > " + dir + "/o; echo x", "cd /proc; ls; cd " + dir + "; pwd; ls; cat secret", "cd /proc/self/root; ls; pwd -P", "echo " + dir + "/* /proc/* /sys/* ~ ~root ~daemon ~nobody ~" + os.Getenv("USER"), "echo $HOME $TMPDIR $USER $UID $EUID $GID $PPID $$ $FLYBALL_HOST_SECRET ${!FLYBALL*}; env; export; set; declare -p",
 		"kill -9 " + fmt.Sprint(os.Getpid()) + "; kill -9 -1; kill " + fmt.Sprint(os.Getppid()), "type secret gosh go; command -v go; which go; hash -r", "test -e " + file + " && echo EXISTS; [ -d " + dir + " ] && echo EXISTS; [[ -f " + file + " ]] && echo EXISTS",
 		"mkfifo " + dir + "/fifo; ln -s " + dir + " /l; cat /l/secret", "tar cf - " + dir + "; find " + dir + "; grep -r . " + dir + "; dd if=" + file, "PATH=/usr/bin:/bin:" + dir + " secret; PATH=$PATH:/usr/local/go/bin; go env", "read x < " + file + "; echo $x; while read l; do echo $l; done < " + file,
-		"umask; ulimit -a; times; hostname; id; whoami; uname -a; df; mount", "cat /dev/tcp/127.0.0.1/22 < /dev/tcp/localhost/22", "eval \"cat " + file + "\"; trap 'cat " + file + "' EXIT", "tee " + dir + "/t < /dev/null; cp " + file + " /tmp; mv " + file + " /tmp; rm -rf " + dir + "; rm -rf /*",
+		"umask; ulimit -a; times; hostname; id; whoami; uname -a; df; mount", "cat /dev/tcp/127.0.0.1/" + port + "; cat < /dev/tcp/localhost/" + port + "; exec 3<>/dev/tcp/127.0.0.1/" + port + "; nc -l -p " + port, "eval \"cat " + file + "\"; trap 'cat " + file + "' EXIT", "tee " + dir + "/t < /dev/null; cp " + file + " /tmp; mv " + file + " /tmp; rm -rf " + dir + "; rm -rf /*",
 	} {
 		got := execute(t, s, fs, "", "sh", "-c", script)
 		for what, found := range map[string]string{"output": got.out, "errors": got.err} {
-			if strings.Contains(found, secret) || strings.Contains(found, "EXISTS") {
+			if strings.Contains(found, secret) || strings.Contains(found, "EXISTS") || strings.Contains(found, string(users)) {
 				t.Errorf("%s\nhas in its %s: %s", script, what, found)
 			}
 		}
+	}
+	own, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := listener.Accept() // connections are accepted in their order
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("a script has connected to a port of the host")
 	}
 	if text, err := os.ReadFile(file); string(text) != secret {
 		t.Errorf("the file of the host has %q, %v", text, err)
@@ -519,12 +567,6 @@ func TestArchives(t *testing.T) {
 	want := execute(t, s, from, "", "sh", "-c", "cd /data; "+digest)
 	if got := execute(t, s, to, "", "sh", "-c", "cd /tmp/data; "+digest); got != want {
 		t.Errorf("the copy has %+v, want %+v", got, want)
-	}
-	evil := execute(t, s, from, "", "sh", "-c", "cd /tmp; echo x > f; ln -s /etc up; tar cf - f up").out
-	evil = strings.Replace(evil, "f\x00", "../../../etc/evil\x00"[:2], 1)
-	execute(t, s, to, evil, "tar", "-xf", "-", "-C", "/tmp")
-	if _, err := to.Stat("/etc/evil"); err == nil {
-		t.Error("an entry left the folder")
 	}
 }
 
@@ -592,18 +634,18 @@ func TestKnows(t *testing.T) {
 		"sh -c|exit 3": true, "sh -ec|echo a; false": true, "/bin/bash -c|while true; do date; sleep 1; done": true, "sh -c|exec /manager": false, "sh -c|nginx -g 'daemon off;'": false,
 		"sh -c|until nc -z db 1; do sleep 1; done": false, "sh -c|f() { echo; }; f": true, "sh -c|$cmd x": false, "sh -c|\"$@\"": false, "sh -c|x=$(hostname) && echo $x": true,
 		"sh -c|echo $(curl x)": false, "sh -c|. /env; run": false, "sh /script.sh": false, "env A=b sleep 1": true, "env A=b nginx": false, "timeout 5 sleep 1": true, "timeout 5 nginx": false,
-		"sh -c|sh -c 'sh -c nginx'": false, "sh -c|eval 'echo x'": true, "sh -c|eval \"$x\"": true, "sh -c|if then": true, "sh -c|command -v curl": true, "sh -c|echo a | xargs -n 1 echo": true,
+		"sh -c|sh -c 'sh -c nginx'": false, "sh -c|eval 'echo x'": true, "sh -c|eval \"$x\"": true, "sh -c|if then": true, "sh -c|command -v curl": true, "wget -q web:80": false, "curl web": false, "sh -c|echo a | xargs -n 1 echo": true,
 		"sh -c|'ec'ho x": true, "sh -c|trap 'exit 0' TERM; sleep infinity & wait": true, "env": true, "sh -c": true, "nc -lk -p 80 -e /app": true, "nc -l 80": true, "nc db 80": false, "/app": false,
 	} {
 		args := commandOf(command)
-		if got := s.Knows(args, nil, nil); got != want {
+		if got := s.Knows(args, nil, nil, false); got != want {
 			t.Errorf("%q is known: %v", args, got)
 		}
 	}
 	has := func(name string) bool { return name == "/app" || name == "ctl" }
 	for command, want := range map[string]bool{"/app x": true, "ctl": true, "/other": false, "sh -c|ctl a; echo": true, "sh -c|ctl a; /other": false} {
 		args := commandOf(command)
-		if got := s.Knows(args, has, nil); got != want {
+		if got := s.Knows(args, has, nil, false); got != want {
 			t.Errorf("%q is known in an image: %v", args, got)
 		}
 	}
@@ -615,11 +657,21 @@ func TestKnows(t *testing.T) {
 		"sh -c|tar -C /image -x; cp /image/a/b /volume": true, "sh -c|cp /volume/a /image; cp /image/a /volume/b": true, "sh -c|sh -c 'cp /image/app /volume'": false,
 	} {
 		args := commandOf(command)
-		if got := s.Knows(args, nil, lacks); got != want {
+		if got := s.Knows(args, nil, lacks, false); got != want {
 			t.Errorf("%q is known without the files of the image: %v", args, got)
 		}
 	}
-	if s.Knows(nil, nil, nil) || s.Knows([]string{""}, nil, nil) {
+	for command, want := range map[string]bool{
+		"wget web:80": true, "/usr/bin/curl -f web": true, "timeout 5 curl web": true, "sh -c|wget -qO- web | grep ok": true, "sh -c|x=$(curl web) && echo $x": true,
+		"sh -c|until wget -q web; do sleep 1; done": false, "sh -c|while true; do curl web; done": false, "sh -c|for i in 1 2; do curl web && break; done": false,
+		"sh -c|ask() { curl web; }; until ask; do sleep 1; done": false, "sh -c|while :; do sleep 1; done; curl web": true, "nc web 80": false, "sh -c|curl web; nginx": false,
+	} {
+		args := commandOf(command)
+		if got := s.Knows(args, nil, nil, true); got != want {
+			t.Errorf("%q is known where it may ask: %v", args, got)
+		}
+	}
+	if s.Knows(nil, nil, nil, true) || s.Knows([]string{""}, nil, nil, true) {
 		t.Error("no command is known")
 	}
 }

@@ -25,7 +25,7 @@ func init() {
 
 		"ls": ls, "mkdir": mkdir, "rmdir": rmdir, "rm": rm, "cp": cp, "mv": mv, "ln": ln, "touch": touch, "chmod": chmod, "chown": chown, "chgrp": chown,
 		"stat": statProgram, "find": find, "readlink": readlink, "realpath": realpath, "mktemp": mktemp, "truncate": truncate, "du": du, "df": df,
-		"dd": dd, "tar": tar, "gzip": gzipProgram, "gunzip": gzipProgram, "zcat": gzipProgram, "mkfifo": unsupported, "mount": mount, "nc": netcat,
+		"dd": dd, "tar": tar, "gzip": gzipProgram, "gunzip": gzipProgram, "zcat": gzipProgram, "mkfifo": unsupported, "mount": mount, "nc": netcat, "wget": wget, "curl": curl,
 	}
 	for _, name := range []string{"sh", "bash", "ash", "dash"} {
 		programs[name] = func(c *invocation) int {

@@ -143,7 +143,11 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// readArchive lists or extracts an archive. No name leaves the folder.
+// link is a symbolic link that an archive has.
+type link struct{ target, name string }
+
+// readArchive lists or extracts an archive. No entry leaves the folder. So the links that may lead out of it are made at the end, as in
+// busybox: an entry below such a link gets a folder in its place.
 func (c *invocation) readArchive(file string, o *arguments) int {
 	r := c.stdin()
 	if file != "-" && file != "" {
@@ -163,6 +167,7 @@ func (c *invocation) readArchive(file string, o *arguments) int {
 	}
 	a := archive.NewReader(r)
 	code := 0
+	var links []link
 	for {
 		h, err := a.Next()
 		if errors.Is(err, io.EOF) {
@@ -184,10 +189,18 @@ func (c *invocation) readArchive(file string, o *arguments) int {
 		case o.has('O'):
 			_, err = io.Copy(c.out, a)
 		default:
-			err = c.extract(a, h, name)
+			var later *link
+			if later, err = c.extract(a, h, name); later != nil {
+				links = append(links, *later)
+			}
 		}
 		if err != nil {
 			code = c.errorf("can't extract '%s': %s", h.Name, errText(err))
+		}
+	}
+	for _, l := range links {
+		if err := c.in.fs.Symlink(l.target, l.name); err != nil {
+			code = c.errorf("can't create symlink '%s' to '%s': %s", l.name, l.target, errText(err))
 		}
 	}
 	_, _ = io.Copy(io.Discard, r) // the padding, so that the sender can end
@@ -205,34 +218,40 @@ func wanted(name string, args []string) bool {
 	return len(args) == 0
 }
 
-// extract extracts an entry of an archive.
-func (c *invocation) extract(a *archive.Reader, h *archive.Header, name string) error {
+// extract extracts an entry of an archive, or returns the link that is made later.
+func (c *invocation) extract(a *archive.Reader, h *archive.Header, name string) (later *link, err error) {
 	if name == "" {
-		return nil
+		return nil, nil
 	}
 	full := c.path(name)
 	if dir := path.Dir(full); dir != "/" {
 		if err := c.mkdirAll(dir, 0o755); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	mode := fs.FileMode(h.Mode).Perm()
-	switch h.Typeflag {
-	case archive.TypeDir:
-		return c.mkdirAll(full, mode|0o700)
-	case archive.TypeSymlink:
-		_ = c.in.fs.Remove(full)
-		return c.in.fs.Symlink(h.Linkname, full)
-	case archive.TypeLink:
-		return errors.New("hard links are not supported")
-	case archive.TypeReg:
-	default:
-		return nil
-	}
-	if info, err := c.in.fs.Lstat(full); err == nil && !info.IsDir() {
+	replaces := h.Typeflag == archive.TypeReg || h.Typeflag == archive.TypeSymlink
+	if info, err := c.in.fs.Lstat(full); replaces && err == nil && !info.IsDir() {
 		_ = c.in.fs.Remove(full) // a link must not lead elsewhere
 	}
-	w, closer, err := c.create(full, syscall.O_TRUNC)
+	switch h.Typeflag {
+	case archive.TypeDir:
+		return nil, c.mkdirAll(full, fs.FileMode(h.Mode).Perm()|0o700)
+	case archive.TypeSymlink:
+		if path.IsAbs(h.Linkname) || strings.Contains(h.Linkname, "..") {
+			return &link{h.Linkname, full}, nil
+		}
+		return nil, c.in.fs.Symlink(h.Linkname, full)
+	case archive.TypeLink:
+		return nil, errors.New("hard links are not supported")
+	case archive.TypeReg:
+		return nil, c.extractFile(a, h, full)
+	}
+	return nil, nil
+}
+
+// extractFile extracts a file.
+func (c *invocation) extractFile(a *archive.Reader, h *archive.Header, name string) error {
+	w, closer, err := c.create(name, syscall.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -240,10 +259,10 @@ func (c *invocation) extract(a *archive.Reader, h *archive.Header, name string) 
 	if _, err := io.Copy(w, a); err != nil {
 		return err
 	}
-	if err := c.in.fs.Chmod(full, mode); err != nil {
+	if err := c.in.fs.Chmod(name, fs.FileMode(h.Mode).Perm()); err != nil {
 		return err
 	}
-	return c.in.fs.Chtimes(full, h.ModTime)
+	return c.in.fs.Chtimes(name, h.ModTime)
 }
 
 // gzipProgram compresses or decompresses files, or the standard input.

@@ -144,9 +144,12 @@ func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 	s.place(p, node)
 }
 
-// place adds a pod to a node, in place of a pod with its UID.
+// place adds a pod to a node, in place of a pod with its UID. A preempted pod stays so: the state may be from before its deletion.
 func (s *Snapshot) place(p *Pod, node string) {
-	s.Unnominate(p.UID)
+	if was := s.pods[p.UID]; was != nil && was.Preempted {
+		p.Preempted = true
+	}
+	delete(s.nominated, p.UID)
 	s.RemovePod(p.UID)
 	s.share(p)
 	p.node = s.node(node)
@@ -190,23 +193,18 @@ func (s *Snapshot) changed(p *Pod, by int32) {
 // Nominate reserves a node for a pod, against pods of a lower priority. An empty name reserves none.
 //
 //upstream:pkg/scheduler/backend/queue.nominator.addNominatedPodUnlocked
+//upstream:pkg/scheduler/backend/queue.nominator.deleteUnlocked
 func (s *Snapshot) Nominate(pod *corev1.Pod, node string) {
 	if node == "" || s.pods[pod.UID] != nil {
-		s.Unnominate(pod.UID)
+		delete(s.nominated, pod.UID)
 		return
 	}
 	p, _ := newPod(pod)
 	s.nominated[p.UID] = nomination{p, node}
 }
 
-// Unnominate takes back the nomination of a pod, and reports whether there was one.
-//
-//upstream:pkg/scheduler/backend/queue.nominator.deleteUnlocked
-func (s *Snapshot) Unnominate(uid types.UID) bool {
-	_, ok := s.nominated[uid]
-	delete(s.nominated, uid)
-	return ok
-}
+// NominatedNode returns the node that is reserved for a pod, or "".
+func (s *Snapshot) NominatedNode(uid types.UID) string { return s.nominated[uid].node }
 
 // NominatedBelow returns the pods of less than a priority that a node is reserved for.
 //

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -83,6 +84,41 @@ func TestInstallAsksTheAPIServer(t *testing.T) {
 	}
 	install("CustomResourceDefinition widgets.example.com created")
 	install()
+}
+
+// TestWarnings: a warning of the API server stands among the lines of this program, once.
+func TestWarnings(t *testing.T) {
+	dir := t.TempDir()
+	var printed bytes.Buffer
+	s := &session{
+		Options: Options{Listen: "127.0.0.1:0", Kubeconfig: filepath.Join(dir, "kubeconfig")},
+		out:     newOutput(&printed), dir: dir, manifests: &reader{folders: []string{filepath.Join(dir, "config")}},
+	}
+	properties := "        properties: {FIELD: {type: string, format: nonsense}}\n"
+	for _, field := range []string{"a", "b"} {
+		content := definition + strings.ReplaceAll(properties, "FIELD", field)
+		path := filepath.Join(dir, "config", "widgets.yaml")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(content), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if s.plane == nil {
+			if err := s.startPlane(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.plane.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			printed.Reset()
+		}
+		if _, err := s.installer.install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := printed.String(), "flyball  | Warning: unrecognized format \"nonsense\"\n"; got != want {
+		t.Errorf("printed is %q, want %q", got, want)
+	}
 }
 
 // TestKubeconfigInUse: a second run in the same project would take the control plane away from the users

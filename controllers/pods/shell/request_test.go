@@ -1,0 +1,154 @@
+package shell_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controllers/pods/shell"
+)
+
+// answers are what the servers of the tests answer to any request, by their names.
+var answers = map[string]string{
+	"web":       "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nup\n",
+	"missing":   "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\nX-A: b\r\n\r\nno\n",
+	"created":   "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+	"early":     "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\nup to the end\n",
+	"chunked":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nup\n\r\n0\r\n\r\n",
+	"cut":       "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nup\n",
+	"cutchunk":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nup\n",
+	"moved":     "HTTP/1.1 302 Found\r\nLocation: http://web/there\r\nContent-Length: 0\r\n\r\n",
+	"loop":      "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n",
+	"empty":     "",
+	"text":      "hello\n",
+	"malformed": "HTTP/x\r\n\r\n",
+	"half":      "HTTP/1.1 200",
+}
+
+// network returns a shell in a network of servers: of answers, of "echo", which answers with the request, of "mute", which reads
+// only, of "talks", which writes only, and of "slow", which writes for ever and never ends.
+func network(t *testing.T) *shell.Shell {
+	var servers sync.WaitGroup
+	t.Cleanup(servers.Wait) // they end with their connections
+	serve := func(host string, c net.Conn) {
+		defer c.Close()
+		if host == "talks" {
+			io.WriteString(c, answers["web"])
+			return
+		}
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil { // the client has gone
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		switch host {
+		case "echo":
+			text := fmt.Sprintf("%s %s %s %q %s %q\n", r.Method, r.Host, r.URL, r.Header.Get("User-Agent"), r.Header.Get("Content-Type")+r.Header.Get("X-Z")+r.Header.Get("Authorization"), body)
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		case "mute":
+			io.Copy(io.Discard, c)
+		case "slow":
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+			for {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		default:
+			io.WriteString(c, answers[host])
+		}
+	}
+	return shell.New(shell.Options{Dial: func(ctx context.Context, _ *runtime.Process, host string, port int32) (io.ReadWriteCloser, error) {
+		switch _, ok := answers[host]; {
+		case host == "silent": // nobody accepts
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		case !ok && !strings.Contains("echo mute talks slow", host):
+			return nil, fmt.Errorf("lookup %s: %w", host, shell.ErrUnknownHost)
+		case port != 80 && port != 8080 && port != 443:
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		client, server := net.Pipe()
+		servers.Go(func() { serve(host, server) })
+		return client, nil
+	}})
+}
+
+// TestRequests: wget and curl ask servers in the network of the pods. The messages and exit codes are of busybox 1.37 and of curl 8.
+func TestRequests(t *testing.T) {
+	const try = "curl: try 'curl --help' for more information\n"
+	for _, tt := range []struct {
+		script, out, err string
+		code             int
+	}{
+		{"wget -q -O - web", "up\n", "", 0}, {"wget -qO- http://web:8080/a?b", "up\n", "", 0}, {"wget -q web/a/file && cat file && rm file", "up\n", "", 0},
+		{"wget web:80 && cat index.html", "up\n", "Connecting to web:80\nsaving to 'index.html'\n'index.html' saved\n", 0},
+		{"cd /tmp; wget -q web; wget -q web", "", "wget: can't open 'index.html': File exists\n", 1}, {"cd /tmp; wget -qO f web; wget -qO f chunked; cat f", "up\n", "", 0},
+		{"wget -O- early", "up to the end\n", "Connecting to early\nwriting to stdout\nwritten to stdout\n", 0}, {"wget -S -q -O /dev/null missing", "", "  HTTP/1.1 404 Not Found\n  Content-Length: 3\n  X-A: b\nwget: server returned error: HTTP/1.1 404 Not Found\n", 1},
+		{"wget --spider web", "", "Connecting to web\nremote file exists\n", 0}, {"wget -q --spider missing", "", "wget: server returned error: HTTP/1.1 404 Not Found\n", 1},
+		{"wget -q nope:81/x", "", "wget: bad address 'nope:81'\n", 1}, {"wget -q web:81", "", "wget: can't connect to remote host: Connection refused\n", 1}, {"wget -q https://web", "", "wget: error getting response: Connection reset by peer\n", 1},
+		{"wget -q --no-check-certificate https://nope", "", "wget: bad address 'nope'\n", 1}, {"wget -q gopher://web", "", "wget: not an http or ftp url: gopher://web\n", 1}, {"wget http://", "", "wget: bad address 'http://'\n", 1},
+		{"wget -q empty", "", "wget: error getting response\n", 1}, {"wget -q text", "", "wget: error getting response\n", 1}, {"wget -qO- cut", "up\n", "wget: connection closed prematurely\n", 1}, {"wget -qO- cutchunk", "up\n", "wget: connection closed prematurely\n", 1},
+		{"wget -qO- moved", "up\n", "", 0}, {"wget -q loop", "", "wget: too many redirections\n", 1}, {"wget -qO- -T 5 talks created", "up\n", "", 0},
+		{"wget -T 2 -q silent", "", "wget: download timed out\n", 1}, {"wget -T 2 -q mute", "", "wget: download timed out\n", 1}, {"wget -T 2 -qO- slow | wc -c", "1000\n", "", 0},
+		{"wget -qO- --header 'X-Z: 1' --header Host:h -U me echo/p?q", "GET h /p?q \"me\" 1 \"\"\n", "", 0}, {"wget -nv -t 3 -qO- --post-data a=b u:p@echo", "POST echo / \"Wget\" application/x-www-form-urlencodedBasic dTpw \"a=b\"\n", "", 0},
+		{"wget -Q web 2>&1 | head -n 1", "wget: unrecognized option: Q\n", "", 0}, {"wget --frob web 2>&1 | head -n 1", "wget: unrecognized option '--frob'\n", "", 0}, {"wget -Q web 2>/dev/null", "", "", 1}, {"wget 2>/dev/null", "", "", 1},
+
+		{"curl web", "up\n", "", 0}, {"curl -s missing", "no\n", "", 0}, {"curl -i missing", "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\nX-A: b\r\n\r\nno\n", "", 0}, {"curl -I -s http://created/", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", "", 0},
+		{"curl -f missing", "", "curl: (22) The requested URL returned error: 404\n", 22}, {"curl -sf missing", "", "", 22}, {"curl -fsS missing", "", "curl: (22) The requested URL returned error: 404\n", 22}, {"curl -f web", "up\n", "", 0},
+		{"curl -so /tmp/f -w '%{http_code} %{size_download}%%\\n' missing; cat /tmp/f", "404 3%\nno\n", "", 0}, {"curl -s -o /dev/null -w '%{http_code}\\t%{exitcode}' nope", "000\t6", "", 6}, {"curl -w '%{nope}%{content_type' web", "up\n%{content_type", "curl: unknown --write-out variable: 'nope'\n", 0},
+		{"curl nope/x", "", "curl: (6) Could not resolve host: nope\n", 6}, {"curl -s nope", "", "", 6}, {"curl web:81", "", "curl: (7) Failed to connect to web port 81 after 0 ms: Could not connect to server\n", 7},
+		{"curl -k https://web", "", "curl: (35) SSL connect error\n", 35}, {"curl https://nope", "", "curl: (6) Could not resolve host: nope\n", 6}, {"curl https://web:9", "", "curl: (7) Failed to connect to web port 9 after 0 ms: Could not connect to server\n", 7},
+		{"curl -m 2 silent", "", "curl: (28) Connection timed out after 2000 milliseconds\n", 28}, {"curl --connect-timeout 1.5 silent", "", "curl: (28) Connection timed out after 1500 milliseconds\n", 28}, {"curl -m 3 mute", "", "curl: (28) Operation timed out after 3000 milliseconds with 0 bytes received\n", 28},
+		{"curl -m 2.5 slow", "xxx", "curl: (28) Operation timed out after 2500 milliseconds with 3 out of 1000 bytes received\n", 28}, {"curl --connect-timeout 1 slow | wc -c", "1000\n", "", 0},
+		{"curl empty", "", "curl: (52) Empty reply from server\n", 52}, {"curl text", "", "curl: (1) Received HTTP/0.9 when not allowed\n", 1}, {"curl malformed || curl half", "", "curl: (1) Received HTTP/0.9 when not allowed\ncurl: (1) Received HTTP/0.9 when not allowed\n", 1},
+		{"curl cut", "up\n", "curl: (18) transfer closed with 6 bytes remaining to read\n", 18}, {"curl cutchunk", "up\n", "curl: (18) transfer closed with outstanding read data remaining\n", 18}, {"curl -o /nope/x web", "", "curl: (23) Failure writing output to destination\n", 23},
+		{"curl moved", "", "", 0}, {"curl -L moved", "up\n", "", 0}, {"curl -sL -o /dev/null -w '%{url_effective}' moved", "http://web/there", "", 0}, {"curl -L loop", "", "curl: (47) Maximum (50) redirects followed\n", 47},
+		{"curl 'http://web:99999/' || curl http://", "", "curl: (3) URL using bad/illegal format or missing URL\ncurl: (3) URL using bad/illegal format or missing URL\n", 3}, {"curl gopher://web", "", "curl: (1) Protocol \"gopher\" not supported\n", 1},
+		{"curl -d a=b -d c=d -H 'X-Z: 1' echo/p", "POST echo /p \"curl/8\" application/x-www-form-urlencoded1 \"a=b&c=d\"\n", "", 0}, {"curl -X PUT -H 'Content-Type: text/plain' -d x -A me echo", "PUT echo / \"me\" text/plain \"x\"\n", "", 0},
+		{"printf 'a\\nb\\n' | curl -d @- echo; curl --data-raw @x echo; printf 'a\\n' > /tmp/d; curl --data-binary @/tmp/d echo", "POST echo / \"curl/8\" application/x-www-form-urlencoded \"ab\"\nPOST echo / \"curl/8\" application/x-www-form-urlencoded \"@x\"\nPOST echo / \"curl/8\" application/x-www-form-urlencoded \"a\\n\"\n", "", 0},
+		{"curl -d @/nope echo", "", "curl: option -d: Failed to open /nope\n", 2}, {"curl -v talks", "up\n", "> GET / HTTP/1.1\n> Host: talks\n> User-Agent: curl/8\n> Accept: */*\n> \n< HTTP/1.1 200 OK\n< Content-Type: text/plain\n< Content-Length: 3\n< \n", 0},
+		{"curl --frob web", "", "curl: option --frob: is unknown\n" + try, 2}, {"curl -s? web", "", "curl: option -?: is unknown\n" + try, 2}, {"curl -m", "", "curl: option -m: requires parameter\n" + try, 2}, {"curl -m x web", "", "curl: option -m: expected a proper numerical parameter\n" + try, 2},
+		{"curl", "", "curl: (2) no URL specified\n" + try, 2}, {"curl web missing", "up\nno\n", "", 0}, {"timeout 3 curl mute", "", "", 124},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := execute(t, network(t), newFS(t), "", "sh", "-c", tt.script); got != (result{tt.out, tt.err, tt.code}) {
+				t.Errorf("%s\nhas the output %q, the errors %q and the code %d, want %q, %q and %d", tt.script, got.out, got.err, got.code, tt.out, tt.err, tt.code)
+			}
+		})
+	}
+	for script, want := range map[string]result{
+		"wget -q web": {"", "wget: can't connect to remote host: Network is unreachable\n", 1}, "curl -sS web": {"", "curl: (7) Failed to connect to web port 80 after 0 ms: Could not connect to server\n", 7},
+	} {
+		if got := sh(t, script); got != want {
+			t.Errorf("%s without a network: %+v", script, got)
+		}
+	}
+}
+
+// TestInterruptedRequests: a process that is killed closes its connection, whatever it waits for.
+func TestInterruptedRequests(t *testing.T) {
+	for _, command := range []string{"curl silent", "curl mute", "curl slow", "wget -qO- mute", "wget -qO- slow", "nc mute 80"} {
+		synctest.Test(t, func(t *testing.T) {
+			p, _, _ := process(newFS(t), strings.Fields(command)...)
+			p.Stdin = strings.NewReader("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			begin := time.Now()
+			if code := network(t).Run(ctx, p); code != 143 || time.Since(begin) != 10*time.Second {
+				t.Errorf("%s ends with %d after %v", command, code, time.Since(begin))
+			}
+		})
+	}
+}

@@ -1,0 +1,2 @@
+// Package controllers holds the list of kube-controller-manager's controllers against kube-controller-manager.
+package controllers
