@@ -246,7 +246,7 @@ func (t *transfer) retryAfter(problem string) time.Duration {
 		return 0
 	}
 	after := t.response.Header.Get("Retry-After")
-	if at, err := http.ParseTime(after); err == nil {
+	if at, err := time.Parse(time.RFC1123, after); err == nil {
 		return min(max(0, time.Until(at).Truncate(time.Second)), 6*time.Hour)
 	}
 	n, _ := strconv.ParseUint(after, 10, 31)
