@@ -2,6 +2,8 @@ package pods_test
 
 import (
 	"context"
+	"fmt"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +129,34 @@ func TestResizeThatRestarts(t *testing.T) {
 		}
 		if s := w.Pod("p").Status.ContainerStatuses[0]; len(got) == 0 || s.RestartCount != 1 || s.Resources.Requests.Memory().String() != "2Gi" {
 			t.Errorf("at the end: %v, %+v", got, s)
+		}
+	})
+}
+
+// TestReconcilesDuringAStop: reconciles of a pod, while a changed container stops, leave no goroutines behind.
+func TestReconcilesDuringAStop(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		w.handle(runtime.Selector{Image: "app:1"}, slowHandler(4, 2*time.Hour))
+		pod := controllerstest.Pod("p", "app:1")
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(3600))
+		w.CreateAll(pod)
+		wait(3 * time.Second)
+		change := func(f func(p *corev1.Pod)) {
+			p := w.Pod("p")
+			f(p)
+			w.Must(w.Update(w.Context(), p))
+			wait(time.Second)
+		}
+		change(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other:1" })
+		before := goruntime.NumGoroutine()
+		for i := range 100 {
+			change(func(p *corev1.Pod) { p.Annotations = map[string]string{"a": fmt.Sprint(i)} })
+		}
+		if now := goruntime.NumGoroutine(); now > before+50 {
+			t.Errorf("%d goroutines before, %d after 100 reconciles", before, now)
+		}
+		if s := w.Pod("p").Status.ContainerStatuses[0]; s.State.Running == nil || s.RestartCount != 0 {
+			t.Errorf("it does not stop any more: %+v", s)
 		}
 	})
 }
