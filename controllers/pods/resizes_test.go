@@ -1,7 +1,10 @@
 package pods_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controllers/pods/runtime"
 	"flyball.dev/controlplane"
 )
 
@@ -70,9 +74,17 @@ func TestResizesAtOnce(t *testing.T) {
 			w.CreateAll(cpuPod(names[i], "250m"))
 		}
 		wait(3 * time.Second)
+		var resizes sync.WaitGroup
 		for _, name := range names {
-			w.resizeCPU(name, "2") // one of them has room beside the others
+			p := w.Pod(name)
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2") // one of them has room beside the others
+			resizes.Go(func() {
+				if err := w.SubResource("resize").Update(w.Context(), p); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		resizes.Wait()
 		wait(3 * time.Second)
 		granted := 0
 		for _, name := range names {
@@ -128,11 +140,23 @@ func TestResizeDuringAnother(t *testing.T) {
 	})
 }
 
-// TestCrashDuringADeferredResize: a container with a resize that waits starts again with its old resources.
+// TestCrashDuringADeferredResize: a container with a resize that waits starts again with its old resources, which are in its environment.
 func TestCrashDuringADeferredResize(t *testing.T) {
 	onSmallNode(t, func(w *world) {
 		p := cpuPod("p", "1")
-		p.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{runs: [{steps: [{after: 30s, exit: {code: 1}}]}]}]"}
+		p.Spec.Containers[0].Image = "app:1"
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CPU", ValueFrom: &corev1.EnvVarSource{
+			ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu"}}}}
+		w.handle(runtime.Selector{Image: "app:1"}, func(ctx context.Context, p *runtime.Process) int {
+			if !slices.Contains(p.Env, "CPU=1") {
+				t.Errorf("the environment of a process is %v", p.Env)
+			}
+			select {
+			case <-time.After(30 * time.Second):
+			case <-ctx.Done():
+			}
+			return 1
+		})
 		w.CreateAll(p, cpuPod("other", "2"))
 		wait(3 * time.Second)
 		w.resizeCPU("p", "3")
