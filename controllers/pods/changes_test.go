@@ -5,6 +5,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,29 @@ func TestResizeThatRestarts(t *testing.T) {
 		}
 		if s := w.Pod("p").Status.ContainerStatuses[0]; len(got) == 0 || s.RestartCount != 1 || s.Resources.Requests.Memory().String() != "2Gi" {
 			t.Errorf("at the end: %v, %+v", got, s)
+		}
+	})
+}
+
+// TestRateOfRestartsOfAll: a process that ends at once and demands the restart of all runs once in a second.
+func TestRateOfRestartsOfAll(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		var starts atomic.Int32
+		w.handle(runtime.Selector{Image: "app:1"}, func(ctx context.Context, p *runtime.Process) int {
+			if starts.Add(1) > 100 {
+				<-ctx.Done() // enough: otherwise the test would not end
+			}
+			return 7
+		})
+		pod := controllerstest.Pod("p", "app:1")
+		c := &pod.Spec.Containers[0]
+		c.RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+		c.RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{7}}}}
+		w.CreateAll(pod)
+		wait(10 * time.Second)
+		if n := starts.Load(); n < 9 || n > 11 {
+			t.Errorf("%d starts in 10 s", n)
 		}
 	})
 }
