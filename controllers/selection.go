@@ -60,7 +60,8 @@ const Variable = "FLYBALL_CONTROLLERS"
 // None is the list that selects no controller.
 const None = "none"
 
-// Select sets With and Without to the controllers of a list.
+// Select sets With and Without to the controllers of a list. Without then has each controller that the list does not select, also
+// the ones that are off by default.
 //
 // The list has the syntax of kube-controller-manager's flag --controllers. Its items are separated by commas: "*" selects
 // all controllers that are on by default, NAME selects a controller, and -NAME excludes it. The first mention of a controller

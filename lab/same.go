@@ -96,15 +96,22 @@ func (p *process) discover(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		same.mu.Lock()
-		if same.documents == nil {
-			same.documents = map[string]*document{}
+		if !p.world.hasNewResources() { // meanwhile
+			same.keep(key, d)
 		}
-		same.documents[key] = d
-		same.mu.Unlock()
 	}
 	return &http.Response{Status: http.StatusText(d.code), StatusCode: d.code, Proto: "HTTP/2.0", ProtoMajor: 2, Header: d.header.Clone(),
 		Body: io.NopCloser(bytes.NewReader(d.body)), ContentLength: int64(len(d.body)), Request: r}, nil
+}
+
+// keep keeps a document for other runs.
+func (s *sameResponses) keep(key string, d *document) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.documents == nil {
+		s.documents = map[string]*document{}
+	}
+	s.documents[key] = d
 }
 
 // otherKeys are the resources with keys in the storage that have not their name.

@@ -83,7 +83,7 @@ func TestUpErrors(t *testing.T) {
 		{[]string{"--etcd-servers", "http://127.0.0.1:1", "--etcd-servers-overrides", "/events#http://127.0.0.1:2,/events#http://127.0.0.1:3"}, "--etcd-servers-overrides has /events twice"},
 		{[]string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", empty, "--etcd-servers-overrides", "/events#http://127.0.0.1:2"}, "--etcd-servers-overrides has http://127.0.0.1:2, to which the connection would not be encrypted"},
 		{[]string{"--data-dir", data, "--controllers", "*,-gardener"}, `--controllers: "-gardener" is not in the list of known controllers: garbage-collector-controller, `},
-		{[]string{"--data-dir", data, "--controllers", "none,namespace"}, `--controllers: "none" is not in the list of known controllers`},
+		{[]string{"--data-dir", data, "--controllers", "none,namespace"}, `--controllers: none selects no controller, and must be the only item of the list, which is "none,namespace"`},
 		{[]string{"--data-dir", data, "--controllers", "namespace", "--nodes", "2"}, "--nodes needs the controller pods, which --controllers does not select"},
 		{[]string{"--data-dir", data, "--controllers", "none", "--image", "a=b"}, "--image needs the controller pods"},
 		{[]string{"--data-dir", data, "--controllers", "none", "--console"}, "--console needs controllers, and --controllers selects none"},

@@ -38,6 +38,9 @@ func newAddresses(freed func(types.NamespacedName)) *addresses {
 func (a *addresses) use(owner types.NamespacedName, address netip.Addr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if address == ingressAddress {
+		return fmt.Errorf("the address %s is used by Ingresses", address)
+	}
 	if other, ok := a.of[address]; ok && other != owner {
 		a.wait(owner, address)
 		return fmt.Errorf("the address %s is used by service %s", address, other)

@@ -234,3 +234,18 @@ func TestIngresses(t *testing.T) {
 		check(map[string]string{"none": address, "nginx": ""})
 	})
 }
+
+// TestRefusedAddresses: an address in another notation, or of the load balancer of Ingresses, is not free.
+func TestRefusedAddresses(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		e.CreateAll(asking("first", "10.64.0.1"))
+		e.WaitIdle()
+		for name, address := range map[string]string{"mapped": "::ffff:10.64.0.1", "zone": "fe80::1%eth0", "ingress": "10.64.255.254"} {
+			e.CreateAll(asking(name, address))
+			e.WaitIdle()
+			if got := state(e, name); got != "" {
+				t.Errorf("the Service %s has %q", name, got)
+			}
+		}
+	})
+}

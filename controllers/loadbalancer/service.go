@@ -144,6 +144,9 @@ func (r *serviceReconciler) balance(s *corev1.Service) (corev1.LoadBalancerStatu
 		if address, err = netip.ParseAddr(text); err != nil {
 			return status, fmt.Errorf("spec.loadBalancerIP: %w", err)
 		}
+		if address.Is4In6() || address.Zone() != "" { // the API server takes neither in a status
+			return status, fmt.Errorf("spec.loadBalancerIP: %s is not the usual form of an address", text)
+		}
 		if err := r.addresses.use(key, address); err != nil {
 			return status, err
 		}

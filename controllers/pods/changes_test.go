@@ -2,7 +2,10 @@ package pods_test
 
 import (
 	"context"
+	"fmt"
+	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,6 +130,57 @@ func TestResizeThatRestarts(t *testing.T) {
 		}
 		if s := w.Pod("p").Status.ContainerStatuses[0]; len(got) == 0 || s.RestartCount != 1 || s.Resources.Requests.Memory().String() != "2Gi" {
 			t.Errorf("at the end: %v, %+v", got, s)
+		}
+	})
+}
+
+// TestRateOfRestartsOfAll: a process that ends at once and demands the restart of all runs once in a second.
+func TestRateOfRestartsOfAll(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		var starts atomic.Int32
+		w.handle(runtime.Selector{Image: "app:1"}, func(ctx context.Context, p *runtime.Process) int {
+			if starts.Add(1) > 100 {
+				<-ctx.Done() // enough: otherwise the test would not end
+			}
+			return 7
+		})
+		pod := controllerstest.Pod("p", "app:1")
+		c := &pod.Spec.Containers[0]
+		c.RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+		c.RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{7}}}}
+		w.CreateAll(pod)
+		wait(10 * time.Second)
+		if n := starts.Load(); n < 9 || n > 11 {
+			t.Errorf("%d starts in 10 s", n)
+		}
+	})
+}
+
+// TestReconcilesDuringAStop: reconciles of a pod, while a changed container stops, leave no goroutines behind.
+func TestReconcilesDuringAStop(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		w.handle(runtime.Selector{Image: "app:1"}, slowHandler(4, 2*time.Hour))
+		pod := controllerstest.Pod("p", "app:1")
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(3600))
+		w.CreateAll(pod)
+		wait(3 * time.Second)
+		change := func(f func(p *corev1.Pod)) {
+			p := w.Pod("p")
+			f(p)
+			w.Must(w.Update(w.Context(), p))
+			wait(time.Second)
+		}
+		change(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other:1" })
+		before := goruntime.NumGoroutine()
+		for i := range 100 {
+			change(func(p *corev1.Pod) { p.Annotations = map[string]string{"a": fmt.Sprint(i)} })
+		}
+		if now := goruntime.NumGoroutine(); now > before+50 {
+			t.Errorf("%d goroutines before, %d after 100 reconciles", before, now)
+		}
+		if s := w.Pod("p").Status.ContainerStatuses[0]; s.State.Running == nil || s.RestartCount != 0 {
+			t.Errorf("it does not stop any more: %+v", s)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -243,10 +244,7 @@ func (c *containers) killedByChange(spec *corev1.Container, old *corev1.Containe
 		end := c.terminated(old, pointOf(r).end, old.State.Running.StartedAt)
 		return &end
 	}
-	since := c.now.Time
-	if m, ok := c.stopping[key.container]; ok && m.number == key.number {
-		since = m.at
-	}
+	since := c.stopSince(spec, old)
 	c.changes = append(c.changes, change{key, since, whyChanged(spec, old)})
 	if r != nil {
 		c.stop = append(c.stop, key)
@@ -259,6 +257,20 @@ func (c *containers) killedByChange(spec *corev1.Container, old *corev1.Containe
 	}
 	end := c.terminated(old, e, old.State.Running.StartedAt)
 	return &end
+}
+
+// stopSince returns when the stop of a changed container began. After a restart of the controller the status has it for a resize that
+// is in progress. It has nothing for another image, so that stop begins anew.
+func (c *containers) stopSince(spec *corev1.Container, old *corev1.ContainerStatus) time.Time {
+	if m, ok := c.stopping[old.Name]; ok && m.number == old.RestartCount {
+		return m.at
+	}
+	p := podstate.Condition(c.pod, corev1.PodResizeInProgress)
+	if p != nil && old.Image == spec.Image && !p.LastTransitionTime.Before(&old.State.Running.StartedAt) &&
+		equality.Semantic.DeepEqual(old.AllocatedResources, spec.Resources.Requests) {
+		return p.LastTransitionTime.Time
+	}
+	return c.now.Time
 }
 
 // whyChanged returns the message of the event of a container that is stopped because it has changed.
@@ -425,9 +437,13 @@ func (c *containers) failedPull(spec *corev1.Container, was, message string, sin
 		return pullFailure(spec, was, message)
 	}
 	attempts, next := int32(1), since.Add(firstRestart)
-	for delay := firstRestart; !next.After(c.now.Time); attempts++ {
+	for delay := firstRestart; !next.After(c.now.Time); {
 		delay = min(2*delay, maxRestart)
-		next = next.Add(delay)
+		n := time.Duration(1)
+		if delay == maxRestart {
+			n = max(c.now.Sub(next)/delay, 1) // of the same length: a user may write a start in the far past
+		}
+		next, attempts = next.Add(n*delay), attempts+int32(n)
 	}
 	c.until(next.Sub(c.now.Time))
 	if reported, ok := c.pulls[spec.Name]; ok && attempts > reported {

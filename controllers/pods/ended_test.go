@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
@@ -337,4 +338,56 @@ func TestEndDuringPostStart(t *testing.T) {
 	if d := cmp.Diff(want, describeStatus(&p.Status)); d != "" {
 		t.Error(d)
 	}
+}
+
+// TestRestartDuringAStop: a restart of the controller, which forgets when a stop began, does not make the stop of a resized container
+// longer. The stop of a container with another image begins anew.
+func TestRestartDuringAStop(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(c *corev1.Container)
+		ends   time.Duration
+	}{
+		"a resize":      {func(c *corev1.Container) { c.Resources.Requests = cpu("2") }, 20 * time.Second},
+		"another image": {func(c *corev1.Container) { c.Image = "other:1" }, 35 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(scripted("containers: [{name: c, stop: {after: 20s, code: 3}}]"), func(p *corev1.Pod) {
+				p.Spec.InitContainers = nil
+				p.Spec.Containers[0].Resources.Requests = cpu("1")
+				p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+			})
+			given := provided
+			given.script, _ = scriptOf(p)
+			settle := func(after time.Duration) {
+				for {
+					s := next(p, given, &Options{}, now.Add(after))
+					for _, c := range s.changes {
+						note(&given.stopping, c.container, moment{c.number, c.since})
+					}
+					if s.status == nil {
+						return
+					}
+					p.Status = *s.status
+				}
+			}
+			settle(-time.Minute)
+			tt.change(&p.Spec.Containers[0])
+			settle(0)
+			given.stopping = nil // the controller restarts
+			settle(15 * time.Second)
+			settle(tt.ends - time.Second)
+			if s := p.Status.ContainerStatuses[0]; s.RestartCount != 0 {
+				t.Errorf("%s after the change: %+v", tt.ends-time.Second, s)
+			}
+			settle(tt.ends)
+			if s := p.Status.ContainerStatuses[0]; s.RestartCount != 1 {
+				t.Errorf("%s after the change: %+v", tt.ends, s)
+			}
+		})
+	}
+}
+
+// cpu returns an amount of CPU.
+func cpu(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
 }

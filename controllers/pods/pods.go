@@ -106,6 +106,8 @@ type reconciler struct {
 	written    written
 	stages     Stages // nil if there are none
 
+	allocations allocations
+
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	restored bool                                                    // restoreAddresses is done
@@ -230,6 +232,10 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 	given = provision{ip: ip, mounted: true}
 	if pod.DeletionTimestamp != nil || podstate.Finished(pod) {
 		r.dependents.remove(client.ObjectKeyFromObject(pod))
+		if podstate.Finished(pod) {
+			r.allocations.forget(client.ObjectKeyFromObject(pod))
+		}
+		given.granted = r.allocations.of(pod)
 		return given, nil
 	}
 	mounted := wasMounted(pod)
@@ -238,7 +244,7 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 			return given, err
 		}
 	}
-	if given.deferred, err = r.deferralOf(ctx, pod); err != nil {
+	if given.granted, given.deferred, err = r.allocate(ctx, pod); err != nil {
 		return given, err
 	}
 	u, err := r.resolve(ctx, pod, mounted)

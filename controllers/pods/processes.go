@@ -113,6 +113,7 @@ func (r *reconciler) forget(key types.NamespacedName) {
 	r.dependents.remove(key)
 	r.mounts.remove(key)
 	r.sandboxes.Remove(key, "")
+	r.allocations.forget(key)
 	if r.stages != nil {
 		r.stages.Forget(&corev1.Pod{}, key)
 	}
@@ -126,6 +127,7 @@ func (r *reconciler) forget(key types.NamespacedName) {
 
 // plan returns the next step of a pod. It starts the processes of the step, until none is left to start.
 func (r *reconciler) plan(ctx context.Context, pod *corev1.Pod, given provision) (step, error) {
+	pod = given.granted
 	r.observe(ctx, pod, &given)
 	for range maxStarts {
 		s := next(pod, given, &r.options, time.Now())

@@ -1,9 +1,7 @@
 package pods
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -12,10 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"flyball.dev/controllers/internal/podstate"
-	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/reconcile"
-	"flyball.dev/internal/quota"
 )
 
 // resizeRetry is the time until a resize that has to wait is tried again, if nothing else happens on the node.
@@ -103,76 +98,8 @@ func resizing(pod *corev1.Pod, s *corev1.PodStatus) bool {
 	return false
 }
 
-// deferralOf returns why a resize of a pod has to wait: its requests do not fit beside the allocated resources of the other pods of
-// its node. It returns "" if they fit, and for a resize that is in progress. The API server refuses a resize beyond the capacity of the
-// node.
-//
-//upstream:pkg/kubelet/allocation.manager.handlePodResourcesResize
-//upstream:pkg/kubelet/lifecycle.predicateAdmitHandler.Admit
-func (r *reconciler) deferralOf(ctx context.Context, pod *corev1.Pod) (why string, err error) {
-	if !resizing(pod, &pod.Status) || podstate.Condition(pod, corev1.PodResizeInProgress) != nil {
-		return "", nil
-	}
-	node := &corev1.Node{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
-		return "", client.IgnoreNotFound(err)
-	}
-	others, err := podstate.OnNode(ctx, r.client, pod.Spec.NodeName)
-	used := corev1.ResourceList{}
-	for i := range others {
-		if other := &others[i]; other.UID != pod.UID && !podstate.Finished(other) {
-			addRequests(used, allocated(other))
-		}
-	}
-	requested := corev1.ResourceList{}
-	addRequests(requested, &corev1.Pod{Spec: pod.Spec})
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		need, taken, capacity := amount(requested, name), amount(used, name), amount(node.Status.Allocatable, name)
-		if need > 0 && need > capacity-taken {
-			return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, need, taken, capacity), err
-		}
-	}
-	return "", err
-}
-
-// addRequests adds the requests of a pod, with its overhead.
-func addRequests(total corev1.ResourceList, pod *corev1.Pod) {
-	requests, _ := quota.Requirements(pod)
-	for _, list := range []corev1.ResourceList{requests, pod.Spec.Overhead} {
-		for name, q := range list {
-			sum := total[name].DeepCopy()
-			sum.Add(q)
-			total[name] = sum
-		}
-	}
-}
-
-// amount returns an amount of a resource, of CPU in thousandths.
-func amount(list corev1.ResourceList, name corev1.ResourceName) int64 {
-	q := list[name]
-	if name == corev1.ResourceCPU {
-		return q.MilliValue()
-	}
-	return q.Value()
-}
-
-// allocated returns a pod with the resources that its containers have, instead of the specified ones.
-//
-//upstream:pkg/kubelet/allocation.updatePodFromAllocation
-func allocated(pod *corev1.Pod) *corev1.Pod {
-	if !resizing(pod, &pod.Status) {
-		return pod
-	}
-	pod = pod.DeepCopy()
-	for spec, status := range statusesOf(pod, &pod.Status) {
-		if isResized(status, spec) {
-			spec.Resources = *status.Resources.DeepCopy()
-		}
-	}
-	return pod
-}
-
-// setResize sets the conditions of a resize of a pod, and removes the ones that do not apply. deferred says why the resize has to wait.
+// setResize sets the conditions of a resize of a pod, and removes the ones that do not apply. deferred says why the
+// resize in its specification has to wait, perhaps while the one before is in progress.
 //
 //upstream:pkg/kubelet/status.manager.SetPodResizePendingCondition
 //upstream:pkg/kubelet/status.manager.SetPodResizeInProgressCondition
@@ -182,13 +109,17 @@ func (c *containers) setResize(s *corev1.PodStatus, deferred string, ended bool)
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(p corev1.PodCondition) bool {
 		return p.Type == corev1.PodResizeInProgress || p.Type == corev1.PodResizePending && (ended || deferred == "")
 	})
-	switch {
-	case ended:
-	case deferred != "":
+	if ended {
+		return
+	}
+	if deferred != "" {
 		c.setCondition(s, corev1.PodResizePending, true, corev1.PodReasonDeferred, deferred)
-	case resizing(c.pod, s) && progress.Type != "":
+	}
+	switch {
+	case !resizing(c.pod, s):
+	case progress.Type != "":
 		s.Conditions = append(s.Conditions, progress) // of the generation with which it began
-	case resizing(c.pod, s):
+	default:
 		c.setCondition(s, corev1.PodResizeInProgress, true, "", "")
 	}
 }
@@ -200,17 +131,20 @@ func resizeEvents(pod *corev1.Pod, status *corev1.PodStatus) (events []container
 	add := func(typ, reason, what string, generation int64, err string) {
 		events = append(events, containerEvent{typ: typ, reason: reason, note: "Pod resize " + what + ": " + resizeSummary(pod, generation, err)})
 	}
+	progress := condition(&pod.Status, corev1.PodResizeInProgress)
 	was, is := condition(&pod.Status, corev1.PodResizePending), condition(status, corev1.PodResizePending)
 	if is.Type != "" {
 		if was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
 			add(corev1.EventTypeWarning, "ResizeDeferred", is.Reason, is.ObservedGeneration, is.Message)
+		}
+		if progress.Type != "" && condition(status, corev1.PodResizeInProgress).Type == "" {
+			add(corev1.EventTypeNormal, "ResizeCompleted", "completed", progress.ObservedGeneration, "")
 		}
 		return events
 	}
 	if !resizing(pod, &pod.Status) {
 		return nil
 	}
-	progress := condition(&pod.Status, corev1.PodResizeInProgress)
 	if progress.Type == "" {
 		progress.ObservedGeneration = pod.Generation
 		add(corev1.EventTypeNormal, "ResizeStarted", "started", pod.Generation, "")

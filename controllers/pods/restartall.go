@@ -9,6 +9,14 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
+// resetDelay is the longest time from the removal of all containers to their next start. kubelet syncs the pod again at once, and
+// removed containers have no back-off. But the sync waits for a status of the pod that is newer than the last sync, and the next
+// relist of the container runtime brings it.
+//
+//upstream:pkg/kubelet.genericPlegRelistPeriod
+//upstream:pkg/kubelet/container.Cache.GetNewerThan
+const resetDelay = time.Second
+
 // The reasons and messages of a pod in which a container demands the restart of all.
 const (
 	//upstream:pkg/kubelet.RestartingAllContainers
@@ -41,8 +49,12 @@ func mayDemandAll(pod *corev1.Pod) bool {
 	return false
 }
 
-// restartsAll reports whether all containers of a pod with this status restart: a container has ended that demands it.
+// restartsAll reports whether all containers of a pod with this status restart: a container has ended that demands it. A pod that has
+// completed stops its sidecars, and their ends demand nothing.
 func restartsAll(pod *corev1.Pod, s *corev1.PodStatus) bool {
+	if completed(pod, s) {
+		return false
+	}
 	for spec, status := range statusesOf(pod, s) {
 		if end := status.State.Terminated; end != nil && demandsAll(spec, end.ExitCode) {
 			return true
@@ -63,6 +75,21 @@ func wasReset(s *corev1.ContainerStatus) bool {
 func isReset(s *corev1.PodStatus) bool {
 	return !slices.ContainsFunc(s.ContainerStatuses, hasRun) &&
 		slices.ContainsFunc(s.ContainerStatuses, func(s corev1.ContainerStatus) bool { return wasReset(&s) })
+}
+
+// waitsAfterReset reports whether the removed containers of a pod do not start yet. It notes the time until they do.
+func (c *containers) waitsAfterReset() bool {
+	p := podstate.Condition(c.pod, corev1.AllContainersRestarting)
+	all := slices.Concat(c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses)
+	removed := func(s corev1.ContainerStatus) bool { return wasReset(&s) }
+	if p == nil || slices.ContainsFunc(all, hasRun) || !slices.ContainsFunc(all, removed) {
+		return false
+	}
+	left := p.LastTransitionTime.Add(resetDelay).Sub(c.now.Time)
+	if left > 0 {
+		c.until(left)
+	}
+	return left > 0
 }
 
 // reset kills the containers of a pod that restarts all, besides the ephemeral ones, without a grace period. When none runs, it

@@ -50,13 +50,23 @@ func TestRestartAllContainers(t *testing.T) {
 			restartingAll("a"), []state{
 				{1 * time.Second, "False: Running, i: Completed 0+, s: running++, t: running++, a: running++, b: running++, e: running"},
 				{6 * time.Second, "True RestartAllContainersStarted: Running, i: Completed 0+, s: running++, t: running++, a: Error 7, b: running++, e: running"},
-				{8 * time.Second, "False: Pending, i: running+ (137), s: PodInitializing (137), t: PodInitializing (137), a: PodInitializing (137), b: PodInitializing (137), e: running"},
-				{9 * time.Second, "False: Running, i: Completed 0+ (137), s: running++ (137), t: running++ (137), a: running++ (137), b: running++ (137), e: running"},
+				{8 * time.Second, "False: Running, i: RestartingAllContainers (137), s: RestartingAllContainers (137), t: RestartingAllContainers (137), a: RestartingAllContainers (137), b: RestartingAllContainers (137), e: running"},
+				{9 * time.Second, "False: Pending, i: running+ (137), s: PodInitializing (137), t: PodInitializing (137), a: PodInitializing (137), b: PodInitializing (137), e: running"},
+				{10 * time.Second, "False: Running, i: Completed 0+ (137), s: running++ (137), t: running++ (137), a: running++ (137), b: running++ (137), e: running"},
+			}},
+		{"a sidecar of a pod that has completed", "containers: [{name: a, runs: [{steps: [{after: 5s, exit: {}}]}]}, {name: b, runs: [{steps: [{after: 5s, exit: {}}]}]}, {name: t, stop: {after: 1s, code: 7}}, {name: s, stop: {after: 5s, code: 0}}]",
+			func(p *corev1.Pod) {
+				restartingAll("t")(p)
+				podstate.Container(&p.Spec, "t").RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			}, []state{
+				{6 * time.Second, "False: Running, i: Completed 0+, s: running++, t: Error 7, a: Completed 0, b: Completed 0, e: Error 143"},
+				{time.Minute, "False PodCompleted: Succeeded, i: Completed 0+, s: Completed 0, t: Error 7, a: Completed 0, b: Completed 0, e: Error 143"},
 			}},
 		{"an init container", "containers: [{name: i, runs: [{steps: [{after: 1s, exit: {code: 7}}]}, {steps: [{after: 1s, exit: {}}]}]}]",
 			restartingAll("i"), []state{
-				{1 * time.Second, "False: Pending, i: running+ (137), s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: running"},
-				{2 * time.Second, "False: Running, i: Completed 0+ (137), s: running++, t: running++, a: running++, b: running++, e: running"},
+				{1 * time.Second, "False: Pending, i: RestartingAllContainers (137), s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: running"},
+				{2 * time.Second, "False: Pending, i: running+ (137), s: PodInitializing, t: PodInitializing, a: PodInitializing, b: PodInitializing, e: running"},
+				{3 * time.Second, "False: Running, i: Completed 0+ (137), s: running++, t: running++, a: running++, b: running++, e: running"},
 			}},
 		{"another code restarts the container alone", "containers: [{name: a, runs: [{steps: [{after: 5s, exit: {code: 8}}]}, {}]}]",
 			restartingAll("a"), []state{
@@ -98,6 +108,35 @@ func TestRestartAllContainers(t *testing.T) {
 	}
 }
 
+// TestRestartAllTakesTime: a container that ends at once and demands the restart of all runs once in a second.
+func TestRestartAllTakesTime(t *testing.T) {
+	for _, name := range []string{"i", "a"} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(withEveryKind, restarting(corev1.RestartPolicyNever), restartingAll(name),
+				scripted(fmt.Sprintf("containers: [{name: %s, runs: [{steps: [{exit: {code: 7}}]}]}]", name)))
+			given := provided
+			given.script, _ = scriptOf(p)
+			at := now
+			for written := 0; at.Before(now.Add(10 * time.Second)); {
+				s := next(p, given, &Options{}, at)
+				if s.status == nil {
+					at, written = at.Add(s.after), 0
+					continue
+				}
+				if p.Status = *s.status; written > 20 {
+					t.Fatalf("after %s: %d statuses at one time, the last one: %s", at.Sub(now), written, describeStatus(&p.Status))
+				}
+				written++
+			}
+			for spec, status := range statusesOf(p, &p.Status) {
+				if spec.Name == name && (status.RestartCount < 9 || status.RestartCount > 10) {
+					t.Errorf("%d restarts in 10 s", status.RestartCount)
+				}
+			}
+		})
+	}
+}
+
 // TestRestartAllProcesses: the processes of the other containers are killed without a grace period, and all start again in the next
 // run, without a back-off.
 func TestRestartAllProcesses(t *testing.T) {
@@ -129,8 +168,8 @@ func TestRestartAllProcesses(t *testing.T) {
 		t.Errorf("stopped: %+v", s)
 	}
 	end("b", now.Add(2*time.Second), 137)
-	for range 5 {
-		s = step(now.Add(2 * time.Second))
+	for _, at := range []int{2, 2, 2, 3, 3, 3, 3} {
+		s = step(now.Add(time.Duration(at) * time.Second))
 	}
 	for _, name := range []string{"a", "b"} {
 		status := find(p.Status.ContainerStatuses, name)
@@ -139,8 +178,8 @@ func TestRestartAllProcesses(t *testing.T) {
 			t.Errorf("%s: %+v", name, status)
 		}
 	}
-	end("a", now.Add(3*time.Second), 8) // the first crash afterwards has no back-off
-	step(now.Add(3 * time.Second))
+	end("a", now.Add(4*time.Second), 8) // the first crash afterwards has no back-off
+	step(now.Add(4 * time.Second))
 	if got := find(p.Status.ContainerStatuses, "a"); got.RestartCount != 2 {
 		t.Errorf("after a crash: %+v", got)
 	}

@@ -60,3 +60,30 @@ func TestBackOff(t *testing.T) {
 		}
 	}
 }
+
+// TestPullOfAnOldPod: the attempts to pull an image since a start in the far past, which a user may write, are counted without a loop
+// over each of them.
+func TestPullOfAnOldPod(t *testing.T) {
+	for _, tt := range []struct {
+		start time.Time
+		want  int32
+	}{
+		{now, 1},
+		{now.Add(-10 * time.Second), 2},
+		{now.Add(-309 * time.Second), 5},
+		{now.Add(-310 * time.Second), 6},
+		{now.Add(-609 * time.Second), 6},
+		{now.Add(-610 * time.Second), 7},
+		{now.Add(-24 * time.Hour), 6 + (24*60*60-310)/300},
+		{time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC), 6 + int32((now.Unix()-time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC).Unix()-310)/300)},
+	} {
+		p := pod(image("web:404"), func(p *corev1.Pod) {
+			p.Spec.InitContainers = nil
+			p.Status.StartTime = new(metav1.NewTime(tt.start))
+		})
+		s := next(p, provided, &Options{}, now)
+		if got := s.pulls["c"]; got != tt.want || s.after <= 0 || s.after > maxRestart {
+			t.Errorf("since %s: %d attempts, the next one in %s, want %d attempts", tt.start, got, s.after, tt.want)
+		}
+	}
+}

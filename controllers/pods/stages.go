@@ -129,7 +129,8 @@ type provision struct {
 	started  map[string]moment
 	stopping map[string]moment
 	pulls    map[string]int32
-	deferred string // why a resize has to wait, or ""
+	granted  *corev1.Pod // with its allocated resources
+	deferred string      // why a resize has to wait, or ""
 }
 
 // newContainers returns the containers of a pod.
@@ -142,9 +143,6 @@ func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) 
 
 // next returns the next step of a pod.
 func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
-	if given.deferred != "" {
-		pod = allocated(pod)
-	}
 	c := newContainers(pod, given, o, now)
 	switch {
 	case pod.DeletionTimestamp != nil:

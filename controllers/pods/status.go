@@ -38,9 +38,11 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	}
 	c.started = c.started && ip != ""
 	initialized := true
-	if restartsAll(c.pod, &c.pod.Status) {
+	switch {
+	case restartsAll(c.pod, &c.pod.Status):
 		c.reset(&s)
-	} else {
+	case c.waitsAfterReset():
+	default:
 		s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
 	}
 	completed := completed(c.pod, &s)

@@ -83,6 +83,15 @@ func (p *pending) fail(pod *corev1.Pod, now time.Time) time.Duration {
 	return after
 }
 
+// afterError returns the rest of the back-off of a pod after an error.
+func (p *pending) afterError(pod *corev1.Pod, now time.Time) time.Duration {
+	w := p.pods[keyOf(pod)]
+	if w == nil || w.pod.UID != pod.UID || w.errors == 0 {
+		return 0
+	}
+	return max(w.until.Sub(now), 0)
+}
+
 // of returns the entry of a pod, and adds it if necessary.
 func (p *pending) of(pod *corev1.Pod) *pendingPod {
 	w := p.pods[keyOf(pod)]

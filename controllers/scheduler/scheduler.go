@@ -92,9 +92,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	defer r.popBackoff()
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, req.NamespacedName, pod)
-	if err != nil || !needsScheduling(pod) {
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return reconcile.Result{}, err
+	case err != nil || !needsScheduling(pod):
 		r.retry(r.queue, r.state.dismiss(req.NamespacedName, time.Now()))
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, nil
 	}
 	if waiting := r.state.reservationOf(pod.UID); waiting != nil {
 		return r.finish(ctx, pod, waiting)

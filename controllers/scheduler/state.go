@@ -32,8 +32,9 @@ func newState() *state {
 	return &state{snapshot: framework.NewSnapshot(), ready: map[string]bool{}, assumed: map[types.UID]*reservation{}, pending: newPending()}
 }
 
-// schedule decides on a pod, and assumes it on its node. It returns nil if the pod has a node. A new pod in a cluster without a ready
-// node is not decided on yet, but when the time is over that schedule returns. The last result is the pods to try again.
+// schedule decides on a pod, and assumes it on its node. It returns nil if the pod has a node. A pod in the back-off after an error, and
+// a new pod in a cluster without a ready node, are not decided on yet, but when the time is over that schedule returns. The last result
+// is the pods to try again.
 //
 //upstream:pkg/scheduler.Scheduler.schedulingCycle
 func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision, left time.Duration, helped []retry) {
@@ -41,6 +42,9 @@ func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision,
 	defer s.mu.Unlock()
 	if p, _ := s.snapshot.Pod(pod.UID); p != nil {
 		return nil, 0, nil
+	}
+	if left := s.pending.afterError(pod, now); left > 0 {
+		return &framework.Decision{}, left, nil
 	}
 	decision := s.snapshot.Schedule(pod)
 	d = &decision
@@ -98,7 +102,7 @@ func (s *state) setReservation(pod types.UID, w *reservation) {
 func (s *state) reserved(is func(*reservation) bool) (list []retry) {
 	for _, w := range s.assumed {
 		if w != nil && is(w) {
-			list = append(list, w.pod)
+			list = append(list, retry{key: keyOf(w.pod), priority: priorityOf(w.pod)})
 		}
 	}
 	return list
@@ -242,16 +246,20 @@ func (s *state) failed(pod *corev1.Pod, now time.Time) (after time.Duration, hel
 }
 
 // dismiss removes a pod that is not to be scheduled any longer, and returns the pods to try again because of that. An attempt that ends
-// after the deletion of its pod has added the pod again.
-func (s *state) dismiss(key types.NamespacedName, now time.Time) []retry {
+// after the deletion of its pod has added the pod again, or has assumed it.
+func (s *state) dismiss(key types.NamespacedName, now time.Time) (helped []retry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.pending.pods[key]
-	if w == nil {
-		return nil
+	for _, w := range s.assumed {
+		if w != nil && keyOf(w.pod) == key {
+			helped = append(helped, s.forget(w.pod, now)...)
+		}
 	}
-	s.pending.remove(key)
-	return s.nominate(w.pod, "", now)
+	if w := s.pending.pods[key]; w != nil {
+		s.pending.remove(key)
+		helped = append(helped, s.nominate(w.pod, "", now)...)
+	}
+	return helped
 }
 
 // removePod removes a pod, and returns the pods to try again because of that.

@@ -25,7 +25,7 @@ const bindTimeout = 10 * time.Minute
 
 // reservation is a pod that has a node, and waits there until its claims are bound.
 type reservation struct {
-	pod     retry
+	pod     *corev1.Pod
 	node    string
 	claims  []reservedClaim
 	expires time.Time
@@ -53,7 +53,7 @@ func (w *reservation) uses(v *corev1.PersistentVolume) bool {
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.AssumePodVolumes
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.bindAPIUpdate
 func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.Decision) (reconcile.Result, error) {
-	w := &reservation{pod: retry{key: keyOf(pod), priority: priorityOf(pod)}, node: d.Node, expires: time.Now().Add(bindTimeout)}
+	w := &reservation{pod: pod, node: d.Node, expires: time.Now().Add(bindTimeout)}
 	var err error
 	for _, b := range d.Volumes.Bindings {
 		if err == nil {

@@ -18,7 +18,7 @@ import (
 //upstream:pkg/registry/storage/csistoragecapacity.csiStorageCapacityStrategy
 //upstream:pkg/apis/storage/validation.ValidateCSIStorageCapacity
 //upstream:pkg/apis/storage/validation.ValidateCSIStorageCapacityUpdate
-//upstream:pkg/printers/internalversion.printCSIStorageCapacity
+//upstream:pkg/registry/storage/csistoragecapacity/storage.NewStorage
 func CSIStorageCapacities() kinds.Kind {
 	return kinds.Of[*storagev1.CSIStorageCapacity]{
 		Type: &storagev1.CSIStorageCapacity{}, List: &storagev1.CSIStorageCapacityList{},
@@ -38,18 +38,8 @@ func CSIStorageCapacities() kinds.Kind {
 		},
 		Warnings: func(c, _ *storagev1.CSIStorageCapacity) []string { return nodeTopologyWarnings(c.NodeTopology) },
 		Bare:     true,
-		Columns: []metav1.TableColumnDefinition{
-			columns.NameColumn,
-			columns.Column("StorageClassName", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["storageClassName"]),
-			columns.Column("Capacity", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["capacity"]),
-		},
-		Row: func(c *storagev1.CSIStorageCapacity) []any {
-			capacity := "<unset>"
-			if c.Capacity != nil {
-				capacity = c.Capacity.String()
-			}
-			return []any{c.Name, c.StorageClassName, capacity}
-		},
+		Columns:  columns.CreatedAt,
+		Row:      func(c *storagev1.CSIStorageCapacity) []any { return columns.CreatedRow(c) },
 	}
 }
 

@@ -73,7 +73,7 @@ func (i *Inventory) discoverOnce(ctx context.Context) (_ []Resource, undiscovere
 		return all.([]Resource), nil, nil
 	}
 	all, undiscovered, unparsed := i.Discover(ctx)
-	if undiscovered == nil && unparsed == nil {
+	if undiscovered == nil && unparsed == nil && inprocess.Discovered(i.config) == same { // not changed meanwhile
 		same.Store(discovered{}, all)
 	}
 	return all, undiscovered, unparsed

@@ -46,6 +46,7 @@ type run struct {
 	// The lock of the sandbox protects these.
 	state    Run
 	stopped  bool
+	deadline time.Time // the earliest time at which a stop kills the process
 	killings sync.Once
 }
 
@@ -174,12 +175,15 @@ func (r *run) message(code int) string {
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.killContainer
 func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
+	deadline := time.Now().Add(max(grace, MinGrace))
 	r.box.mu.Lock()
 	again := r.stopped
-	r.stopped = true
-	ended := r.state.End != nil
+	ignored := r.state.End != nil || again && !deadline.Before(r.deadline)
+	if !ignored {
+		r.stopped, r.deadline = true, deadline
+	}
 	r.box.mu.Unlock()
-	if ended {
+	if ignored {
 		return
 	}
 	if again {

@@ -2,11 +2,14 @@ package shell
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,35 +37,50 @@ const (
 	curlConnectTimeout = "\x01"
 	curlDataRaw        = "\x02"
 	curlDataBinary     = "\x03"
+	curlRetry          = "\x04"
+	curlRetryDelay     = "\x05"
+	curlRetryRefused   = "\x06"
+	curlRetryAll       = "\x07"
 )
+
+const curlOptions = "sSfiIo:OX:d:GgH:A:u:kLm:vw:" + curlConnectTimeout + ":" + curlDataRaw + ":" + curlDataBinary + ":" +
+	curlRetry + ":" + curlRetryDelay + ":" + curlRetryRefused + curlRetryAll +
+	" silent=s show-error=S fail=f include=i head=I output=o remote-name=O request=X data=d data-ascii=d get=G globoff=g header=H user-agent=A" +
+	" user=u insecure=k location=L max-time=m verbose=v write-out=w connect-timeout=" + curlConnectTimeout + " data-raw=" + curlDataRaw +
+	" data-binary=" + curlDataBinary + " retry=" + curlRetry + " retry-delay=" + curlRetryDelay + " retry-connrefused=" + curlRetryRefused +
+	" retry-all-errors=" + curlRetryAll
 
 // maxRedirectsOfCurl is the number of redirections that curl follows with -L.
 const maxRedirectsOfCurl = 50
 
-// transfer is what curl does for a URL.
+// maxBackoffOfCurl is the longest time between two retries without --retry-delay.
+const maxBackoffOfCurl = 10 * time.Minute
+
+// transfer is the work of curl for a URL.
 type transfer struct {
 	*invocation
 	o        *arguments
+	output   string // the file, or "" for the standard output
 	url      *url.URL
-	begin    time.Time
+	begin    time.Time      // of the last attempt
 	response *http.Response // the last one, or nil
 	size     int64          // of the body, as far as it came
+	cause    error          // of the last attempt, if it had no response
 }
 
 // curl transfers a URL by HTTP:
 //
-//	curl [-sSfiIkLv] [-o FILE] [-X METHOD] [-d DATA] [-H LINE] [-A AGENT] [-m SECONDS] [--connect-timeout SECONDS] [-w FORMAT] URL...
+//	curl [-sSfiIkLvGg] [-o FILE|-O] [-X METHOD] [-d DATA] [-H LINE] [-A AGENT] [-u USER:PASSWORD] [-m SECONDS]
+//		[--connect-timeout SECONDS] [--retry N] [--retry-delay SECONDS] [-w FORMAT] URL...
 //
-// There is no progress meter.
+// There is no progress meter, and no brackets in URLs. The first -o or -O belongs to the first URL, and so on.
 func curl(c *invocation) int {
 	usage := func(format string, args ...any) int {
 		c.errorf(format, args...)
 		c.errorf("try 'curl --help' for more information")
 		return curlUsage
 	}
-	o, err := parseOptions(c.args, "sSfiIo:X:d:H:A:kLm:vw:"+curlConnectTimeout+":"+curlDataRaw+":"+curlDataBinary+":"+
-		" silent=s show-error=S fail=f include=i head=I output=o request=X data=d data-ascii=d header=H user-agent=A insecure=k location=L"+
-		" max-time=m verbose=v write-out=w connect-timeout="+curlConnectTimeout+" data-raw="+curlDataRaw+" data-binary="+curlDataBinary)
+	o, err := parseOptions(c.args, curlOptions)
 	if e, ok := errors.AsType[*optionError](err); ok {
 		problem := "is unknown"
 		if e.lacksValue {
@@ -70,23 +88,46 @@ func curl(c *invocation) int {
 		}
 		return usage("option %s: %s", e.option, problem)
 	}
-	for option, name := range map[byte]string{'m': "-m", curlConnectTimeout[0]: "--connect-timeout"} {
+	for option, name := range map[byte]string{'m': "-m", curlConnectTimeout[0]: "--connect-timeout", curlRetryDelay[0]: "--retry-delay"} {
 		if _, err := seconds(o.get(option)); o.has(option) && err != nil {
 			return usage("option %s: expected a proper numerical parameter", name)
 		}
 	}
+	retries, err := strconv.ParseUint(o.get(curlRetry[0]), 10, 31)
+	if o.has(curlRetry[0]) && err != nil {
+		return usage("option --retry: expected a proper numerical parameter")
+	}
 	if len(o.args) == 0 {
 		return usage("(%d) no URL specified", curlUsage)
 	}
+	outputs := slices.DeleteFunc(slices.Clone(o.options), func(o option) bool { return o.name != 'o' && o.name != 'O' })
 	code := 0
-	for _, address := range o.args {
+	for i, address := range o.args {
 		t := &transfer{invocation: c, o: o, begin: time.Now()}
-		code = t.run(address)
+		if i < len(outputs) {
+			t.output = outputs[i].value
+			if outputs[i].name == 'O' {
+				t.output = remoteName(address)
+			}
+		}
+		code = t.run(address, retries)
 		if o.has('w') {
 			t.writeOut(o.get('w'), code)
 		}
 	}
 	return code
+}
+
+// remoteName returns the name of the file that -O makes of a URL.
+func remoteName(address string) string {
+	u, err := parseURL(address)
+	if err != nil {
+		return ""
+	}
+	if name := path.Base(u.EscapedPath()); name != "." && !strings.HasSuffix(u.Path, "/") {
+		return name
+	}
+	return "curl_response"
 }
 
 // failed writes a message, unless curl is silent, and returns the exit code.
@@ -130,13 +171,13 @@ func (t *transfer) data() (body []byte, err error) {
 	return body, nil
 }
 
-// run transfers a URL, and returns the exit code.
-func (t *transfer) run(address string) int {
+// run transfers a URL, with a number of retries, and returns the exit code.
+func (t *transfer) run(address string, retries uint64) int {
 	u, err := parseURL(address)
 	if err != nil {
 		return t.failed(curlMalformed, "URL using bad/illegal format or missing URL")
 	}
-	if t.url = u; u.Scheme != "http" && u.Scheme != "https" {
+	if t.url = u; !isHTTP(u) {
 		return t.failed(curlUnsupported, "Protocol \"%s\" not supported", u.Scheme)
 	}
 	body, err := t.data()
@@ -144,6 +185,95 @@ func (t *transfer) run(address string) int {
 		t.errorf("option -d: %v", err)
 		return curlUsage
 	}
+	if t.o.has('G') && len(body) > 0 {
+		if u.RawQuery != "" {
+			u.RawQuery += "&"
+		}
+		u.RawQuery += string(body)
+	}
+	if t.o.has('G') {
+		body = nil
+	}
+	backoff := time.Second
+	for ; ; retries-- {
+		t.url, t.begin, t.response, t.size, t.cause = u, time.Now(), nil, 0, nil
+		code := t.attempt(u, body)
+		problem := t.transient(code)
+		if retries == 0 || problem == "" {
+			return code
+		}
+		delay := t.retryAfter(problem)
+		if delay == 0 {
+			delay, _ = seconds(t.o.get(curlRetryDelay[0]))
+		}
+		if delay == 0 {
+			delay, backoff = backoff, min(2*backoff, maxBackoffOfCurl)
+		}
+		t.warnRetry(problem, delay, retries)
+		if t.in.process.sleep(t.in.ctx, delay) != nil {
+			t.in.step(0)
+			return code
+		}
+	}
+}
+
+// The problems that curl retries.
+const (
+	anyProblem     = "(retrying all errors)"
+	timeoutProblem = ": timeout"
+	refusedProblem = ": connection refused"
+	statusProblem  = ": HTTP error"
+)
+
+// transient returns the problem of an attempt that curl retries, or "".
+func (t *transfer) transient(code int) string {
+	switch {
+	case code == curlTimeout, code == curlResolve:
+		return timeoutProblem
+	case code == curlConnect && t.o.has(curlRetryRefused[0]) && errors.Is(t.cause, syscall.ECONNREFUSED):
+		return refusedProblem
+	case (code == 0 || code == curlStatus) && slices.Contains([]int{408, 429, 500, 502, 503, 504, 522, 524}, t.response.StatusCode):
+		return statusProblem
+	case code != 0 && t.o.has(curlRetryAll[0]):
+		return anyProblem
+	}
+	return ""
+}
+
+// retryAfter returns the delay that the server asks for, at most 6 hours, or 0.
+func (t *transfer) retryAfter(problem string) time.Duration {
+	if problem != statusProblem {
+		return 0
+	}
+	after := t.response.Header.Get("Retry-After")
+	if at, err := time.Parse(time.RFC1123, after); err == nil {
+		return min(max(0, time.Until(at).Truncate(time.Second)), 6*time.Hour)
+	}
+	n, _ := strconv.ParseUint(after, 10, 31)
+	return min(time.Duration(n)*time.Second, 6*time.Hour)
+}
+
+// warnRetry announces a retry, unless curl is silent.
+func (t *transfer) warnRetry(problem string, delay time.Duration, retries uint64) {
+	if t.o.has('s') {
+		return
+	}
+	unit, noun := "seconds", "retries"
+	if delay == time.Second {
+		unit = "second"
+	}
+	if retries == 1 {
+		noun = "retry"
+	}
+	number := strconv.FormatInt(int64(delay/time.Second), 10)
+	if part := delay % time.Second / time.Millisecond; part > 0 {
+		number += fmt.Sprintf(".%03d", part)
+	}
+	fmt.Fprintf(t.err, "Warning: Problem %s. Will retry in %s %s. %d %s left.\n", problem, number, unit, retries, noun)
+}
+
+// attempt transfers a URL once.
+func (t *transfer) attempt(u *url.URL, body []byte) int {
 	method := http.MethodGet
 	switch {
 	case t.o.has('X'):
@@ -167,12 +297,17 @@ func (t *transfer) run(address string) int {
 	if t.o.has('A') {
 		agent = t.o.get('A')
 	}
-	r := newRequest(method, u, append([]string{"User-Agent: " + agent, "Accept: */*"}, t.o.all('H')...), body)
+	headers := []string{"User-Agent: " + agent, "Accept: */*"}
+	if t.o.has('u') {
+		name, password, _ := strings.Cut(t.o.get('u'), ":")
+		headers = append(headers, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(name+":"+password)))
+	}
+	r := newRequest(method, u, append(headers, t.o.all('H')...), body)
 	for n := 0; ; n++ {
 		connecting := after(curlConnectTimeout[0])
 		p, err := t.request(ctx, r, func() { connecting.Stop() })
 		connecting.Stop()
-		if err != nil {
+		if t.cause = err; err != nil {
 			return t.requestError(r.URL, err)
 		}
 		t.response = p.Response
@@ -190,6 +325,9 @@ func (t *transfer) run(address string) int {
 		if n == maxRedirectsOfCurl {
 			return t.failed(curlRedirects, "Maximum (%d) redirects followed", maxRedirectsOfCurl)
 		}
+		if t.url = next.URL; !isHTTP(next.URL) {
+			return t.failed(curlUnsupported, "Protocol \"%s\" not supported (in redirect)", next.URL.Scheme)
+		}
 		t.follow(r, next, body)
 		r = next
 	}
@@ -197,7 +335,6 @@ func (t *transfer) run(address string) int {
 
 // follow prepares the request after a redirection. A POST becomes a GET, unless the status or -X says otherwise.
 func (t *transfer) follow(r, next *http.Request, body []byte) {
-	t.url = next.URL
 	switch {
 	case r.Body == nil:
 	case r.Method == http.MethodPost && !t.o.has('X') && t.response.StatusCode <= http.StatusSeeOther:
@@ -228,7 +365,7 @@ func (t *transfer) receive(p *reply) int {
 		return t.failed(curlStatus, "The requested URL returned error: %d", p.StatusCode)
 	}
 	out := io.Writer(t.out)
-	if name := t.o.get('o'); name != "" && name != "-" {
+	if name := t.output; name != "" && name != "-" {
 		w, closer, err := t.create(name, syscall.O_TRUNC)
 		if err != nil {
 			return t.failed(curlWrite, "Failure writing output to destination")

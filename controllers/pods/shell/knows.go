@@ -14,8 +14,8 @@ import (
 // reason it does not know a cp or mv from a file that only the image can have. has reports whether a file of the image is a program
 // with that name or path, and lacks whether a file can only come from the image, and is not there; each may be nil.
 //
-// wget and curl count as known if asks is set, except in a loop or a function of a script, which may wait for a server that
-// nothing executes.
+// wget and curl count as known if asks is set and the shell has their options, except in a loop or a function of a script: these may
+// wait for a server that nothing executes.
 func (s *Shell) Knows(args []string, has, lacks func(name string) bool, asks bool) bool {
 	no := func(string) bool { return false }
 	if has == nil {
@@ -40,6 +40,9 @@ const maxKnown = 10
 // wrappers are the commands that execute the command in their arguments.
 var wrappers = []string{"exec", "command", "builtin", "nohup", "setsid", "nice", "time", "env", "timeout", "xargs", "busybox"}
 
+// askers are the programs that ask a server, with their options.
+var askers = map[string]string{"wget": wgetOptions, "curl": curlOptions}
+
 // hasProgram reports whether a name is a program of this package.
 func hasProgram(name string) bool {
 	if dir, base := path.Split(name); dir != "" {
@@ -63,8 +66,9 @@ func (k knowledge) knows(args []string, depth int) bool {
 		return false
 	case name == "nc":
 		return listens(args)
-	case name == "wget" || name == "curl":
-		return k.asks
+	case askers[name] != "":
+		_, err := parseOptions(args, askers[name])
+		return k.asks && err == nil
 	case isCopy(name):
 		return !k.copiesLacking(args[1:])
 	case name == "eval":

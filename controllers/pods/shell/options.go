@@ -48,8 +48,9 @@ func (a *arguments) all(name byte) (values []string) {
 	return values
 }
 
-// parseOptions parses the options of a program. A letter in known is an option, with a value if a colon follows. Long
-// options are written after the letters as " long=letter". Options may follow other arguments, unless known begins with +.
+// parseOptions parses the options of a program. A letter in known is an option, with a value if a colon follows. The value is
+// optional after two colons, and in the same argument. Long options are written after the letters as " long=letter". Options may follow
+// other arguments, unless known begins with +.
 func parseOptions(args []string, known string) (*arguments, error) {
 	known, rest, _ := strings.Cut(known, " ")
 	known, ordered := strings.CutPrefix(known, "+")
@@ -58,9 +59,10 @@ func parseOptions(args []string, known string) (*arguments, error) {
 		name, letter, _ := strings.Cut(word, "=")
 		long[name] = letter[0]
 	}
-	takes := func(name byte) (is, value bool) {
-		i := strings.IndexByte(known, name)
-		return i >= 0 && name != ':', i >= 0 && i+1 < len(known) && known[i+1] == ':'
+	takes := func(name byte) (is, value, optional bool) {
+		is = name != ':' && strings.IndexByte(known, name) >= 0
+		_, after, _ := strings.Cut(known, string(name))
+		return is, strings.HasPrefix(after, ":"), strings.HasPrefix(after, "::")
 	}
 	a := &arguments{}
 	list := args[1:]
@@ -85,7 +87,7 @@ func parseOptions(args []string, known string) (*arguments, error) {
 			if !ok {
 				return nil, &optionError{option: "--" + name}
 			}
-			if _, needs := takes(letter); needs && !has {
+			if _, needs, optional := takes(letter); needs && !optional && !has {
 				if len(list) == 0 {
 					return nil, &optionError{"--" + name, true}
 				}
@@ -95,7 +97,7 @@ func parseOptions(args []string, known string) (*arguments, error) {
 			continue
 		}
 		for i := 1; i < len(arg); i++ {
-			is, needs := takes(arg[i])
+			is, needs, optional := takes(arg[i])
 			if !is {
 				return nil, &optionError{option: "-" + arg[i:i+1]}
 			}
@@ -104,6 +106,7 @@ func parseOptions(args []string, known string) (*arguments, error) {
 				switch {
 				case i+1 < len(arg):
 					o.value = arg[i+1:]
+				case optional:
 				case len(list) > 0:
 					o.value, list = list[0], list[1:]
 				default:

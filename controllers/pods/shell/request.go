@@ -29,11 +29,11 @@ func (e *dialError) Unwrap() error { return e.error }
 // reply is a response to a request.
 type reply struct {
 	*http.Response
-	sent, head []byte // of the request and the response, as they were on the connection
+	sent, head []byte // the request and the head of the response, as they were on the connection
 	close      func()
 }
 
-// parseURL parses a URL of HTTP, whose scheme may be missing.
+// parseURL parses a URL. The scheme http is the default.
 func parseURL(text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -44,6 +44,9 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	return u, nil
 }
+
+// isHTTP reports whether a URL is one of HTTP or HTTPS.
+func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 // portOf returns the port of a URL.
 func portOf(u *url.URL) (int32, error) {
@@ -86,7 +89,7 @@ func newRequest(method string, u *url.URL, headers []string, body []byte) *http.
 	return r
 }
 
-// request sends a request over a connection of its own, and returns the reply, which the caller closes. alive is called when the
+// request sends a request over a new connection, and returns the reply. The caller closes the reply. request calls alive when the
 // connection is made, and whenever the server has sent something.
 func (c *invocation) request(ctx context.Context, r *http.Request, alive func()) (_ *reply, err error) {
 	port, err := portOf(r.URL)

@@ -665,6 +665,8 @@ func TestKnows(t *testing.T) {
 		"wget web:80": true, "/usr/bin/curl -f web": true, "timeout 5 curl web": true, "sh -c|wget -qO- web | grep ok": true, "sh -c|x=$(curl web) && echo $x": true,
 		"sh -c|until wget -q web; do sleep 1; done": false, "sh -c|while true; do curl web; done": false, "sh -c|for i in 1 2; do curl web && break; done": false,
 		"sh -c|ask() { curl web; }; until ask; do sleep 1; done": false, "sh -c|while :; do sleep 1; done; curl web": true, "nc web 80": false, "sh -c|curl web; nginx": false,
+		"curl --retry 5 --retry-delay 1 -u a:b -OGg web": true, "wget -c -P /tmp -nc web": true, "curl --fail-early web": false, "curl -s? web": false, "wget --waitretry=1 web": false,
+		"sh -c|curl --fail-with-body web || true": false, "sh -c|curl \"$options\" web": true, "timeout 5 /usr/bin/wget -r web": false,
 	} {
 		args := commandOf(command)
 		if got := s.Knows(args, nil, nil, true); got != want {

@@ -146,6 +146,9 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 // link is a symbolic link that an archive has.
 type link struct{ target, name string }
 
+// linkSize is the memory of a link, besides its texts.
+const linkSize = 64
+
 // readArchive lists or extracts an archive. No entry leaves the folder. So the links that may lead out of it are made at the end, as in
 // busybox: an entry below such a link gets a folder in its place.
 func (c *invocation) readArchive(file string, o *arguments) int {
@@ -168,6 +171,7 @@ func (c *invocation) readArchive(file string, o *arguments) int {
 	a := archive.NewReader(r)
 	code := 0
 	var links []link
+	kept := 0
 	for {
 		h, err := a.Next()
 		if errors.Is(err, io.EOF) {
@@ -192,6 +196,8 @@ func (c *invocation) readArchive(file string, o *arguments) int {
 			var later *link
 			if later, err = c.extract(a, h, name); later != nil {
 				links = append(links, *later)
+				kept += len(later.target) + len(later.name) + linkSize
+				c.limitInput("tar", kept)
 			}
 		}
 		if err != nil {

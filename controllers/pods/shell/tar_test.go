@@ -146,3 +146,22 @@ func FuzzTar(f *testing.F) {
 		}
 	})
 }
+
+// TestArchiveOfLinks: the links that tar makes at the end count as memory of the process, so an archive of long links ends it.
+func TestArchiveOfLinks(t *testing.T) {
+	const memory = 16 << 10
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for i := range 10 {
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint("l", i), Typeflag: tar.TypeSymlink, Linkname: "/" + strings.Repeat("x", memory/2)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, f := shell.New(shell.Options{Limits: shell.Limits{Memory: memory}}), newFS(t)
+	if r := execute(t, s, f, archive.String(), "tar", "xf", "-", "-C", "/tmp"); r.code == 0 || !strings.Contains(r.err, "tar: the input has more than 65536 bytes") {
+		t.Errorf("many long links: %+v", r)
+	}
+	if r := execute(t, s, f, pack("2 up ../..\n2 etc /etc"), "tar", "xf", "-", "-C", "/tmp"); r.code != 0 {
+		t.Errorf("two links: %+v", r)
+	}
+}

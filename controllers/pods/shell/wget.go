@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -21,24 +20,31 @@ const (
 	wgetInsecure = "\x04"
 )
 
-const wgetUsage = "Usage: wget [-qS] [--spider] [-O FILE] [--header STR] [--post-data STR] [--no-check-certificate] [-U AGENT] [-T SEC] URL..."
+// The letter after -n has no effect, as in busybox.
+const wgetOptions = "cqSO:P:T:U:t:n::v" + wgetHeader + ":" + wgetPostData + ":" + wgetSpider + wgetInsecure +
+	" continue=c quiet=q server-response=S output-document=O directory-prefix=P timeout=T user-agent=U tries=t no-verbose=n no-clobber=n" +
+	" no-host-directories=n no-parent=n no-cache=n passive-ftp=n header=" + wgetHeader + " post-data=" + wgetPostData +
+	" spider=" + wgetSpider + " no-check-certificate=" + wgetInsecure
+
+const wgetUsage = "Usage: wget [-cqS] [--spider] [-O FILE] [--header STR] [--post-data STR] [--no-check-certificate] [-P DIR] [-U AGENT] [-T SEC] URL..."
 
 // maxRedirectsOfWget is the number of redirections that wget follows, as in busybox.
 const maxRedirectsOfWget = 15
 
 // wget downloads files by HTTP, with the messages of busybox:
 //
-//	wget [-qS] [-O FILE] [-T SECONDS] [-U AGENT] [--spider] [--header LINE] [--post-data TEXT] [--no-check-certificate] URL...
+//	wget [-cqS] [-O FILE] [-P FOLDER] [-T SECONDS] [-U AGENT] [--spider] [--header LINE] [--post-data TEXT] [--no-check-certificate] URL...
 func wget(c *invocation) int {
-	o, err := parseOptions(c.args, "qSO:T:U:t:nv"+wgetHeader+":"+wgetPostData+":"+wgetSpider+wgetInsecure+
-		" quiet=q server-response=S output-document=O timeout=T user-agent=U tries=t no-verbose=n header="+wgetHeader+
-		" post-data="+wgetPostData+" spider="+wgetSpider+" no-check-certificate="+wgetInsecure)
+	o, err := parseOptions(c.args, wgetOptions)
 	if err == nil && len(o.args) == 0 {
 		err = errors.New("missing URL")
 	}
 	limit := 900 * time.Second
 	if err == nil && o.has('T') {
 		limit, err = seconds(o.get('T'))
+	}
+	if limit == 0 { // no limit
+		limit = 1<<63 - 1
 	}
 	if err != nil {
 		c.errorf("%v", err)
@@ -47,7 +53,7 @@ func wget(c *invocation) int {
 	}
 	for _, address := range o.args {
 		u, err := parseURL(address)
-		if err == nil && u.Scheme != "http" && u.Scheme != "https" {
+		if err == nil && !isHTTP(u) {
 			return c.errorf("not an http or ftp url: %s", address)
 		}
 		if err != nil {
@@ -79,6 +85,10 @@ func (c *invocation) download(u *url.URL, o *arguments, limit time.Duration) int
 	if o.has(wgetPostData[0]) {
 		method, body = http.MethodPost, []byte(o.get(wgetPostData[0]))
 	}
+	to := c.destinationOf(u, o)
+	if to.from > 0 {
+		headers = append(headers, fmt.Sprintf("Range: bytes=%d-", to.from))
+	}
 	r := newRequest(method, u, append(headers, o.all(wgetHeader[0])...), body)
 	r.Close = true
 	for n := 0; ; n++ {
@@ -98,11 +108,14 @@ func (c *invocation) download(u *url.URL, o *arguments, limit time.Duration) int
 			}
 		}
 		next := p.redirected(r)
-		if next == nil {
+		if next == nil || !isSuccess(p.StatusCode, to.from) {
 			defer p.close()
-			return c.save(p, u, o, note)
+			return c.save(p, to, o, note)
 		}
 		p.close()
+		if !isHTTP(next.URL) {
+			return c.errorf("not an http or ftp url: %s", next.URL)
+		}
 		if next.Body = nil; body != nil {
 			next.Body = newRequest(method, u, nil, body).Body
 		}
@@ -110,30 +123,66 @@ func (c *invocation) download(u *url.URL, o *arguments, limit time.Duration) int
 	}
 }
 
+// destination is the file of a download.
+type destination struct {
+	name string // - for the standard output
+	flag int    // for opening it, besides O_TRUNC
+	from int64  // the size of the part that is there, with -c
+}
+
+// destinationOf returns the file for a URL: of -O, or the last part of the URL in the folder of -P.
+func (c *invocation) destinationOf(u *url.URL, o *arguments) destination {
+	to := destination{name: o.get('O')}
+	if to.name == "" {
+		name := u.RequestURI()
+		if name = name[strings.LastIndex(name, "/")+1:]; name == "" {
+			name = "index.html"
+		}
+		to.name, to.flag = name, syscall.O_EXCL
+		if dir := o.get('P'); dir != "" {
+			to.name = strings.TrimSuffix(dir, "/") + "/" + name
+		}
+	}
+	if info, err := c.in.fs.Stat(c.path(to.name)); o.has('c') && to.name != "-" && err == nil {
+		to.flag, to.from = 0, info.Size()
+	}
+	return to
+}
+
+// isSuccess reports whether a status is a success for busybox. from is the size of the part that is there.
+func isSuccess(status int, from int64) bool {
+	switch status {
+	case 200, 201, 202, 203, 204, 300, 301, 302, 303, 307, 308:
+		return true
+	}
+	return status == http.StatusPartialContent && from > 0
+}
+
 // save writes the body of a reply to a file.
-func (c *invocation) save(p *reply, u *url.URL, o *arguments, note func(format string, args ...any)) int {
-	if status := p.StatusCode; status >= http.StatusBadRequest || status > http.StatusNoContent && status < http.StatusMultipleChoices {
+func (c *invocation) save(p *reply, to destination, o *arguments, note func(format string, args ...any)) int {
+	if !isSuccess(p.StatusCode, to.from) {
 		line, _, _ := strings.Cut(string(p.head), "\n")
 		return c.errorf("server returned error: %s", strings.TrimSpace(line))
+	}
+	flag := to.flag | syscall.O_TRUNC
+	switch {
+	case p.StatusCode == http.StatusPartialContent:
+		flag = syscall.O_APPEND
+	case to.from > 0 && p.StatusCode < http.StatusMultipleChoices:
+		c.errorf("restart failed")
 	}
 	if o.has(wgetSpider[0]) {
 		note("remote file exists")
 		return 0
 	}
-	name, flag := o.get('O'), syscall.O_TRUNC
-	if name == "" {
-		if name, flag = path.Base(u.Path), syscall.O_TRUNC|syscall.O_EXCL; name == "." || name == "/" {
-			name = "index.html"
-		}
-	}
 	out, saving, saved := io.Writer(c.out), "writing to stdout", "written to stdout"
-	if name != "-" {
-		w, closer, err := c.create(name, flag)
+	if to.name != "-" {
+		w, closer, err := c.create(to.name, flag)
 		if err != nil {
-			return c.errorf("can't open '%s': %s", name, errText(err))
+			return c.errorf("can't open '%s': %s", to.name, errText(err))
 		}
 		defer closer()
-		out, saving, saved = w, "saving to '"+name+"'", "'"+name+"' saved"
+		out, saving, saved = w, "saving to '"+to.name+"'", "'"+to.name+"' saved"
 	}
 	note("%s", saving)
 	if _, err := io.Copy(out, p.Body); err != nil {

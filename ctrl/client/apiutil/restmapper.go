@@ -199,23 +199,19 @@ func (m *mapper) refresh(ctx context.Context, q query, seen *snapshot) (*snapsho
 	case <-ctx.Done():
 		return nil, cancelled(ctx)
 	}
-	for {
-		now := m.current.Load()
-		if now.covers(q) && (now != seen || !m.allowRetry(q.group)) {
-			return now, nil
-		}
-		next, err := m.fetch(ctx, q, now)
-		if err != nil {
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, cancelled(ctx) // next lacks what was cancelled
-		}
-		if m.current.CompareAndSwap(now, next) {
-			return next, nil
-		}
-		// Reset was called meanwhile, so next may be what its caller knows to be outdated.
+	now := m.current.Load()
+	if now.covers(q) && (now != seen || !m.allowRetry(q.group)) {
+		return now, nil
 	}
+	next, err := m.fetch(ctx, q, now)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, cancelled(ctx) // next lacks what was cancelled
+	}
+	m.current.CompareAndSwap(now, next) // unless Reset was called meanwhile, and next may be outdated
+	return next, nil
 }
 
 // cancelled returns the error of a query with a context that has ended.
@@ -266,7 +262,8 @@ func (m *mapper) discover(ctx context.Context, from *snapshot) (*snapshot, error
 		return s.(*snapshot), nil
 	}
 	s, err := m.discoverAgain(ctx, from)
-	if err == nil && s.aggregated && s.failure(query{all: true}) == nil {
+	// The documents of this server may have changed meanwhile.
+	if err == nil && s.aggregated && s.failure(query{all: true}) == nil && inprocess.Discovered(m.config) == same {
 		same.Store(discovered{}, s)
 	}
 	return s, err

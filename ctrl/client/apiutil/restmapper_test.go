@@ -277,7 +277,7 @@ func TestMapperServerDown(t *testing.T) {
 	}
 }
 
-// TestMapperResetDuringDiscovery checks that a mapper forgets, too, what it is just about to learn.
+// TestMapperResetDuringDiscovery checks that a mapper forgets, too, what it was just about to learn.
 func TestMapperResetDuringDiscovery(t *testing.T) {
 	s := newDiscovery()
 	var m meta.RESTMapper
@@ -295,6 +295,9 @@ func TestMapperResetDuringDiscovery(t *testing.T) {
 		})})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := m.RESTMapping(widget, "v1beta1"); err != nil { // before the reset, or after it
+		t.Error(err)
 	}
 	if got, err := plural(m.RESTMapping(widget, "v1beta1")); err != nil || got != "moved" {
 		t.Errorf("after a reset during discovery: %v, %v", got, err)

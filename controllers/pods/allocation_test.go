@@ -1,0 +1,50 @@
+package pods
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestAllocationOfStatus: after a restart of the controller, which forgets the allocations, a pod has the resources in its status: the
+// new ones of a resize in progress, and the old ones of a resize that waits.
+func TestAllocationOfStatus(t *testing.T) {
+	requests := func(amount string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: cpu(amount)}
+	}
+	crashed := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: crashLoopBackOffReason}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	progress := []corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}}
+	for name, tt := range map[string]struct {
+		spec, has, allocated string
+		state                corev1.ContainerState
+		conditions           []corev1.PodCondition
+		want                 string
+	}{
+		"no resize":                           {"1", "1", "1", runs, nil, "1"},
+		"not started":                         {"1", "", "", corev1.ContainerState{}, nil, "1"},
+		"a new resize":                        {"3", "1", "1", runs, nil, "1"},
+		"a new resize of a crashed container": {"3", "1", "1", crashed, nil, "1"},
+		"in progress":                         {"3", "1", "3", runs, progress, "3"},
+		"another resize while the first is in progress": {"3", "1", "2", runs, progress, "2"},
+	} {
+		p := pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers = nil
+			p.Spec.Containers[0].Resources = requests(tt.spec)
+			s := corev1.ContainerStatus{Name: "c", State: tt.state}
+			if tt.has != "" {
+				has := requests(tt.has)
+				s.Resources, s.AllocatedResources = &has, cpu(tt.allocated)
+			}
+			p.Status.ContainerStatuses, p.Status.Conditions = []corev1.ContainerStatus{s}, tt.conditions
+		})
+		a := &allocations{}
+		granted := a.of(p)
+		if got := granted.Spec.Containers[0].Resources.Requests.Cpu().String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		if (granted == p) != (tt.want == tt.spec) {
+			t.Errorf("%s: the pod itself is returned: %t", name, granted == p)
+		}
+	}
+}
