@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
 // With a context that is done, an informer that has not synced is a timeout, and one that has is
@@ -34,6 +35,25 @@ func TestDoneContext(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The same holds if the cache does not know the resource of the kind yet.
+func TestDoneContextBeforeDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(&rest.Config{Host: "http://server", Transport: newServer()}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startCache(t, c)
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		if i, err := c.GetInformer(done, &corev1.ConfigMap{}); i != nil || !apierrors.IsTimeout(err) || !errors.Is(err, context.Canceled) {
+			t.Errorf("an informer: %v, %v", i, err)
+		}
+		if err := c.List(done, &corev1.ConfigMapList{}); !apierrors.IsTimeout(err) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a list: %v", err)
 		}
 	})
 }

@@ -177,6 +177,9 @@ func (c *informerCache) syncedInformer(
 	done := ctx.Err() != nil
 	for {
 		i, started, err = c.informerAfter(ctx, i, key, onlyExisting)
+		if cause := ctx.Err(); cause != nil && errors.Is(err, cause) { // it ended during discovery
+			return nil, true, notSynced(key, cause)
+		}
 		if err != nil || !started {
 			return i, started, err
 		}
@@ -185,10 +188,7 @@ func (c *informerCache) syncedInformer(
 		}
 		// An informer that was removed meanwhile is replaced by a new one, which inherits its settings.
 		if now, _ := c.existingInformer(key); done || ctx.Err() != nil || now == i {
-			return nil, true, &notSyncedError{
-				apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0),
-				cmp.Or(ctx.Err(), context.Canceled), // the informer's context has ended
-			}
+			return nil, true, notSynced(key, cmp.Or(ctx.Err(), context.Canceled)) // the informer's context has ended
 		}
 	}
 }
@@ -198,6 +198,11 @@ func (c *informerCache) syncedInformer(
 type notSyncedError struct {
 	*apierrors.StatusError
 	cause error
+}
+
+// notSynced returns the error for an informer that has not synced because of a cause.
+func notSynced(key informerKey, cause error) error {
+	return &notSyncedError{apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0), cause}
 }
 
 func (e *notSyncedError) Unwrap() []error { return []error{e.StatusError, e.cause} }
