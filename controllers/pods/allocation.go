@@ -19,7 +19,8 @@ import (
 
 // allocations are the resources that the nodes have granted to pods. A resize changes the specification of a pod at once, and its
 // allocation when it fits beside the allocations of the other pods of the node. The containers follow the allocation, which takes time
-// if they restart. A pod without an entry has the resources in its status, so a restart of the controller changes nothing.
+// if they restart. A pod without an entry has the resources in its status: only a pod with a resize has an entry, and a restart of the
+// controller changes nothing.
 //
 //upstream:pkg/kubelet/allocation.manager
 type allocations struct {
@@ -71,12 +72,26 @@ func allocationOfStatus(pod *corev1.Pod) allocation {
 	return a
 }
 
+// areResized reports whether a container of a pod has other resources in its status than in its specification.
+func areResized(pod *corev1.Pod) bool {
+	for spec, s := range statusesOf(pod, &pod.Status) {
+		if s.Resources != nil && !equality.Semantic.DeepEqual(*s.Resources, spec.Resources) ||
+			s.AllocatedResources != nil && !equality.Semantic.DeepEqual(s.AllocatedResources, spec.Resources.Requests) {
+			return true
+		}
+	}
+	return false
+}
+
 // granted returns a pod with its allocated resources. It returns the pod itself if no resize waits. The caller holds the lock.
 //
 //upstream:pkg/kubelet/allocation.manager.UpdatePodFromAllocation
 func (a *allocations) granted(pod *corev1.Pod) *corev1.Pod {
 	has, ok := a.pods[client.ObjectKeyFromObject(pod)]
 	if !ok || has.uid != pod.UID {
+		if !areResized(pod) {
+			return pod
+		}
 		has = allocationOfStatus(pod)
 	}
 	granted := pod
@@ -93,15 +108,10 @@ func (a *allocations) granted(pod *corev1.Pod) *corev1.Pod {
 
 // record records the resources in the specification of a pod as its allocation. The caller holds the lock.
 func (a *allocations) record(pod *corev1.Pod) {
-	key := client.ObjectKeyFromObject(pod)
-	if is := allocationOfSpec(pod); len(is.containers) > 0 {
-		if a.pods == nil {
-			a.pods = map[types.NamespacedName]allocation{}
-		}
-		a.pods[key] = is
-	} else {
-		delete(a.pods, key)
+	if a.pods == nil {
+		a.pods = map[types.NamespacedName]allocation{}
 	}
+	a.pods[client.ObjectKeyFromObject(pod)] = allocationOfSpec(pod)
 }
 
 // of returns a pod with its allocated resources.
@@ -128,10 +138,13 @@ func (r *reconciler) allocate(ctx context.Context, pod *corev1.Pod) (granted *co
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	granted = a.granted(pod)
-	a.record(granted)
 	if granted == pod {
+		if !areResized(pod) {
+			delete(a.pods, client.ObjectKeyFromObject(pod)) // the status has the allocation
+		}
 		return pod, "", nil
 	}
+	a.record(granted)
 	r.noteDeferral(client.ObjectKeyFromObject(pod), true) // before the reads: what is released after them tries it again
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
