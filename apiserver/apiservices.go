@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/metrics/pkg/apis/metrics"
 
 	"flyball.dev/apiserver/aggregator"
 	"flyball.dev/apiserver/kinds/apiregistration"
@@ -132,6 +133,8 @@ func (r *registrations) check(desired, current *apiregistrationv1.APIService) er
 		return ignoreChanged(err)
 	case apiequality.Semantic.DeepEqual(current.Spec, desired.Spec):
 		return nil
+	case desired.Spec.Group == metrics.GroupName && current.Spec.Service != nil:
+		return nil // metrics-server has taken the place of the group, which is not built in on a cluster
 	}
 	return ignoreChanged(r.server.replace(apiServices, "", current.Name, func(obj runtime.Object) {
 		if is := obj.(*apiregistrationv1.APIService); is.ResourceVersion == current.ResourceVersion {

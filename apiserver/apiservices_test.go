@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -116,6 +117,38 @@ spec:
 		t.Fatal(err)
 	}
 	next(watch.Deleted)
+}
+
+// TestReplacedMetrics: after a restart, an extension API server still serves the metrics, and none a group that is built in on a cluster.
+func TestReplacedMetrics(t *testing.T) {
+	dir := t.TempDir()
+	apiServices := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	for _, restarted := range []bool{false, true} {
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services := dynamic.NewForConfigOrDie(plane.Config()).Resource(apiServices)
+		for name, stays := range map[string]bool{"v1beta1.metrics.k8s.io": true, "v1.scheduling.k8s.io": false} {
+			if !restarted {
+				_, err := services.Patch(t.Context(), name, types.MergePatchType,
+					[]byte(`{"spec": {"insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "extension"}}}`), metav1.PatchOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			is, err := services.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Error(err)
+			} else if _, remote, _ := unstructured.NestedMap(is.Object, "spec", "service"); remote != stays {
+				t.Errorf("after a restart, %s has %v", name, is.Object["spec"])
+			}
+		}
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestComponentStatuses(t *testing.T) {
