@@ -104,7 +104,7 @@ func restingObjects() []client.Object {
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	agent, legacy := controllerstest.Template("a"), controllerstest.Template("a")
 	agent.Labels, legacy.Labels = map[string]string{"app": "agent"}, map[string]string{"app": "legacy"}
-	legacy.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")} // of which all is used
+	legacy.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")} // and the pod uses all of it
 	balanced := func(name, address string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: in(name), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: address,
 			Ports: []corev1.ServicePort{{Port: 80}}}}

@@ -411,8 +411,8 @@ func TestConnectAdmission(t *testing.T) {
 	})
 }
 
-// TestAuditOfConnections: the audit log has who executed a command, attached, read a log, forwarded a port or used the proxy, and
-// of which pod, once when the connection is made and once when it ends.
+// TestAuditOfConnections: the audit log has the user and the pod of each command, attachment, log, forwarded port and proxy request, once
+// when the connection is made and once when it ends.
 func TestAuditOfConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log output

@@ -144,8 +144,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestFaults creates and deletes Services, some of which ask for the same address, while writes of the controller fail and the
-// controller restarts. In the end each Service has an address of its own.
+// TestFaults creates and deletes Services while writes of the controller fail and the controller restarts. Some Services ask for the
+// same address. In the end each Service has an address of its own.
 func TestFaults(t *testing.T) {
 	controllerstest.WithControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e controllerstest.Env) {
 		step, created := 0, 0

@@ -51,7 +51,7 @@ func TestDiscovered(t *testing.T) {
 	}
 }
 
-// changing is a transport to a server whose documents change with its first request.
+// changing is a transport to a server with documents that change with the first request.
 type changing struct {
 	*fakeapi.Server
 	same    *sync.Map
