@@ -157,7 +157,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s, err := r.plan(ctx, pod, given)
+	s, err := r.plan(ctx, given)
 	if err == nil {
 		err = r.execute(ctx, pod, &s)
 	}

@@ -126,8 +126,8 @@ func (r *reconciler) forget(key types.NamespacedName) {
 }
 
 // plan returns the next step of a pod. It starts the processes of the step, until none is left to start.
-func (r *reconciler) plan(ctx context.Context, pod *corev1.Pod, given provision) (step, error) {
-	pod = given.granted
+func (r *reconciler) plan(ctx context.Context, given provision) (step, error) {
+	pod := given.granted
 	r.observe(ctx, pod, &given)
 	for range maxStarts {
 		s := next(pod, given, &r.options, time.Now())

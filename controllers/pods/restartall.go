@@ -14,7 +14,7 @@ import (
 // relist of the container runtime brings it.
 //
 //upstream:pkg/kubelet.genericPlegRelistPeriod
-//upstream:pkg/kubelet/container.Cache.GetNewerThan
+//upstream:pkg/kubelet/container.cache.GetNewerThan
 const resetDelay = time.Second
 
 // The reasons and messages of a pod in which a container demands the restart of all.

@@ -156,6 +156,7 @@ func (t *transfer) data() (body []byte, err error) {
 		}
 		r, closer, err := t.open(name)
 		if err != nil {
+			//lint:ignore ST1005 the text is curl's
 			return nil, fmt.Errorf("Failed to open %s", name)
 		}
 		b, err := t.readAll(r)
