@@ -56,7 +56,7 @@ type compiled struct {
 type catalog struct {
 	library *library
 	reader  client.Reader
-	mapper  meta.RESTMapper
+	mapper  meta.RESTMapperWithContext
 
 	mu      sync.Mutex
 	current *edition
@@ -97,7 +97,7 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 		}
 		got, ok := before.sources[u.GetName()]
 		if !ok || got.uid != u.GetUID() || got.generation != u.GetGeneration() || got.failure != nil && got.failure.reason == reasonKind {
-			got = c.compile(u)
+			got = c.compile(ctx, u)
 		}
 		e.sources[u.GetName()] = got
 		if got.failure != nil {
@@ -105,6 +105,9 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 			continue
 		}
 		e.kinds[got.stage.kind] = append(e.kinds[got.stage.kind], got.stage)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err // kinds may not have been found for this reason
 	}
 	for name, f := range c.failed {
 		if s, ok := e.sources[name]; !ok || s.uid != f.uid || s.generation != f.generation {
@@ -129,7 +132,7 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 }
 
 // compile compiles a stage.
-func (c *catalog) compile(u *unstructured.Unstructured) compiled {
+func (c *catalog) compile(ctx context.Context, u *unstructured.Unstructured) compiled {
 	result := compiled{uid: u.GetUID(), generation: u.GetGeneration()}
 	fail := func(reason string, err error) compiled {
 		result.failure = &failure{uid: result.uid, generation: result.generation, reason: reason, message: err.Error()}
@@ -144,7 +147,7 @@ func (c *catalog) compile(u *unstructured.Unstructured) compiled {
 		return fail(reasonInvalid, fmt.Errorf("spec.resourceRef.apiGroup: %w", err))
 	}
 	kind := gv.WithKind(s.Spec.ResourceRef.Kind)
-	if _, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+	if _, err := c.mapper.RESTMappingWithContext(ctx, kind.GroupKind(), kind.Version); err != nil {
 		return fail(reasonKind, fmt.Errorf("spec.resourceRef: %w", err))
 	}
 	if result.stage, err = c.library.compile(s, kind); err != nil {

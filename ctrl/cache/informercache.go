@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +22,7 @@ import (
 // informerCache is the Cache that New returns: a map of informers, which are started on first use.
 type informerCache struct {
 	opts   Options
+	mapper meta.RESTMapperWithContext // of opts
 	kinds  byKind
 	server connection
 
@@ -93,6 +95,7 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 	}
 	return &informerCache{
 		opts:      opts,
+		mapper:    meta.ToRESTMapperWithContext(opts.Mapper),
 		kinds:     kinds,
 		server:    connection{config, opts.HTTPClient, opts.Scheme, serializer.NewCodecFactory(opts.Scheme)},
 		informers: map[informerKey]*informer{},
