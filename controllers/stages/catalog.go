@@ -63,6 +63,16 @@ type catalog struct {
 	failed  map[string]*failure // while they were played, by the name of the stage
 }
 
+// changedSince returns the kinds with stages that have changed since another edition.
+func (e *edition) changedSince(number int) (kinds []schema.GroupVersionKind) {
+	for kind, since := range e.since {
+		if since > number {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // edition returns the present edition. The first call waits for the stages.
 func (c *catalog) edition(ctx context.Context) (*edition, error) {
 	c.mu.Lock()
@@ -71,18 +81,17 @@ func (c *catalog) edition(ctx context.Context) (*edition, error) {
 	if e != nil {
 		return e, nil
 	}
-	e, _, err := c.update(ctx)
-	return e, err
+	return c.update(ctx)
 }
 
-// update reads the stages, and returns the kinds with changed stages.
-func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.GroupVersionKind, err error) {
+// update reads the stages, and returns a new edition.
+func (c *catalog) update(ctx context.Context) (*edition, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(Kind.GroupVersion().WithKind(Kind.Kind + "List"))
 	if err := c.reader.List(ctx, list); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
 	before := c.current
@@ -107,7 +116,7 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 		e.kinds[got.stage.kind] = append(e.kinds[got.stage.kind], got.stage)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err // kinds may not have been found for this reason
+		return nil, err // kinds may not have been found for this reason
 	}
 	for name, f := range c.failed {
 		if s, ok := e.sources[name]; !ok || s.uid != f.uid || s.generation != f.generation {
@@ -116,19 +125,16 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 	}
 	for kind, stages := range before.kinds {
 		if !slices.Equal(stages, e.kinds[kind]) {
-			changed = append(changed, kind)
+			e.since[kind] = e.number
 		}
 	}
 	for kind := range e.kinds {
 		if before.kinds[kind] == nil {
-			changed = append(changed, kind)
+			e.since[kind] = e.number
 		}
 	}
-	for _, kind := range changed {
-		e.since[kind] = e.number
-	}
 	c.current = e
-	return e, changed, nil
+	return e, nil
 }
 
 // compile compiles a stage.
