@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -47,6 +48,12 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	return m, nil
 }
 
+// retryRate and retryBurst limit how often a group is discovered again, per second.
+const (
+	retryRate  = 1
+	retryBurst = 10
+)
+
 // mapper answers queries from a snapshot of the discovered resources. A query that the snapshot
 // does not cover extends it.
 type mapper struct {
@@ -57,8 +64,7 @@ type mapper struct {
 	// discovering has a value during discovery. It is a channel, since who waits for discovery may be
 	// cancelled; and in a testing/synctest bubble time stands still while a goroutine waits for a mutex.
 	discovering chan struct{}
-	// retries has a limit for each group, for queries that the snapshot covers already. Its user has
-	// filled discovering.
+	// retries has a limit for each group that was discovered again lately. Its user has filled discovering.
 	retries map[string]*rate.Limiter
 }
 
@@ -223,7 +229,9 @@ func cancelled(ctx context.Context) error {
 func (m *mapper) allowRetry(group string) bool {
 	l, ok := m.retries[group]
 	if !ok {
-		l = rate.NewLimiter(1, 10)
+		// A limit that nothing counts against is as good as a new one.
+		maps.DeleteFunc(m.retries, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= retryBurst })
+		l = rate.NewLimiter(retryRate, retryBurst)
 		m.retries[group] = l
 	}
 	return l.Allow()
