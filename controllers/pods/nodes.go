@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -175,13 +176,13 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		}
 	}
 	if r.options.WithoutLeases {
-		return reconcile.Result{RequeueAfter: next}, playErr
+		return requeue.After(next, playErr)
 	}
 	after, err := r.renew(ctx, node, time.Now()) // also if a stage fails
 	if next > 0 {
 		after = min(after, next)
 	}
-	return reconcile.Result{RequeueAfter: after}, errors.Join(playErr, err)
+	return requeue.After(after, errors.Join(playErr, err))
 }
 
 // update registers a node, and updates its status. Its writes are patches: if the cache is behind the taints of the node, they

@@ -19,6 +19,7 @@ import (
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -98,7 +99,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if failed != nil {
 		err = errors.Join(err, failed.err)
 	}
-	return reconcile.Result{RequeueAfter: after}, err
+	return requeue.After(after, err)
 }
 
 // claimPods adopts and releases active pods, and returns the pods that the owner then owns. Other pods stay with

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
@@ -237,5 +238,5 @@ func (o *others) Reconcile(ctx context.Context, key jobKey) (reconcile.Result, e
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	_, after, err := o.player.Play(ctx, u, pods.Addresses{})
-	return reconcile.Result{RequeueAfter: after}, err
+	return requeue.After(after, err)
 }
