@@ -44,7 +44,7 @@ const (
 	deleteOp = admissionv1.Delete
 )
 
-// blockedControllers has each controller that creates objects, and those that update or delete them.
+// blockedControllers has each controller that creates, updates or deletes objects.
 var blockedControllers = []blocked{
 	{"deployment", createOp, "replicasets.apps", nil, createDeployment},
 	{"deployment-pods", createOp, "pods", nil, createDeployment},

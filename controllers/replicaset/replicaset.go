@@ -117,7 +117,7 @@ func (r *reconciler) claimPods(ctx context.Context, owner client.Object, selecto
 	return append(owned, claim.Classify(owner, selector, inactive).Owned...), err
 }
 
-// manageReplicas creates or deletes pods and returns those that the owner then owns.
+// manageReplicas creates or deletes pods and returns the pods that the owner then owns.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
 func (r *reconciler) manageReplicas(ctx context.Context, owner client.Object, rs *appsv1.ReplicaSet,

@@ -145,8 +145,8 @@ func (c *informerCache) informerAfter(
 	return i, c.ctx != nil, nil
 }
 
-// OnInformer has f called with every informer, those that exist and each one that is created later,
-// before it starts. f must not call the cache. It is Flyball's own; managers call it, once.
+// OnInformer has f called with every existing informer and, before it starts, with every later one. f
+// must not call the cache. It is Flyball's own; managers call it, once.
 func (c *informerCache) OnInformer(f func(schema.GroupVersionKind, Informer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

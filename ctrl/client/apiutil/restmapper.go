@@ -29,9 +29,10 @@ import (
 //
 // A kind that is not found is looked up on the server again, so that kinds which are installed
 // later are found; for each group this is limited to once a second, with bursts of ten. Results are
-// cached until the Reset method is called. It is a meta.ResettableRESTMapper, and a
-// meta.ResettableRESTMapperWithContext, whose methods stop discovery when their context ends. It is
-// safe for concurrent use.
+// cached until the Reset method is called.
+//
+// The mapper is a meta.ResettableRESTMapper and a meta.ResettableRESTMapperWithContext. The methods
+// with a context stop discovery when the context ends. The mapper is safe for concurrent use.
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
@@ -73,14 +74,14 @@ var (
 	_ meta.ResettableRESTMapperWithContext = (*mapper)(nil)
 )
 
-// query is what has to be discovered for a call: a version of a group, all versions of a group, or
-// all groups.
+// query names the resources that a call needs: a version of a group, all versions of a group, or all
+// groups.
 type query struct {
 	group, version string
 	all            bool
 }
 
-// Reset drops all discovered resources, also those of a discovery that is under way.
+// Reset drops all discovered resources. A discovery that is under way adds none.
 func (m *mapper) Reset() { m.current.Store(newSnapshot(nil)) }
 
 func (m *mapper) ResetWithContext(context.Context) { m.Reset() }
@@ -237,7 +238,7 @@ func (m *mapper) allowRetry(group string) bool {
 	return l.Allow()
 }
 
-// fetch discovers what the query needs and returns the extended snapshot.
+// fetch discovers the resources that the query needs, and returns the extended snapshot.
 func (m *mapper) fetch(ctx context.Context, q query, from *snapshot) (*snapshot, error) {
 	switch {
 	case !from.discovered, q.all, q.version == "" && from.aggregated:
@@ -308,8 +309,8 @@ func (m *mapper) discoverAgain(ctx context.Context, from *snapshot) (*snapshot, 
 	return s, nil
 }
 
-// extend adds to a snapshot that was just discovered what the query needs. If discovery was
-// aggregated, what the snapshot does not have does not exist.
+// extend adds to a snapshot that was just discovered the resources that the query needs. If discovery
+// was aggregated, other resources do not exist.
 func (m *mapper) extend(ctx context.Context, s *snapshot, q query) *snapshot {
 	switch {
 	case s.covers(q) || s.aggregated && s.failure(q) != nil:
