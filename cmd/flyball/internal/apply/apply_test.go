@@ -264,6 +264,34 @@ func TestUnreachable(t *testing.T) {
 	(<-accepted).Close()
 }
 
+// withoutDiscovery is a server that answers no discovery.
+type withoutDiscovery struct{}
+
+func (withoutDiscovery) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/version" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+// TestDiscoveryEnds: discovery ends with the context.
+func TestDiscoveryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := NewCluster(t.Context(), &rest.Config{Host: "http://server", Transport: withoutDiscovery{}}, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err = c.Apply(ctx, documents(t, widgets)[0], Options{})
+		if took := time.Since(start); err == nil || took != time.Second {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+}
+
 // TestNamesConflict checks that a definition with the names of another fails at once with an explanation, and succeeds
 // with its own names.
 func TestNamesConflict(t *testing.T) {
