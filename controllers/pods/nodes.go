@@ -114,12 +114,14 @@ func addNodes(mgr manager.Manager, o *Options, stages Stages) error {
 	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(),
 		stages: stages}
 	runs := predicate.NewPredicateFuncs(func(node client.Object) bool { return o.runs(node.(*corev1.Node)) })
+	// A node that a stage cannot change comes back in time for the renewal of its lease.
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, renewInterval)
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.Or(runs, watches.OnlyDeletes))).
 		WatchesRawSource(source.Func(r.onStages)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(watches.Named(corev1.NamespaceNodeLease))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries}).
 		Complete(r)
 }
 
