@@ -144,7 +144,7 @@ func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
 }
 
 // ephemeralStatuses returns the statuses of the ephemeral containers. They start without regard to the init containers, run
-// once, and are never ready. None starts in a pod of which the other containers have completed.
+// once, and are never ready. None starts when the other containers of the pod have completed.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 func (c *containers) ephemeralStatuses(completed bool) (all []corev1.ContainerStatus) {

@@ -27,7 +27,7 @@ type runEnd struct {
 	at              time.Time // zero is now
 }
 
-// role is what a container is for.
+// role is the role of a container in its pod.
 type role uint8
 
 const (
@@ -51,7 +51,7 @@ func roleOf(pod *corev1.Pod, c *corev1.Container) role {
 	}
 }
 
-// courses are what the containers of a pod do. They are functions of the pod, of its processes and of the time.
+// courses are the courses of the containers of a pod. They are functions of the pod, of its processes and of the time.
 type courses struct {
 	pod      *corev1.Pod
 	script   *Script
@@ -60,7 +60,7 @@ type courses struct {
 	started  map[string]moment // the exact starts, which the status has in seconds
 }
 
-// executor is what executes a container.
+// executor is the executor of a container.
 type executor uint8
 
 const (

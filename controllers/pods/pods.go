@@ -22,6 +22,7 @@ import (
 
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/controllers/pods/sandbox"
 	"flyball.dev/ctrl/builder"
@@ -150,7 +151,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if played, after, err := r.play(ctx, pod, Addresses{Host: hostIP, Pod: ip}); played || err != nil {
-		return reconcile.Result{RequeueAfter: after}, err
+		return requeue.After(after, err)
 	}
 	given, err := r.provide(ctx, pod, ip)
 	given.hostIP = hostIP

@@ -151,7 +151,7 @@ func (r *reconciler) plan(ctx context.Context, given provision) (step, error) {
 	return s, nil
 }
 
-// observe adds what is known of the script and the processes of a pod.
+// observe adds the state of the script and the processes of a pod.
 func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provision) {
 	given.script, given.invalid = r.options.scriptOf(pod)
 	for c := range podstate.Containers(&pod.Spec) {
@@ -220,7 +220,7 @@ func (r *reconciler) start(ctx context.Context, pod *corev1.Pod, k runKey, given
 	return nil
 }
 
-// memory is what the controller knows of a pod besides its status, by container. A restart of the controller forgets it.
+// memory has the state of a pod that is not in its status, by container. A restart of the controller loses it.
 type memory struct {
 	uid    types.UID
 	starts map[string]moment // the exact starts of scripted runs

@@ -48,6 +48,18 @@ func slowToResize(name, cpu string) *corev1.Pod {
 	return p
 }
 
+// duringResize runs a test with a node with 4 CPUs and two pods that request a CPU each, while a resize of pod a is in progress.
+func duringResize(t *testing.T, cpu string, test func(w *world)) {
+	t.Helper()
+	onSmallNode(t, func(w *world) {
+		w.CreateAll(slowToResize("a", "1"), cpuPod("b", "1"))
+		wait(3 * time.Second)
+		w.resizeCPU("a", cpu)
+		wait(3 * time.Second)
+		test(w)
+	})
+}
+
 func (w *world) resizeCPU(name, cpu string) {
 	w.Helper()
 	p := w.Pod(name)
@@ -100,11 +112,7 @@ func TestResizesAtOnce(t *testing.T) {
 
 // TestResizeBesideAnother: a resize that is in progress has its resources already.
 func TestResizeBesideAnother(t *testing.T) {
-	onSmallNode(t, func(w *world) {
-		w.CreateAll(slowToResize("a", "1"), cpuPod("b", "1"))
-		wait(3 * time.Second)
-		w.resizeCPU("a", "3")
-		wait(3 * time.Second)
+	duringResize(t, "3", func(w *world) {
 		w.resizeCPU("b", "2")
 		wait(time.Minute)
 		w.wantCPU("after a minute", "a", "3", false)
@@ -115,11 +123,7 @@ func TestResizeBesideAnother(t *testing.T) {
 // TestResizeDuringAnother: a second resize of a pod has to fit too, and waits while the first one is completed. A resize that fits
 // after all needs another restart.
 func TestResizeDuringAnother(t *testing.T) {
-	onSmallNode(t, func(w *world) {
-		w.CreateAll(slowToResize("a", "1"), cpuPod("b", "1"))
-		wait(3 * time.Second)
-		w.resizeCPU("a", "2")
-		wait(3 * time.Second)
+	duringResize(t, "2", func(w *world) {
 		w.resizeCPU("a", "4")
 		wait(3 * time.Second)
 		w.wantCPU("while it stops", "a", "1", true)

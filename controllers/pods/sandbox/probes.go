@@ -119,7 +119,7 @@ type probing struct {
 	kind probeKind
 }
 
-// probeKind is what a probe is for.
+// probeKind is the purpose of a probe.
 type probeKind string
 
 const (

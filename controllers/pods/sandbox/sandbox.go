@@ -286,7 +286,7 @@ type End struct {
 	Message  string
 }
 
-// sandbox has what the containers of a pod have in common.
+// sandbox has the state that the containers of a pod share.
 type sandbox struct {
 	owner *Sandboxes
 	key   types.NamespacedName

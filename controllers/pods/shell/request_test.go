@@ -19,7 +19,7 @@ import (
 	"flyball.dev/controllers/pods/shell"
 )
 
-// answers are what the servers of the tests answer to any request, by their names.
+// answers are the answers of the servers of the tests to any request, by their names.
 var answers = map[string]string{
 	"web":       "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nup\n",
 	"missing":   "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\nX-A: b\r\n\r\nno\n",

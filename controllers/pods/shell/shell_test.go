@@ -423,7 +423,7 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
-// withoutPrompt returns what a terminal shows before the prompt at its end.
+// withoutPrompt returns the output of a terminal before the prompt at its end.
 func withoutPrompt(s string) string {
 	for _, prompt := range []string{"/tmp # ", "/ # ", "> "} {
 		if rest, ok := strings.CutSuffix(s, prompt); ok {

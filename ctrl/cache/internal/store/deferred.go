@@ -12,8 +12,8 @@ type pending struct {
 	state  *state
 }
 
-// maxPending is how many states of a scope may wait to be packed. While a watch has more events
-// than that to apply, the objects of the rest are packed at once.
+// maxPending is how many states of a scope may wait to be packed. If a watch has more events to apply,
+// the objects of the rest are packed at once.
 const maxPending = 64
 
 // deferPacking publishes a state before it is packed, unless too many wait already, so that

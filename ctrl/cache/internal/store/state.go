@@ -29,9 +29,9 @@ type state struct {
 	decoded    atomic.Pointer[decoded]
 }
 
-// decoded is what a state has instead of the packed object, or beside it: the object as a Go value,
-// if that is kept, or, if the object was packed later, the state with the packed value that has
-// replaced this one.
+// decoded stands in a state beside the packed object or instead of it. It has the object as a Go
+// value, if that is kept, or, if the object was packed later, the packed value that has replaced the
+// state.
 type decoded struct {
 	object      client.Object
 	replacement Object
@@ -364,7 +364,7 @@ func (n *Snapshot) Object() client.Object {
 }
 
 // Packed returns the snapshot without its Go value, if the value can be made again. If the object
-// is packed later, so is that of the snapshot.
+// is packed later, the snapshot has the packed object, too.
 func (n *Snapshot) Packed() *Snapshot {
 	if n.stored.state == nil {
 		return n
