@@ -156,6 +156,8 @@ type Report struct {
 	Schedules, Runs int
 	// Unreached is the number of schedules that did not come to the point of a fault.
 	Unreached int
+	// Accepted is the number of runs with a finding that somebody has accepted for a while. It is zero but in [Explore].
+	Accepted int
 	// Coverage says what was tried.
 	Coverage Coverage
 }
