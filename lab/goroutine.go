@@ -97,10 +97,23 @@ func (g *goroutine) place() (f stackFrame) {
 func (g *goroutine) String() string {
 	f := g.place()
 	text := fmt.Sprintf("a goroutine in %s, line %s (%s)", f.function, f.line, strings.TrimSuffix(g.state, " (durable)"))
-	if g.creator != "" {
-		text += ", started by " + g.creator
+	if starter := g.starter(); starter != "" {
+		text += ", started by " + starter
 	}
 	return text
+}
+
+// starter returns the function that has started the goroutine, or the outermost one if a WaitGroup or a timer has.
+func (g *goroutine) starter() string {
+	if !waits.MatchString(g.creator) {
+		return g.creator
+	}
+	for _, f := range slices.Backward(g.frames) {
+		if !waits.MatchString(f.function) {
+			return f.function
+		}
+	}
+	return ""
 }
 
 // blocked reports whether only a goroutine of its bubble, or time, can wake the goroutine.

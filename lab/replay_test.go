@@ -35,7 +35,7 @@ func copier(failed func(error)) Operator {
 		c := mgr.GetClient()
 		copyOnce := func(ctx context.Context, req reconcile.Request) error {
 			original := &corev1.ConfigMap{}
-			if err := c.Get(ctx, req.NamespacedName, original); err != nil || original.Annotations["copied"] != "" {
+			if err := c.Get(ctx, req.NamespacedName, original); err != nil || req.Namespace != "default" || original.Annotations["copied"] != "" {
 				return client.IgnoreNotFound(err)
 			}
 			if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, GenerateName: req.Name + "-"}}); err != nil {

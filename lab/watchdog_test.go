@@ -262,7 +262,7 @@ func TestLeft(t *testing.T) {
 				t.Errorf("%s: %s\nwant %q", tc.name, message, want)
 			}
 		}
-		for _, want := range []string{"the operator starts\n", "✗ " + f.Check, "chan receive (durable), synctest bubble", "lab.linger()\n"} {
+		for _, want := range []string{"the operator starts\n", "✗ " + f.Check, "chan receive (durable), synctest bubble", "lab.linger("} {
 			if !strings.Contains(f.Story, want) {
 				t.Errorf("%s: the story lacks %q:\n%s", tc.name, want, f.Story)
 			}

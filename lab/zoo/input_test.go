@@ -84,7 +84,7 @@ func TestUnfit(t *testing.T) {
 				}
 			}
 			return ctrl.Result{}, setReady(ctx, e, w)
-		}, []string{"two clean runs end in different states: ConfigMap default/web-", "want absent", "set Scenario.Rest", "must follow from its custom resources"}},
+		}, []string{"two clean runs end in different states: ConfigMap default/*: 3 objects, want absent", "set Scenario.Rest", "must follow from its custom resources"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(&animal{name: tc.name, reconcile: tc.reconcile}, true)
