@@ -149,7 +149,7 @@ func TestStuckLater(t *testing.T) {
 	const mode = "FLYBALL_LAB_STUCK"
 	if os.Getenv(mode) != "" {
 		stuckAfter = 2 * time.Second
-		Explore(t, copier(func(error) { _ = spin() }), copied(ServerError))
+		Explore(t, copier(func(error) { panic(spin()) }), copied(ServerError))
 		return
 	}
 	t.Parallel()
