@@ -77,7 +77,7 @@ func (g *goroutine) add(function, place string) {
 	g.frames = append(g.frames, f)
 }
 
-// waits is the packages of functions that only wait for others.
+// waits matches the functions that only wait for others.
 var waits = regexp.MustCompile(`^(runtime|sync|internal|os|io|net|syscall|time|bufio|testing/synctest)[./]`)
 
 // place returns the first function on the stack that does more than wait.
@@ -180,8 +180,8 @@ func stacksOf(all []*goroutine) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// likelyHolders returns the goroutines that may hold the mutex for which another one waits. The runtime does not tell: a goroutine with
-// the same receiver on its stack is likelier than one with the same type, and that than one of the same package.
+// likelyHolders returns the goroutines that may hold the mutex for which another one waits. The runtime does not tell. The likeliest has
+// the same receiver on its stack, the next one a receiver of the same type, and the last one a function of the same package.
 func likelyHolders(waiter *goroutine, all []*goroutine) (holders []*goroutine) {
 	best := 1
 	for _, g := range all {

@@ -8,8 +8,8 @@ import (
 	"flyball.dev/internal/inprocess"
 )
 
-// A reconcile that reads its cache alone sends no request, so it is no action. Its controller tells the lab of it. As many reconciles of
-// a request within this time are a loop, if nothing changes meanwhile.
+// A reconcile that reads its cache alone sends no request, so it is no action. Its controller tells the lab of it. A request is in a loop
+// if it is reconciled loopReconciles times within loopWithin, and nothing changes meanwhile.
 const (
 	loopReconciles = 1000
 	loopWithin     = 10 * time.Second
