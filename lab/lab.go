@@ -14,9 +14,9 @@
 // # What an operator must allow
 //
 // All requests of the operator go through the configuration that Start gets. Nothing in the operator may wait for a
-// socket, a file or a process, nor for a mutex while the holder waits: in a bubble, time stands still then. Set the metrics and health addresses of the manager
-// to "0". Calls of external systems go through [Call] or [Transport]. Package-level variables survive a crash of the
-// operator.
+// socket, a file or a process, nor for a mutex while the holder waits: in a bubble, time stands still then. Set the
+// metrics and health addresses of the manager to "0". Calls of external systems go through [Call] or [Transport].
+// Package-level variables survive a crash of the operator.
 //
 // Explore changes the seeds of the random names of apimachinery, which are global. It must not run in parallel with
 // other tests of the process that depend on them.
