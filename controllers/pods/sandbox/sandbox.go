@@ -283,6 +283,7 @@ type Run struct {
 type End struct {
 	At       time.Time
 	ExitCode int32
+	Reason   string // "" for Completed or Error
 	Message  string
 }
 
