@@ -22,7 +22,8 @@ type containers struct {
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
 	stopping      map[string]moment // by container, when the stop of a changed one began
-	pulls         map[string]int32  // by container, the attempts to pull its image that its status has shown
+	preStops      map[string]sandbox.PreStop
+	pulls         map[string]int32 // by container, the attempts to pull its image that its status has shown
 	now           metav1.Time
 
 	pulledSince time.Time        // when the pull of the next container began
@@ -33,6 +34,7 @@ type containers struct {
 	stopPod     *time.Duration   // stop all processes with this grace period
 	running     []string         // containers without a process that still run while the pod is stopped
 	killing     []string         // containers that are stopped
+	hooks       []hook           // hooks of containers that are stopped
 	after       time.Duration    // until the next change by time, or zero
 }
 
@@ -250,7 +252,8 @@ func (c *containers) killedByChange(spec *corev1.Container, old *corev1.Containe
 		c.stop = append(c.stop, key)
 		return nil
 	}
-	e := c.scriptedStop(spec, since, since.Add(gracePeriod(c.pod)))
+	limit := since.Add(gracePeriod(c.pod))
+	e := c.scriptedStop(spec, c.terminatedAt(spec, key.number, since, limit), limit)
 	if left := e.at.Sub(c.now.Time); left > 0 {
 		c.until(left)
 		return nil

@@ -193,6 +193,9 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	if !stopping {
 		killing = endingEvents(pod, s.ending, s.killing)
 	}
+	for _, h := range s.hooks {
+		r.sandboxes.StartPreStop(ctx, pod, podstate.Container(&pod.Spec, h.container), h.number, h.deadline)
+	}
 	if s.stopPod != nil {
 		r.sandboxes.StopPod(pod, *s.stopPod, s.running)
 		recordEvents(r.recorder, pod, killing)

@@ -155,6 +155,12 @@ func (r *reconciler) plan(ctx context.Context, given provision) (step, error) {
 func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provision) {
 	given.script, given.invalid = r.options.scriptOf(pod)
 	for c := range podstate.Containers(&pod.Spec) {
+		if state, ok := r.sandboxes.PreStop(pod, c); ok {
+			if given.preStops == nil {
+				given.preStops = map[string]sandbox.PreStop{}
+			}
+			given.preStops[c.Name] = state
+		}
 		var by executor
 		switch r.sandboxes.Executes(pod, c) {
 		case sandbox.ByHandler:

@@ -108,6 +108,7 @@ type step struct {
 	stopPod *time.Duration    // stop all processes with this grace period
 	running []string          // containers without a process that still run while the pod is stopped
 	killing []string          // containers that are stopped, although they may not have their turn
+	hooks   []hook            // execute these hooks of containers without a process
 	pulls   map[string]int32  // by container, the attempts to pull its image until now
 	ending  *ending           // the end of a pod
 	ended   bool              // no container of an ending pod runs
@@ -128,6 +129,7 @@ type provision struct {
 	runs     map[string][]sandbox.Run
 	started  map[string]moment
 	stopping map[string]moment
+	preStops map[string]sandbox.PreStop // of the containers without a process with a hook that something answers
 	pulls    map[string]int32
 	granted  *corev1.Pod // with its allocated resources
 	deferred string      // why a resize has to wait, or ""
@@ -137,7 +139,7 @@ type provision struct {
 func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
-		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, pulls: given.pulls, now: metav1.NewTime(now),
+		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, preStops: given.preStops, pulls: given.pulls, now: metav1.NewTime(now),
 	}
 }
 
@@ -162,7 +164,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, pulls: c.attempts, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, hooks: c.hooks, pulls: c.attempts, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)

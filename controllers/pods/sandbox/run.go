@@ -219,7 +219,9 @@ func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
 	r.box.owner.spawn(func() {
 		deadline := time.Now().Add(grace)
 		if l := r.spec.Lifecycle; l != nil && l.PreStop != nil && grace > 0 {
-			r.preStop(l.PreStop, deadline)
+			ctx, cancel := context.WithDeadline(r.ctx, deadline)
+			r.preStop(ctx)
+			cancel()
 		}
 		timer := time.NewTimer(time.Until(deadline))
 		defer timer.Stop()
