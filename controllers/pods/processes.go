@@ -229,9 +229,9 @@ func (r *reconciler) start(ctx context.Context, pod *corev1.Pod, k runKey, given
 // memory is what the controller knows of a pod besides its status, by container. A restart of the controller forgets it.
 type memory struct {
 	uid    types.UID
-	starts map[string]moment // the exact starts of scripted runs
-	stops  map[string]moment // when the stop of a changed container began
-	pulls  map[string]int32  // the attempts to pull an image that the status has shown
+	starts map[string]moment      // the exact starts of scripted runs
+	stops  map[string]moment      // when the stop of a changed container began
+	pulls  map[string]pullBackOff // by image, the pulls that the status has shown
 }
 
 // memoryOf returns a memory of a pod that the caller may write. The caller holds the lock.
@@ -288,15 +288,15 @@ func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []co
 	return events
 }
 
-// notePulls notes the attempts to pull images that the status of a pod shows.
-func (r *reconciler) notePulls(pod *corev1.Pod, attempts map[string]int32) {
+// notePulls notes the pulls of images that the status of a pod shows.
+func (r *reconciler) notePulls(pod *corev1.Pod, pulls map[string]pullBackOff) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.memoryOf(pod)
-	if len(attempts)+len(m.pulls) == 0 {
+	if len(pulls)+len(m.pulls) == 0 {
 		return
 	}
-	m.pulls = attempts
+	m.pulls = pulls
 	r.memories[client.ObjectKeyFromObject(pod)] = m
 }
 
