@@ -23,6 +23,7 @@ type containers struct {
 	stopping      map[string]moment // by container, when the stop of a changed one began
 	preStops      map[string]sandbox.PreStop
 	pulls         map[string]pullBackOff // by image, as its pulls are known
+	generation    int64                  // of the pod when its last resize was granted, or zero
 	now           metav1.Time
 
 	pulledSince time.Time      // when the pull of the next container began
@@ -33,6 +34,7 @@ type containers struct {
 	running     []string       // containers without a process that still run while the pod is stopped
 	killing     []string       // containers that are stopped
 	hooks       []hook         // hooks of containers that are stopped
+	podLimits   bool           // a container stops because of new limits of the pod
 	after       time.Duration  // until the next change by time, or zero
 }
 
@@ -193,10 +195,12 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 	}
-	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
+	byPod := c.restartsOnPodResize(&old, spec)
+	changed := old.Image != spec.Image || restartsOnResize(&old, spec) || byPod
 	if changed && old.State.Running != nil {
 		var end *corev1.ContainerStateTerminated
 		if end = c.killedByChange(spec, &old); end == nil {
+			c.podLimits = c.podLimits || byPod
 			return c.stillRunning(spec, old, as)
 		}
 		s.RestartCount++

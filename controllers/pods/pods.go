@@ -250,6 +250,7 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 	if given.granted, given.deferred, err = r.allocate(ctx, pod); err != nil {
 		return given, err
 	}
+	given.generation = r.allocations.generation(pod)
 	u, err := r.resolve(ctx, pod, mounted)
 	if err != nil {
 		return given, err

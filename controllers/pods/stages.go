@@ -118,21 +118,22 @@ type step struct {
 
 // provision is the set of resources that the node has for a pod, and what is known of its processes.
 type provision struct {
-	hostIP   string            // the address of the node
-	ip       string            // its address, "" if none is free
-	mounted  bool              // its volumes are there
-	polls    bool              // nothing delivers what its volumes lack
-	config   map[string]string // by container, the error in its configuration
-	script   *Script
-	invalid  error // of the script
-	executed map[string]executor
-	runs     map[string][]sandbox.Run
-	started  map[string]moment
-	stopping map[string]moment
-	preStops map[string]sandbox.PreStop // of the containers without a process with a hook that something answers
-	pulls    map[string]pullBackOff
-	granted  *corev1.Pod // with its allocated resources
-	deferred string      // why a resize has to wait, or ""
+	hostIP     string            // the address of the node
+	ip         string            // its address, "" if none is free
+	mounted    bool              // its volumes are there
+	polls      bool              // nothing delivers what its volumes lack
+	config     map[string]string // by container, the error in its configuration
+	script     *Script
+	invalid    error // of the script
+	executed   map[string]executor
+	runs       map[string][]sandbox.Run
+	started    map[string]moment
+	stopping   map[string]moment
+	preStops   map[string]sandbox.PreStop // of the containers without a process with a hook that something answers
+	pulls      map[string]pullBackOff
+	granted    *corev1.Pod // with its allocated resources
+	deferred   string      // why a resize has to wait, or ""
+	generation int64       // of the pod when its last resize was granted, or zero
 }
 
 // newContainers returns the containers of a pod.
@@ -140,7 +141,7 @@ func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) 
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
 		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, preStops: given.preStops, pulls: expirePulls(given.pulls, now),
-		now: metav1.NewTime(now),
+		generation: given.generation, now: metav1.NewTime(now),
 	}
 }
 
