@@ -107,14 +107,12 @@ type reconciler struct {
 	stages     Stages // nil if there are none
 
 	allocations allocations
+	memories    memories
 
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	restored bool                                                    // restoreAddresses is done
-	memories map[types.NamespacedName]memory
-	deferred map[types.NamespacedName]bool // pods with resizes that have to wait
-	freed    map[types.NamespacedName]bool // pods that have released resources, by a status that the cache may not have yet
-	stale    map[types.NamespacedName]bool // pods with volumes of objects that have changed
+	deferred map[types.NamespacedName]bool                           // pods with resizes that have to wait
 }
 
 // Reconcile executes the next step of one pod.
@@ -225,7 +223,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 		}
 	}
 	if err == nil {
-		r.notePulls(pod, s.pulls)
+		r.noteWritten(pod, s.pulls)
 	}
 	return err
 }
@@ -237,6 +235,8 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 		r.dependents.remove(client.ObjectKeyFromObject(pod))
 		if podstate.Finished(pod) {
 			r.allocations.forget(client.ObjectKeyFromObject(pod))
+			r.mounts.remove(client.ObjectKeyFromObject(pod))
+			r.noteEnd(pod)
 		}
 		given.granted = r.allocations.of(pod)
 		return given, nil

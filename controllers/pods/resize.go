@@ -30,19 +30,6 @@ func (r *reconciler) noteDeferral(key types.NamespacedName, deferred bool) {
 	}
 }
 
-// noteFreed notes whether the last status of a pod has released resources, and reports whether the one before had.
-func (r *reconciler) noteFreed(key types.NamespacedName, freed bool) (before bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before = r.freed[key]
-	if freed {
-		r.freed[key] = true
-	} else {
-		delete(r.freed, key)
-	}
-	return before
-}
-
 // retryDeferred enqueues the pods with resizes that have to wait, after a pod has released resources.
 func (r *reconciler) retryDeferred() {
 	r.mu.Lock()
