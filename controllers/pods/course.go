@@ -126,7 +126,7 @@ func (c *courses) live(container string) bool {
 func pointOf(r *sandbox.Run) point {
 	p := point{startedAt: r.StartedAt, starting: r.Starting, started: r.Started, ready: r.Started && r.Ready}
 	if r.End != nil {
-		p.end = &runEnd{exitCode: r.End.ExitCode, message: r.End.Message, at: r.End.At}
+		p.end = &runEnd{exitCode: r.End.ExitCode, reason: r.End.Reason, message: r.End.Message, at: r.End.At}
 	}
 	return p
 }

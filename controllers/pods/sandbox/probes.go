@@ -140,7 +140,7 @@ func (r *run) probes() (all []*probing) {
 		case startup:
 			r.state.Started = false
 		case readiness:
-			r.state.Ready = false
+			r.probed, r.state.Ready = false, false
 		}
 		all = append(all, &probing{r, spec, kind})
 	}
@@ -205,7 +205,7 @@ func (p *probing) result(ok bool, count int32) bool {
 	}
 	switch {
 	case p.kind == readiness:
-		p.run.set(func(s *Run) { s.Ready = ok })
+		p.run.setReady(func() { p.run.probed = ok })
 		return true
 	case ok && p.kind == startup:
 		p.run.set(func(s *Run) { s.Started = true })
