@@ -137,6 +137,9 @@ func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Wo
 	if p.development != nil {
 		p.development.Reconciled(rc, item.StartedAt, !o.requeue && !o.failed)
 	}
+	if p.reconciles != nil {
+		p.reconciles.Reconciled(p.ctx, p.name, req)
+	}
 	if o.resetBackoff {
 		p.queue.Forget(req)
 	}
