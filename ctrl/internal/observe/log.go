@@ -101,6 +101,7 @@ func (s *sink) derived(next logr.LogSink, keysAndValues ...any) logr.LogSink {
 	return &sink{s.recorder, s.run, next, skipFrames(next), values}
 }
 
+// record records a line, unless there is no place for it: then it is not even formatted.
 func (s *sink) record(level int, err error, message string, keysAndValues []any) {
 	s.recorder.changes.Add(1)
 	if s.run.drop(aLine) {
