@@ -121,7 +121,7 @@ cache/internal/compact/arena:
 cache/internal/compact/intern:
 cache/internal/listener: cache/internal/store
 cache/internal/reflector: cache/internal/wire client
-cache/internal/store: cache/internal/compact client ../internal/invariants
+cache/internal/store: cache/internal/compact client ../internal/invariants internal/memsize
 cache/internal/wire: client
 certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
@@ -153,9 +153,10 @@ internal/cause: internal/reflectutil
 internal/development: cache/cacheapi client config ../internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
+internal/memsize:
 internal/names:
 internal/optional: cache/cacheapi
-internal/observe: client config internal/cause
+internal/observe: client config internal/cause internal/memsize
 internal/overlay: cache/cacheapi
 internal/queue: internal/cause metrics
 internal/recorder: recorder ../internal/restclient

@@ -199,6 +199,7 @@ type controller[request comparable] struct {
 
 	mu       sync.Mutex
 	started  bool
+	stopped  bool                          // whether Start has returned
 	pending  []source.TypedSource[request] // sources to start with the controller
 	sources  *eventSources[request]        // nil until they are started
 	begun    chan struct{}                 // closed when sources is set

@@ -615,3 +615,27 @@ func TestReconciled(t *testing.T) {
 		}
 	})
 }
+
+// TestStopped: a controller is stopped when its workers have returned, or when it could not start.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := unmanaged(t, TypedOptions[string]{})
+		if _, err := c.openQueue(); c.Stopped() || !errors.Is(err, errNotStarted) {
+			t.Errorf("before the start: stopped is %v: %v", c.Stopped(), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		if _, err := c.openQueue(); c.Stopped() || err != nil {
+			t.Errorf("while it runs: stopped is %v: %v", c.Stopped(), err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.openQueue(); !c.Stopped() || !errors.Is(err, errStopped) {
+			t.Errorf("after the end: stopped is %v: %v", c.Stopped(), err)
+		}
+	})
+}

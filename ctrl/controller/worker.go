@@ -29,6 +29,11 @@ func (c *controller[request]) Start(ctx context.Context) error {
 		return errors.New("controller was started more than once. " +
 			"This is likely to be caused by being added to a manager multiple times")
 	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stopped = true
+	}()
 	m := newCounters(c.name)
 	m.maxWorkers.Set(float64(c.options.MaxConcurrentReconciles))
 
