@@ -52,7 +52,12 @@ func TestAsKubelet(t *testing.T) {
 			}
 			all.Wait()
 			r.stop()
+			if dir := os.Getenv("DUMP"); dir != "" { os.WriteFile(dir+"/ours-"+namespace, []byte(kubelettest.Format(r.histories)), 0o644) }
 			for name, history := range r.histories {
+				if recorded[name] == nil {
+					t.Errorf("%s is not recorded", name)
+					continue
+				}
 				for _, line := range kubelettest.Compare(recorded[name], history) {
 					if !listed.has(namespace+"/"+name, line) {
 						t.Errorf("%s/%s: %s", namespace, name, line)
@@ -239,7 +244,11 @@ func await(e kubelettest.End, closed <-chan struct{}) (code int, ok bool) {
 func (r *replay) age(pod, container string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Since(r.starts[pod+"/"+container])
+	start, ok := r.starts[pod+"/"+container]
+	if !ok {
+		return 0 // its function is about to be called
+	}
+	return time.Since(start)
 }
 
 // answer executes probes and hooks. It is a [runtime.Handler].

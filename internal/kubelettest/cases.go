@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func Cases() ([]Case, error) {
 }
 
 // defaultLasts is the default of Lasts: a container that fails twice then waits for its first back-off.
-const defaultLasts = 10_000_000_000
+const defaultLasts = 10 * time.Second
 
 // Pod returns the pod of a case.
 func (c *Case) Pod(namespace string) *corev1.Pod {

@@ -17,6 +17,4 @@
 // happened since is in one status. So [Compare] does not compare the numbers. In each track the values must be the same in the
 // same order, so the last status must be the same as a whole. Events are compared by container, in their order; an event that
 // occurs several times in a row counts once, since a count depends on chance too.
-//
-//upstream:none It is for tests.
 package kubelettest
