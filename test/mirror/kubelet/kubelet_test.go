@@ -111,6 +111,7 @@ func runKubelet(t *testing.T, clients *kubernetes.Clientset, events record.Event
 	t.Cleanup(func() { _ = os.RemoveAll(flags.RootDirectory) }) // the kubelet may still write
 	config.EnableServer, config.MakeIPTablesUtilChains, config.LocalStorageCapacityIsolation = false, false, false
 	config.EvictionHard, config.ResolverConfig, config.RegistryPullQPS = nil, "", 0
+	config.ClusterDNS, config.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
 	config.ImageGCHighThresholdPercent = 100 // no garbage collection of images
 	config.SyncFrequency.Duration = time.Minute
 	hollow := kubemark.NewHollowKubelet(flags, config, clients, clients, &cadvisortest.Fake{NodeName: kubelettest.Node}, newImages(), newContainerRuntime(),

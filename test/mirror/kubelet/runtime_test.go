@@ -28,6 +28,7 @@ type containerRuntime struct {
 	created    int // sandboxes and containers
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
+	runs       map[string]int // by pod and container, the number of its starts
 }
 
 // sandbox is the sandbox of a pod.
@@ -46,7 +47,7 @@ type container struct {
 }
 
 func newContainerRuntime() *containerRuntime {
-	return &containerRuntime{sandboxes: map[string]*sandbox{}, containers: map[string]*container{}}
+	return &containerRuntime{sandboxes: map[string]*sandbox{}, containers: map[string]*container{}, runs: map[string]int{}}
 }
 
 func (r *containerRuntime) Version(context.Context, string) (*cri.VersionResponse, error) {
@@ -178,7 +179,10 @@ func (r *containerRuntime) StartContainer(_ context.Context, id string) error {
 			return status.Error(codes.Unknown, err.Error())
 		}
 	}
-	if e := c.program.Run(int(c.Metadata.Attempt)); !e.Never {
+	key := r.sandboxes[c.sandbox].Metadata.Uid + "/" + c.Metadata.Name
+	number := r.runs[key]
+	r.runs[key]++
+	if e := c.program.Run(number); !e.Never {
 		time.AfterFunc(e.After, func() { r.end(c, e) })
 	}
 	return nil
