@@ -52,7 +52,9 @@ func TestAsKubelet(t *testing.T) {
 			}
 			all.Wait()
 			r.stop()
-			if dir := os.Getenv("DUMP"); dir != "" { os.WriteFile(dir+"/ours-"+namespace, []byte(kubelettest.Format(r.histories)), 0o644) }
+			if dir := os.Getenv("DUMP"); dir != "" {
+				os.WriteFile(dir+"/ours-"+namespace, []byte(kubelettest.Format(r.histories)), 0o644)
+			}
 			for name, history := range r.histories {
 				if recorded[name] == nil {
 					t.Errorf("%s is not recorded", name)

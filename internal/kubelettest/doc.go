@@ -14,7 +14,8 @@
 // following ones, until the track has another line.
 //
 // How kubelet divides changes among statuses depends on chance: it looks at the containers once a second, and all that has
-// happened since is in one status. So [Compare] does not compare the numbers. In each track the values must be the same in the
-// same order, so the last status must be the same as a whole. Events are compared by container, in their order; an event that
-// occurs several times in a row counts once, since a count depends on chance too.
+// happened since is in one status. So [Compare] does not compare the numbers. It leaves out the statuses of a kubelet that is about to
+// do something: the pod has no sandbox yet, a container waits for its first start, or a container has terminated and restarts. In
+// each track the remaining values must be the same in the same order, so the last status must be the same as a whole. Events are
+// compared by container, in their order; an event that occurs several times in a row counts once, since a count depends on chance too.
 package kubelettest

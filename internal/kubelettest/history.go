@@ -239,17 +239,64 @@ func Format(all map[string]*History) string {
 	return b.String()
 }
 
-// sequences returns the values of each track, and the events of each container, in their order.
-func (h *History) sequences() map[string][]string {
-	all := map[string][]string{}
+// all returns the statuses, each with all its tracks.
+func (h *History) all() (all []map[string]string) {
+	now := map[string]string{}
 	for _, c := range h.changes {
-		all[c.track] = append(all[c.track], escaped(c.value))
+		if c.number > len(all) {
+			now = maps.Clone(now)
+			all = append(all, now)
+		}
+		now[c.track] = escaped(c.value)
+	}
+	return all
+}
+
+// isPassing reports whether a status is one that kubelet writes because it is about to do something: a later status has another value
+// for one of its tracks.
+func isPassing(status map[string]string, later []map[string]string) bool {
+	for track, value := range status {
+		next := ""
+		for _, l := range later {
+			if l[track] != value {
+				next = l[track]
+				break
+			}
+		}
+		kind, _, _ := strings.Cut(track, " ")
+		switch {
+		case next == "":
+		case strings.HasPrefix(value, "False PodSandboxNotReady \"no pod sandbox exists\""):
+			return true
+		case kind != "container" && kind != "init" && kind != "ephemeral":
+		case strings.HasPrefix(value, "waiting ContainerCreating"):
+			return true
+		case strings.HasPrefix(value, "terminated") && !strings.HasPrefix(next, "terminated"):
+			return true
+		}
+	}
+	return false
+}
+
+// sequences returns the values of each track, without those that only passing statuses have, and the events of each container.
+func (h *History) sequences() map[string][]string {
+	sequences := map[string][]string{}
+	all := h.all()
+	for i, status := range all {
+		if isPassing(status, all[i+1:]) {
+			continue
+		}
+		for track, value := range status {
+			if list := sequences[track]; len(list) == 0 || list[len(list)-1] != value {
+				sequences[track] = append(list, value)
+			}
+		}
 	}
 	for _, e := range merged(h.events) {
 		track := "event " + e.track
-		all[track] = append(all[track], escaped(e.value))
+		sequences[track] = append(sequences[track], escaped(e.value))
 	}
-	return all
+	return sequences
 }
 
 // Compare returns the lines in which a history differs from the recorded one: "track - value" for one that it lacks, and "track +

@@ -46,6 +46,7 @@ type run struct {
 	// The lock of the sandbox protects these.
 	state    Run
 	stopped  bool
+	restarts bool      // its end is a restart, whatever the exit code is
 	deadline time.Time // the earliest time at which a stop kills the process
 	killings sync.Once
 }
@@ -151,6 +152,7 @@ func (r *run) end(code int) {
 	r.log.close()
 	end := &End{At: time.Now(), ExitCode: int32(code & 0xff), Message: r.message(code)}
 	r.box.mu.Lock()
+	end.Restarts = r.restarts
 	r.state.End = end
 	r.state.Starting, r.state.Started, r.state.Ready = false, false, false
 	r.box.mu.Unlock()

@@ -284,6 +284,8 @@ type End struct {
 	At       time.Time
 	ExitCode int32
 	Message  string
+	// Restarts reports whether the container was stopped to restart, whatever its exit code is.
+	Restarts bool
 }
 
 // sandbox has what the containers of a pod have in common.
