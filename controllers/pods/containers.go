@@ -287,7 +287,7 @@ func whyChanged(spec *corev1.Container, old *corev1.ContainerStatus) string {
 // stillRunning returns the status of a changed container while it stops.
 func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
 	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
-	old.Ready, old.Started = p.ready, &p.started
+	old.Ready, old.Started = p.ready && as != initRole, &p.started
 	old.AllocatedResources = spec.Resources.Requests
 	return old
 }

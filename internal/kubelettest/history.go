@@ -269,9 +269,19 @@ func isPassing(status map[string]string, later []map[string]string) bool {
 		case strings.HasPrefix(value, "False PodSandboxNotReady \"no pod sandbox exists\""):
 			return true
 		case kind != "container" && kind != "init" && kind != "ephemeral":
-		case strings.HasPrefix(value, "waiting ContainerCreating"):
+		case strings.HasPrefix(value, "waiting ContainerCreating"), strings.HasPrefix(value, "waiting PodInitializing") && !initializes(status):
 			return true
 		case strings.HasPrefix(value, "terminated") && !strings.HasPrefix(next, "terminated"):
+			return true
+		}
+	}
+	return false
+}
+
+// initializes reports whether an init container has started and not completed.
+func initializes(status map[string]string) bool {
+	for track, value := range status {
+		if strings.HasPrefix(track, "init ") && !strings.HasPrefix(value, "waiting PodInitializing") && !strings.HasPrefix(value, "terminated 0 ") {
 			return true
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,16 +41,21 @@ var (
 // recorded is the file of the recording.
 const recorded = "../../../internal/kubelettest/recorded.txt"
 
-// TestKubelet compares what a kubelet does with the recording.
+// attempts is how often the pods run at most.
+const attempts = 3
+
+// TestKubelet compares what a kubelet does with the recording. A difference that does not occur each time is chance: the kubelet looks at
+// the containers once a second, and a busy machine makes it late.
 func TestKubelet(t *testing.T) {
 	testlevel.NeedsFull(t, "runs a kubelet for a minute")
 	cases, err := kubelettest.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := playAll(t, cases)
+	o := start(t)
 	if *recording {
-		if err := os.WriteFile(recorded, []byte(kubelettest.Format(got)), 0o644); err != nil {
+		text := kubelettest.Format(o.playAll(t, cases))
+		if err := os.WriteFile(recorded, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -57,15 +64,35 @@ func TestKubelet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cases {
-		for _, line := range kubelettest.Compare(want[c.Name], got[c.Name]) {
-			t.Errorf("%s: %s", c.Name, line)
+	seen := map[string]int{}
+	for attempt := range attempts {
+		got := o.playAll(t, cases)
+		differs := false
+		for _, c := range cases {
+			if want[c.Name] == nil {
+				t.Fatalf("%s is not recorded", c.Name)
+			}
+			lines := kubelettest.Compare(want[c.Name], got[c.Name])
+			slices.Sort(lines)
+			for _, line := range slices.Compact(lines) {
+				line = c.Name + ": " + line
+				seen[line]++
+				differs = differs || seen[line] == attempt+1
+			}
+		}
+		if !differs {
+			return
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(seen)) {
+		if seen[line] == attempts {
+			t.Error(line)
 		}
 	}
 }
 
-// playAll returns the histories of the pods of cases, on a kubelet.
-func playAll(t *testing.T, cases []kubelettest.Case) map[string]*kubelettest.History {
+// start starts a control plane with a kubelet.
+func start(t *testing.T) *observer {
 	if !*verbose {
 		klog.SetLogger(logr.Discard())
 	}
@@ -82,24 +109,36 @@ func playAll(t *testing.T, cases []kubelettest.Case) map[string]*kubelettest.His
 	})
 	config := rest.CopyConfig(plane.Config())
 	config.QPS = -1
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	o := &observer{}
+	if o.clients, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	observed := &observer{histories: map[string]*kubelettest.History{}, pods: map[string]*corev1.Pod{}}
-	runKubelet(t, clients, observed)
-	awaitNode(t, clients)
+	runKubelet(t, o.clients, o)
+	awaitNode(t, o.clients)
+	return o
+}
 
+// playAll returns the histories of the pods of cases.
+func (o *observer) playAll(t *testing.T, cases []kubelettest.Case) map[string]*kubelettest.History {
+	histories := map[string]*kubelettest.History{}
+	o.mu.Lock()
+	o.histories, o.pods = histories, map[string]*corev1.Pod{}
+	o.mu.Unlock()
 	var all sync.WaitGroup
 	for i := range cases {
 		all.Go(func() {
-			if err := observed.play(t.Context(), clients, &cases[i]); err != nil {
+			if err := o.play(t.Context(), &cases[i]); err != nil {
 				t.Errorf("%s: %v", cases[i].Name, err)
 			}
 		})
 	}
 	all.Wait()
-	return observed.histories
+	at := int64(0)
+	err := o.clients.CoreV1().Pods(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: &at}, metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+	}
+	return histories
 }
 
 // namespace is the namespace of the pods.
@@ -147,14 +186,16 @@ func awaitNode(t *testing.T, clients *kubernetes.Clientset) {
 
 // observer observes pods. It is the recorder of the kubelet's events.
 type observer struct {
+	clients *kubernetes.Clientset
+
 	mu        sync.Mutex
 	histories map[string]*kubelettest.History
 	pods      map[string]*corev1.Pod
 }
 
 // play creates the pod of a case, does the acts, and observes it.
-func (o *observer) play(ctx context.Context, clients *kubernetes.Clientset, c *kubelettest.Case) error {
-	pods := clients.CoreV1().Pods(namespace)
+func (o *observer) play(ctx context.Context, c *kubelettest.Case) error {
+	pods := o.clients.CoreV1().Pods(namespace)
 	watcher, err := pods.Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: c.Name}))
 	if err != nil {
 		return err
@@ -192,7 +233,7 @@ func (o *observer) play(ctx context.Context, clients *kubernetes.Clientset, c *k
 			}
 			o.mu.Unlock()
 		case <-next:
-			if err := act(ctx, clients, c.Name, acts[0]); err != nil {
+			if err := act(ctx, o.clients, c.Name, acts[0]); err != nil {
 				return err
 			}
 			acts = acts[1:]
