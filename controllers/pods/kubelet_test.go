@@ -198,6 +198,12 @@ func (r *replay) play(c *kubelettest.Case) {
 			continue
 		}
 		r.Must(r.Get(r.Context(), client.ObjectKeyFromObject(pod), pod))
+		if act.Touch {
+			before := pod.DeepCopy()
+			pod.Labels = map[string]string{"touched": "at-" + act.At.Duration.String()}
+			r.Must(r.Patch(r.Context(), pod, client.MergeFrom(before)))
+			continue
+		}
 		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, *act.Ephemeral)
 		r.Must(r.SubResource("ephemeralcontainers").Update(r.Context(), pod))
 	}

@@ -45,6 +45,8 @@ type Act struct {
 	At metav1.Duration `json:"at"`
 	// Delete is the grace period of a deletion, in seconds.
 	Delete *int64 `json:"delete,omitempty"`
+	// Touch changes a label, so that a kubelet looks at the pod again.
+	Touch bool `json:"touch,omitempty"`
 	// Ephemeral is an ephemeral container to add.
 	Ephemeral *corev1.EphemeralContainer `json:"ephemeral,omitempty"`
 }

@@ -17,5 +17,6 @@
 // happened since is in one status. So [Compare] does not compare the numbers. It leaves out the statuses of a kubelet that is about to
 // do something: the pod has no sandbox yet, a container waits for its first start, or a container has terminated and restarts. In
 // each track the remaining values must be the same in the same order, so the last status must be the same as a whole. Events are
-// compared by container, in their order; an event that occurs several times in a row counts once, since a count depends on chance too.
+// compared by container, in their order; one or two events that occur several times in a row count once, since a count depends on
+// chance too.
 package kubelettest

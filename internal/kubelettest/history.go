@@ -176,15 +176,21 @@ func (h *History) String() string {
 // escaped returns a value in one line.
 func escaped(value string) string { return strings.ReplaceAll(value, "\n", `\n`) }
 
-// merged returns events without those that occur several times in a row for a container, grouped by container.
+// merged returns events, grouped by container, without the repetitions of one or two events in a row.
 func merged(events []fact) []fact {
 	byTrack := map[string][]fact{}
 	for _, e := range events {
-		byTrack[e.track] = append(byTrack[e.track], e)
+		list := append(byTrack[e.track], e)
+		for n := 1; n <= 2 && 2*n <= len(list); n++ {
+			if end := len(list) - n; slices.Equal(list[end-n:end], list[end:]) {
+				list = list[:end]
+			}
+		}
+		byTrack[e.track] = list
 	}
 	var all []fact
 	for _, track := range slices.Sorted(maps.Keys(byTrack)) {
-		all = append(all, slices.Compact(byTrack[track])...)
+		all = append(all, byTrack[track]...)
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -40,6 +41,9 @@ var (
 
 // recorded is the file of the recording.
 const recorded = "../../../internal/kubelettest/recorded.txt"
+
+// atOnce is how many pods run at the same time. With more, the statuses of the kubelet are late.
+const atOnce = 30
 
 // attempts is how often the pods run at most.
 const attempts = 3
@@ -125,8 +129,11 @@ func (o *observer) playAll(t *testing.T, cases []kubelettest.Case) map[string]*k
 	o.histories, o.pods = histories, map[string]*corev1.Pod{}
 	o.mu.Unlock()
 	var all sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
 	for i := range cases {
+		turns <- struct{}{}
 		all.Go(func() {
+			defer func() { <-turns }()
 			if err := o.play(t.Context(), &cases[i]); err != nil {
 				t.Errorf("%s: %v", cases[i].Name, err)
 			}
@@ -251,6 +258,11 @@ func act(ctx context.Context, clients *kubernetes.Clientset, name string, a kube
 	pods := clients.CoreV1().Pods(namespace)
 	if a.Delete != nil {
 		return pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: a.Delete})
+	}
+	if a.Touch {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"at-%s"}}}`, a.At.Duration)
+		_, err := pods.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
 	}
 	pod, err := pods.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
