@@ -97,10 +97,21 @@ func tracks(pod *corev1.Pod) map[string]string {
 		"init": s.InitContainerStatuses, "container": s.ContainerStatuses, "ephemeral": s.EphemeralContainerStatuses,
 	} {
 		for i := range list {
-			all[kind+" "+list[i].Name] = describe(pod, &list[i])
+			track := kind + " " + list[i].Name
+			if isSidecar(pod, list[i].Name) {
+				track = "sidecar " + list[i].Name
+			}
+			all[track] = describe(pod, &list[i])
 		}
 	}
 	return all
+}
+
+// isSidecar reports whether a container of a pod is a sidecar.
+func isSidecar(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // describe returns the text of the status of a container.
@@ -274,7 +285,7 @@ func isPassing(status map[string]string, later []map[string]string) bool {
 		case next == "":
 		case strings.HasPrefix(value, "False PodSandboxNotReady \"no pod sandbox exists\""):
 			return true
-		case kind != "container" && kind != "init" && kind != "ephemeral":
+		case !slices.Contains([]string{"container", "init", "sidecar", "ephemeral"}, kind):
 		case strings.HasPrefix(value, "waiting ContainerCreating"), strings.HasPrefix(value, "waiting PodInitializing") && !initializes(status):
 			return true
 		case strings.HasPrefix(value, "terminated") && !strings.HasPrefix(next, "terminated"):
@@ -284,10 +295,14 @@ func isPassing(status map[string]string, later []map[string]string) bool {
 	return false
 }
 
-// initializes reports whether an init container has started and not completed.
+// initializes reports whether an init container has started and not completed, or a sidecar has not passed its startup probe.
 func initializes(status map[string]string) bool {
 	for track, value := range status {
-		if strings.HasPrefix(track, "init ") && !strings.HasPrefix(value, "waiting PodInitializing") && !strings.HasPrefix(value, "terminated 0 ") {
+		kind, _, _ := strings.Cut(track, " ")
+		waits := strings.HasPrefix(value, "waiting PodInitializing")
+		switch {
+		case kind == "init" && !waits && !strings.HasPrefix(value, "terminated 0 "),
+			kind == "sidecar" && !waits && strings.Contains(value, ", not started"):
 			return true
 		}
 	}
