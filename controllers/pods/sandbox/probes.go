@@ -273,7 +273,7 @@ func isInit(pod *corev1.Pod, c *corev1.Container) bool {
 //upstream:pkg/kubelet/prober.prober.probe
 func (p *probing) once() bool {
 	timeout := max(time.Duration(p.spec.TimeoutSeconds)*time.Second, time.Second)
-	ctx, cancel := context.WithTimeout(p.run.ctx, timeout)
+	ctx, cancel := p.run.untilEnd(timeout)
 	defer cancel()
 	var output string
 	var err error
@@ -291,8 +291,8 @@ func (p *probing) once() bool {
 	if err == nil {
 		return true
 	}
-	if r.ctx.Err() != nil {
-		return false // the run ends
+	if r.hasEnded() {
+		return false
 	}
 	if output == "" {
 		output = err.Error()

@@ -233,6 +233,30 @@ func (r *run) kill() {
 	})
 }
 
+// untilEnd returns a context that ends after a time, or with the run. SIGTERM does not end it, since a container that stops is probed
+// too.
+func (r *run) untilEnd(limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	r.box.owner.spawn(func() {
+		select {
+		case <-r.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// hasEnded reports whether the run has ended.
+func (r *run) hasEnded() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // graceOf returns the grace period of a container that is restarted by a probe.
 //
 //upstream:pkg/kubelet/kuberuntime.setTerminationGracePeriod
