@@ -52,9 +52,6 @@ func TestAsKubelet(t *testing.T) {
 			}
 			all.Wait()
 			r.stop()
-			if dir := os.Getenv("DUMP"); dir != "" {
-				os.WriteFile(dir+"/ours-"+namespace, []byte(kubelettest.Format(r.histories)), 0o644)
-			}
 			for name, history := range r.histories {
 				if recorded[name] == nil {
 					t.Errorf("%s is not recorded", name)
@@ -184,7 +181,7 @@ func (r *replay) play(c *kubelettest.Case) {
 		pod.Annotations = map[string]string{pods.ScriptAnnotation: script}
 	}
 	r.mu.Lock()
-	r.histories[c.Name] = &kubelettest.History{}
+	r.histories[c.Name], r.pods[c.Name] = &kubelettest.History{}, pod.DeepCopy()
 	r.mu.Unlock()
 	if r.namespace == withFunctions {
 		r.Must(r.listen(pod))
@@ -225,6 +222,11 @@ func (r *replay) execute(ctx context.Context, p *runtime.Process) int {
 	r.runs[key]++
 	r.starts[key] = time.Now()
 	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.starts, key) // the next run may be probed before its function is called
+		r.mu.Unlock()
+	}()
 	if code, ok := await(program.Run(number), ctx.Done()); ok {
 		return code
 	}
@@ -290,8 +292,9 @@ func (r *replay) listen(pod *corev1.Pod) error {
 		if err != nil {
 			return err
 		}
+		name := pod.Name // the creation writes the pod
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if r.age(pod.Name, c.Name) < *program.Serve {
+			if r.age(name, c.Name) < *program.Serve {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		})}
