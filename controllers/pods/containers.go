@@ -227,7 +227,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 			s.LastTerminationState = corev1.ContainerState{} // another container has no back-off
 		}
 		c.setID(&s)
-		c.terminate(spec, &s, as, *old.State.Terminated)
+		c.terminate(spec, &s, as, *old.State.Terminated, false)
 	case waitsForRestart:
 		c.until(untilRestart(&old, c.now.Time))
 		return old
@@ -292,7 +292,7 @@ func whyChanged(spec *corev1.Container, old *corev1.ContainerStatus) string {
 // stillRunning returns the status of a changed container while it stops.
 func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
 	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
-	old.Ready, old.Started = p.ready, &p.started
+	old.Ready, old.Started = p.ready && as != initRole, &p.started
 	old.AllocatedResources = spec.Resources.Requests
 	return old
 }
@@ -315,7 +315,7 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 		}
 		c.wait(s, old)
 	case p.end != nil:
-		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt))
+		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt), p.end.restarts)
 	case p.starting:
 		c.wait(s, old)
 	default:
@@ -358,15 +358,16 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 }
 
 // terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
-// its restart. A sidecar that has succeeded is Terminated while it waits.
+// its restart. A sidecar that has succeeded is Terminated while it waits. always says that the container restarts whatever its exit
+// code is.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
-func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
-	if demandsAll(spec, end.ExitCode) {
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, always bool) {
+	if !always && demandsAll(spec, end.ExitCode) {
 		s.State.Terminated = &end // until all are restarted
 		return
 	}
-	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
+	if as == ephemeralRole || !always && !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end
 		return

@@ -192,7 +192,7 @@ func (c *containers) stoppedRun(spec *corev1.Container, s corev1.ContainerStatus
 	case p.end != nil:
 		return c.ended(s, p.end, s.State.Running.StartedAt)
 	case s.State.Running != nil:
-		s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
+		s.Ready, s.Started = p.ready && s.Started != nil && roleOf(c.pod, spec) != initRole, startedOf(&s, p.started)
 	}
 	c.killing = append(c.killing, s.Name)
 	return s

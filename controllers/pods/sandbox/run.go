@@ -51,6 +51,7 @@ type run struct {
 	reason   string
 	why      string // the message that the process has set
 	stopped  bool
+	restarts bool      // its end is a restart, whatever the exit code is
 	deadline time.Time // the earliest time at which a stop kills the process
 	killings sync.Once
 }
@@ -177,6 +178,7 @@ func (r *run) end(code int, returned bool) {
 	if returned {
 		end.Reason, end.Message = r.reason, cmp.Or(r.why, end.Message)
 	}
+	end.Restarts = r.restarts
 	r.state.End = end
 	r.state.Starting, r.state.Started, r.state.Ready = false, false, false
 	r.box.mu.Unlock()
@@ -257,6 +259,30 @@ func (r *run) kill() {
 		close(r.killed)
 		r.attach.close()
 	})
+}
+
+// untilEnd returns a context that ends after a time, or with the run. SIGTERM does not end it, since a container that stops is probed
+// too.
+func (r *run) untilEnd(limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	r.box.owner.spawn(func() {
+		select {
+		case <-r.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// hasEnded reports whether the run has ended.
+func (r *run) hasEnded() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // graceOf returns the grace period of a container that is restarted by a probe.

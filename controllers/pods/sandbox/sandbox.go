@@ -285,6 +285,8 @@ type End struct {
 	ExitCode int32
 	Reason   string // "" for Completed or Error
 	Message  string
+	// Restarts reports whether the container was stopped to restart, whatever its exit code is.
+	Restarts bool
 }
 
 // sandbox has the state that the containers of a pod share.
