@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,12 +56,13 @@ var atMutex = []string{"the operator waits for a mutex", "goroutine in flyball.d
 // foreign is a channel of no bubble.
 var foreign = make(chan error)
 
+// turns are the turns of spin.
+var turns atomic.Int64
+
 // spin never waits.
 func spin() error {
-	for n := 0; ; n++ {
-		if n < 0 {
-			n = 0
-		}
+	for {
+		turns.Add(1)
 	}
 }
 
