@@ -179,11 +179,12 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// cordon makes a node unschedulable, or schedulable again.
+// cordon makes a node unschedulable, or schedulable again, and waits until the scheduler knows.
 func (c *cluster) cordon(node string, unschedulable bool) {
 	c.Helper()
 	_, err := c.CoreV1().Nodes().Patch(c.Context(), node, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, unschedulable), metav1.PatchOptions{})
 	c.must(err)
+	time.Sleep(time.Second) // virtual
 }
 
 // evictAll evicts the pods of a node as kubectl drain does, and returns how often an eviction was refused. The test fails if
