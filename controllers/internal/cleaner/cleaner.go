@@ -1,4 +1,6 @@
 // Package cleaner deletes objects when their time is over.
+//
+//upstream:none Each controller of kube-controller-manager has a loop of its own.
 package cleaner
 
 import (

@@ -1,4 +1,6 @@
 // Package requeue makes the results of reconciles.
+//
+//upstream:none The results belong to our runtime.
 package requeue
 
 import (
