@@ -139,6 +139,12 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// SetReadDeadline has no error after a cut, since the client has not closed its end. With an error, client-go would leave its streams open.
+func (c *wireConn) SetReadDeadline(t time.Time) error {
+	_ = c.Conn.SetReadDeadline(t)
+	return nil
+}
+
 // pass passes on bytes up to the limit of their direction, and cuts the connection there.
 func (c *wireConn) pass(p []byte, passed *atomic.Int64, limit int64, move func([]byte) (int, error)) (int, error) {
 	if limit > 0 {
