@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -213,4 +214,39 @@ func TestProvisionedOnce(t *testing.T) {
 			t.Errorf("the pod was bound %d times", n)
 		}
 	})
+}
+
+// TestPodsShareAClaim: pods that follow each other sooner than the events of their claim find the claim as the scheduler wrote it.
+func TestPodsShareAClaim(t *testing.T) {
+	for name, volume := range map[string]*corev1.PersistentVolume{"provisioned": nil, "bound": controllerstest.Volume("v", "1Gi", "slow")} {
+		t.Run(name, func(t *testing.T) {
+			controllerstest.InVirtualTime(t, threeNodes(), func(e controllerstest.Env) {
+				e.CreateAll(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Provisioner: "example.com/slow",
+					VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)})
+				if volume != nil {
+					e.CreateAll(volume)
+				}
+				pods := []string{"p", "q", "r", "s", "t"}
+				for _, pod := range pods {
+					e.CreateAll(controllerstest.Pod(pod, "a", usingData))
+				}
+				e.WaitIdle()
+				e.CreateAll(controllerstest.Claim("data", "1Gi", "slow"))
+				e.WaitIdle()
+				if volume == nil {
+					provision(e, nil)
+				}
+				for _, pod := range pods {
+					if e.Pod(pod).Spec.NodeName == "" {
+						t.Errorf("%s has no node", pod)
+					}
+					for _, event := range e.Events("Pod", pod) {
+						if strings.Contains(event, "running PreBind plugin") {
+							t.Errorf("%s: %s", pod, event)
+						}
+					}
+				}
+			})
+		})
+	}
 }

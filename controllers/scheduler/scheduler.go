@@ -50,6 +50,7 @@ func AddToManager(mgr manager.Manager) error {
 	}
 	r := &reconciler{
 		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
 		recorder: mgr.GetEventRecorder(corev1.DefaultSchedulerName),
 		state:    newState(),
 	}
@@ -71,6 +72,7 @@ func AddToManager(mgr manager.Manager) error {
 // reconciler schedules pods.
 type reconciler struct {
 	client   client.Client
+	live     client.Reader
 	recorder recorder.EventRecorder
 	state    *state
 	queue    queue // set before the first Reconcile

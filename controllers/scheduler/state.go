@@ -52,6 +52,9 @@ func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision,
 	case d.Node != "":
 		s.pending.hold(keyOf(pod))
 		s.snapshot.Assume(pod, d.Node)
+		if d.Volumes != nil {
+			s.assumeVolumes(d)
+		}
 		s.assumed[pod.UID] = nil
 		return d, 0, nil
 	case len(s.ready) == 0:
@@ -123,19 +126,27 @@ func (s *state) reservedWith(object runtime.Object) []retry {
 	return s.reserved(func(w *reservation) bool { return w.uses(v) })
 }
 
-// assumeVolume assumes that a volume is bound to its claim, and returns the volume.
+// assumeVolumes assumes that volumes are bound to their claims, and that the provisioners of the other claims know the node. The decision
+// gets the objects as they are to be written.
 //
+//upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.AssumePodVolumes
 //upstream:k8s.io/component-helpers/storage/volume.GetBindVolumeToClaim
-func (s *state) assumeVolume(b framework.Binding) *corev1.PersistentVolume {
-	v := b.Volume.DeepCopy()
-	if !volume.IsBoundTo(v, b.Claim) {
-		metav1.SetMetaDataAnnotation(&v.ObjectMeta, volume.BoundByController, "yes")
+func (s *state) assumeVolumes(d *framework.Decision) {
+	for i, b := range d.Volumes.Bindings {
+		v := b.Volume.DeepCopy()
+		if !volume.IsBoundTo(v, b.Claim) {
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, volume.BoundByController, "yes")
+		}
+		v.Spec.ClaimRef = volume.ClaimRef(b.Claim)
+		s.snapshot.Objects.Set(v)
+		d.Volumes.Bindings[i].Volume = v.DeepCopy()
 	}
-	v.Spec.ClaimRef = volume.ClaimRef(b.Claim)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshot.Objects.Set(v)
-	return v.DeepCopy()
+	for i, claim := range d.Volumes.Provisions {
+		claim = claim.DeepCopy()
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.SelectedNode, d.Node)
+		s.snapshot.Objects.Set(claim)
+		d.Volumes.Provisions[i] = claim.DeepCopy()
+	}
 }
 
 // nominatedBelow returns the pods of a lower priority than a pod that a node is reserved for.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/volume"
@@ -33,8 +34,9 @@ type reservation struct {
 
 // reservedClaim is a claim that a reservation waits for.
 type reservedClaim struct {
-	key    client.ObjectKey
-	volume string // empty if one is provisioned
+	key     client.ObjectKey
+	volume  string // empty if one is provisioned
+	version string // the resource version of the volume, or else of the claim, as it was written
 }
 
 // uses reports whether a reservation waits for a volume.
@@ -50,25 +52,11 @@ func (w *reservation) uses(v *corev1.PersistentVolume) bool {
 // clear it each time.
 //
 //upstream:pkg/scheduler/framework/plugins/volumebinding.VolumeBinding.Reserve
-//upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.AssumePodVolumes
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.bindAPIUpdate
 func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.Decision) (reconcile.Result, error) {
 	w := &reservation{pod: pod, node: d.Node, expires: time.Now().Add(bindTimeout)}
-	var err error
-	for _, b := range d.Volumes.Bindings {
-		if err == nil {
-			err = r.client.Update(ctx, r.state.assumeVolume(b))
-		}
-		w.claims = append(w.claims, reservedClaim{client.ObjectKeyFromObject(b.Claim), b.Volume.Name})
-	}
-	for _, claim := range d.Volumes.Provisions {
-		if err == nil {
-			err = r.selectNode(ctx, claim, d.Node)
-		}
-		w.claims = append(w.claims, reservedClaim{key: client.ObjectKeyFromObject(claim)})
-	}
-	if err != nil {
-		r.unassumeVolumes(ctx, d.Volumes.Bindings)
+	if err := r.writeVolumes(ctx, d, w); err != nil {
+		r.unassumeVolumes(ctx, d.Volumes)
 		return r.fail(ctx, pod, preBindError(err))
 	}
 	if err := podstate.PatchStatus(ctx, r.client, pod, func(s *corev1.PodStatus) { s.NominatedNodeName = d.Node }); err != nil {
@@ -78,26 +66,57 @@ func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.
 	return r.finish(ctx, pod, w)
 }
 
-// unassumeVolumes takes back the assumptions of assumeVolume: the volumes are as the cache has them.
+// writeVolumes writes the volumes and the claims that were assumed.
+func (r *reconciler) writeVolumes(ctx context.Context, d *framework.Decision, w *reservation) error {
+	for _, b := range d.Volumes.Bindings {
+		v, err := write(ctx, r, b.Volume, &corev1.PersistentVolume{}, func(v *corev1.PersistentVolume) bool {
+			return v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == b.Claim.UID
+		})
+		if err != nil {
+			return err
+		}
+		w.claims = append(w.claims, reservedClaim{client.ObjectKeyFromObject(b.Claim), v.Name, v.ResourceVersion})
+	}
+	for _, claim := range d.Volumes.Provisions {
+		claim, err := write(ctx, r, claim, &corev1.PersistentVolumeClaim{}, func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Annotations[volume.SelectedNode] == d.Node
+		})
+		if err != nil {
+			return err
+		}
+		w.claims = append(w.claims, reservedClaim{client.ObjectKeyFromObject(claim), "", claim.ResourceVersion})
+	}
+	return nil
+}
+
+// write updates an object, and returns it as it is then. A conflict is no error if the object is as wanted: pods that use the same claim
+// write the same.
+func write[T client.Object](ctx context.Context, r *reconciler, object, current T, wanted func(T) bool) (T, error) {
+	err := r.client.Update(ctx, object)
+	if apierrors.IsConflict(err) && r.live.Get(ctx, client.ObjectKeyFromObject(object), current) == nil &&
+		current.GetUID() == object.GetUID() && wanted(current) {
+		return current, nil
+	}
+	return object, err
+}
+
+// unassumeVolumes takes back the assumptions of assumeVolumes: the volumes and the claims are as the cache has them.
 //
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.revertAssumedPVs
-func (r *reconciler) unassumeVolumes(ctx context.Context, list []framework.Binding) {
-	for _, b := range list {
-		v := &corev1.PersistentVolume{}
-		if r.client.Get(ctx, client.ObjectKeyFromObject(b.Volume), v) == nil {
-			r.retry(r.queue, r.state.updateObject(v, framework.VolumeChanged, time.Now()))
-		}
+//upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.revertAssumedPVCs
+func (r *reconciler) unassumeVolumes(ctx context.Context, assumed *framework.Volumes) {
+	for _, b := range assumed.Bindings {
+		r.unassume(ctx, client.ObjectKeyFromObject(b.Volume), &corev1.PersistentVolume{}, framework.VolumeChanged)
+	}
+	for _, claim := range assumed.Provisions {
+		r.unassume(ctx, client.ObjectKeyFromObject(claim), &corev1.PersistentVolumeClaim{}, framework.ClaimChanged)
 	}
 }
 
-// selectNode sets the annotation of a claim with the node that its volume is for.
-func (r *reconciler) selectNode(ctx context.Context, claim *corev1.PersistentVolumeClaim, node string) error {
-	if claim.Annotations[volume.SelectedNode] == node {
-		return nil
+func (r *reconciler) unassume(ctx context.Context, key client.ObjectKey, object client.Object, event framework.Event) {
+	if r.client.Get(ctx, key, object) == nil {
+		r.retry(r.queue, r.state.updateObject(object, event, time.Now()))
 	}
-	claim = claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.SelectedNode, node)
-	return r.client.Update(ctx, claim)
 }
 
 // finish binds a pod with a reservation if its claims are bound. If they cannot be, or are not in time, the pod is scheduled again.
@@ -150,6 +169,9 @@ func (r *reconciler) isBound(ctx context.Context, c reservedClaim, node *corev1.
 	if err := r.client.Get(ctx, c.key, claim); err != nil {
 		return false, fmt.Errorf("failed to check binding: %w", unlisted(err, "persistentvolumeclaims", c.key.String()))
 	}
+	if isOlder(v, c.version) {
+		return false, nil
+	}
 	if err := checkAffinity(v, node); err != nil {
 		return false, err
 	}
@@ -167,6 +189,8 @@ func (r *reconciler) isProvisioned(ctx context.Context, c reservedClaim, node *c
 		return false, fmt.Errorf("failed to check provisioning pvc: %w", unlisted(err, "persistentvolumeclaims", c.key.String()))
 	}
 	switch {
+	case isOlder(claim, c.version):
+		return false, nil
 	case claim.Annotations == nil:
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
 	case claim.Annotations[volume.SelectedNode] != node.Name:
@@ -181,6 +205,12 @@ func (r *reconciler) isProvisioned(ctx context.Context, c reservedClaim, node *c
 		return false, fmt.Errorf("failed to get pv %q from cache: %w", claim.Spec.VolumeName, err)
 	}
 	return framework.IsBound(claim), checkAffinity(v, node)
+}
+
+// isOlder reports whether the cache has yet to observe a version of an object: one that another pod with the same claim has written.
+func isOlder(object client.Object, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), version)
+	return err == nil && order < 0
 }
 
 // unlisted returns the error of a read in the words of kube-scheduler's listers.
