@@ -14,6 +14,7 @@ import (
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage/memory"
 	"flyball.dev/storage/storagetest"
 )
@@ -22,8 +23,8 @@ import (
 // update of a StatefulSet are in progress: no pod is counted twice or not at all, and no time is served
 // twice.
 func TestControlPlaneRestarts(t *testing.T) {
-	for seed := range uint64(5) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { restartPlane(t, seed) }) })
+	for seed := range testlevel.Rounds(2, 5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { restartPlane(t, uint64(seed)) }) })
 	}
 }
 

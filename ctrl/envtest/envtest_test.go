@@ -22,6 +22,7 @@ import (
 	"flyball.dev/ctrl/envtest"
 	"flyball.dev/internal/heaptest"
 	_ "flyball.dev/internal/orphans"
+	"flyball.dev/internal/testlevel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,12 +87,12 @@ func TestEnvironmentsLeakNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 10 { // what is made once
+	for range testlevel.Rounds(5, 10) { // what is made once
 		once()
 	}
 	goroutines := goleak.IgnoreCurrent()
 	heap := heaptest.New(t, "flyball.dev/")
-	const count = 20
+	count := testlevel.Rounds(10, 20)
 	for range count {
 		once()
 	}
@@ -99,7 +100,7 @@ func TestEnvironmentsLeakNothing(t *testing.T) {
 	var held int64
 	eventually(t, func() bool { // timers and finalizers keep memory for a while
 		held = heap.Held()
-		return held <= count*20<<10
+		return held <= int64(count)*20<<10
 	})
 	t.Logf("%d environments have left %d KiB", count, held>>10)
 	left, err := os.ReadDir(dir)

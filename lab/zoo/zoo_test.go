@@ -72,7 +72,7 @@ func TestTwins(t *testing.T) {
 		a := &animals[i]
 		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(a, true)
-			scenario.Schedules = testlevel.Rounds(20, 500)
+			scenario.Schedules = testlevel.Rounds(10, 500)
 			lab.Explore(t, op, scenario)
 		})
 	}

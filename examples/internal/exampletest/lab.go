@@ -21,7 +21,7 @@ import (
 	"flyball.dev/lab"
 )
 
-var schedules = flag.Int("lab.schedules", testlevel.Rounds(20, 500), "the number of schedules in which something goes wrong, for each example")
+var schedules = flag.Int("lab.schedules", testlevel.Rounds(10, 500), "the number of schedules in which something goes wrong, for each example")
 
 // Lab explores what can go wrong for the operator of an example. Without steps, the scenario is to create the samples and
 // to delete the custom resources among them. If setUp is nil, the one of the example adds the controllers.
