@@ -81,7 +81,7 @@ func (o *Options) RegisteredNodes(now time.Time) ([]*corev1.Node, error) {
 			return nil, fmt.Errorf("two nodes have the name %q", n.Name)
 		}
 		names[n.Name] = true
-		free.occupy(nodeRequest(n.Name).NamespacedName, internalIP(&n))
+		free.occupy(nodeRequest(n.Name).NamespacedName, internalIP(&n), netip.Prefix{})
 		list = append(list, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:          n.Name,

@@ -26,8 +26,8 @@ type Options struct {
 	// with such an image waits with ErrImagePull and ImagePullBackOff until its image is changed. Nil means
 	// [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
-	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
-	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
+	// Network is the IPv4 network of the addresses of pods on nodes without a podCIDR, or with one that has no address left. By default
+	// it is [DefaultNetwork]. When it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 	// Handlers execute containers and commands. Nil means none.
 	Handlers *runtime.Handlers
