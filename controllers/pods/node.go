@@ -184,6 +184,15 @@ func setHealthy(s *corev1.NodeStatus, now metav1.Time) {
 	}
 }
 
+// setHeartbeats sets the heartbeats of the conditions that a kubelet posts.
+func setHeartbeats(s *corev1.NodeStatus, now metav1.Time) {
+	for i := range s.Conditions {
+		if slices.ContainsFunc(healthy, func(c corev1.NodeCondition) bool { return c.Type == s.Conditions[i].Type }) {
+			s.Conditions[i].LastHeartbeatTime = now
+		}
+	}
+}
+
 // internalIP returns the first internal address of a node, or "".
 func internalIP(node *corev1.Node) string {
 	for _, a := range node.Status.Addresses {

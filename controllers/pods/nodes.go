@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -134,7 +135,7 @@ func (r *reconciler) nodeEvents() handler.EventHandler {
 //
 //upstream:pkg/kubelet.Kubelet.syncNodeStatus
 func addNodes(mgr manager.Manager, o *Options, stages Stages) error {
-	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(),
+	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(), reports: newReports(),
 		stages: stages}
 	runs := predicate.NewPredicateFuncs(func(node client.Object) bool { return o.runs(node.(*corev1.Node)) })
 	// A node that a stage cannot change comes back in time for the renewal of its lease.
@@ -155,6 +156,7 @@ type nodeReconciler struct {
 	options   *Options
 	addresses *addresses
 	leases    *leases
+	reports   *reports
 	stages    Stages // nil if there are none
 
 	mu       sync.Mutex
@@ -181,6 +183,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil {
 		r.leases.forget(req.Name)
+		r.reports.forget(req.Name)
 		if r.stages != nil {
 			r.stages.Forget(&corev1.Node{}, req.NamespacedName)
 		}
@@ -219,13 +222,20 @@ func (r *nodeReconciler) update(ctx context.Context, node *corev1.Node, address 
 			return err
 		}
 	}
-	status := nodeStatus(node, address, time.Now())
-	if equality.Semantic.DeepEqual(status, node.Status) {
+	now := time.Now()
+	status := nodeStatus(node, address, now)
+	changed := !equality.Semantic.DeepEqual(status, node.Status)
+	if !changed && (r.options.WithoutLeases || !r.reports.due(node, now)) {
 		return nil
 	}
+	setHeartbeats(&status, metav1.NewTime(now))
 	before = node.DeepCopy()
 	node.Status = status
-	return r.client.Status().Patch(ctx, node, lockedPatch(before))
+	err := r.client.Status().Patch(ctx, node, lockedPatch(before))
+	if err == nil {
+		r.reports.set(node.Name, now, changed)
+	}
+	return err
 }
 
 // lockedPatch returns a patch of an object that has not changed since.

@@ -44,7 +44,7 @@ type Options struct {
 	AllNodes bool
 	// Script is the script of all pods. The script of a pod goes before it, field by field. [ParseScript] parses it.
 	Script *Script
-	// WithoutLeases leaves out the leases of the nodes. Only the node-lifecycle-controller reads them.
+	// WithoutLeases leaves out the leases of the nodes, and the posts of statuses that have not changed. Only the node-lifecycle-controller reads them.
 	WithoutLeases bool
 	// Usage returns the CPU and the memory that a container that runs uses at a time. By default, it is [Options.UsageOf]. Usage
 	// may be called from several goroutines at once, and must not change the pod.
