@@ -159,7 +159,7 @@ var blockedControllers = []blocked{
 // unblocked are the controllers that are not in the table, because they write objects that are in no namespace, in a namespace of the
 // system, or after a longer time, or none at all.
 var unblocked = []string{"certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller",
-	"certificatesigningrequest-signing-controller", "clusterrole-aggregation-controller", "node-lifecycle-controller", "service-cidr-controller", "metrics-server",
+	"certificatesigningrequest-signing-controller", "clusterrole-aggregation-controller", "node-ipam-controller", "node-lifecycle-controller", "service-cidr-controller", "metrics-server",
 	"validatingadmissionpolicy-status-controller", "storage-version-migrator-controller", "persistentvolume-protection-controller",
 	"volumeattributesclass-protection-controller", "ttl-controller", "podcertificaterequest-cleaner-controller", "token-cleaner-controller",
 	"bootstrap-signer-controller"}

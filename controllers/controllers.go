@@ -11,6 +11,7 @@ package controllers
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"k8s.io/client-go/rest"
@@ -32,6 +33,7 @@ import (
 	"flyball.dev/controllers/loadbalancer"
 	"flyball.dev/controllers/localpath"
 	"flyball.dev/controllers/namespace"
+	"flyball.dev/controllers/nodeipam"
 	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/persistentvolume"
 	"flyball.dev/controllers/podautoscaler"
@@ -71,6 +73,10 @@ type Options struct {
 	// Stages, if not nil, plays kwok's stages: flyball.dev/controllers/stages has them. By default, the kind Stage is not
 	// installed.
 	Stages Stages
+	// ClusterCIDR is the IPv4 network of the podCIDRs of the nodes, each a /24. The default is [nodeipam.DefaultClusterCIDR], or none if
+	// the network of Pods is set; nodes then have only the podCIDRs that they bring. Pods on a node with a podCIDR have addresses of it
+	// as long as one is free.
+	ClusterCIDR netip.Prefix
 	// PodGC configures the pod garbage collector.
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
@@ -106,6 +112,7 @@ type shared struct {
 	manager   manager.Manager
 	inventory *inventory.Inventory // created at the first call of objects
 	stages    pods.Stages          // nil without Options.Stages
+	cidrs     *nodeipam.Allocator  // nil if nodes get no CIDRs
 }
 
 // objects returns the inventory.
@@ -158,6 +165,7 @@ var descriptors = []descriptor{
 	{"endpoints-controller", account("endpoint-controller"), withoutOptions(endpoints.AddToManager)},
 	{"endpointslice-controller", account("endpointslice-controller"), withoutOptions(endpointslice.AddToManager)},
 	{"endpointslice-mirroring-controller", account("endpointslicemirroring-controller"), withoutOptions(endpointslicemirroring.AddToManager)},
+	{"node-ipam-controller", account("node-controller"), addNodeIPAM},
 	{"node-lifecycle-controller", account("node-controller"), withoutOptions(nodelifecycle.AddToManager)},
 	{"ttl-controller", account("ttl-controller"), withoutOptions(ttl.AddToManager)},
 	{"resourcequota-controller", account("resourcequota-controller"), withInventory(resourcequota.AddToManager)},
@@ -166,7 +174,10 @@ var descriptors = []descriptor{
 	{ingressName, ingressIdentity, withoutOptions(loadbalancer.AddIngressesToManager)},
 	{"scheduler", schedulerIdentity, withoutOptions(scheduler.AddToManager)},
 	{"pods", nodeIdentity, func(mgr manager.Manager, o Options, s *shared) error {
-		return pods.AddToManager(mgr, o.Pods, s.stages)
+		if s.cidrs == nil {
+			return pods.AddToManager(mgr, o.Pods, s.stages, nil)
+		}
+		return pods.AddToManager(mgr, o.Pods, s.stages, s.cidrs.Awaits)
 	}},
 	{metricsServer, ManagerIdentity, func(manager.Manager, Options, *shared) error { return nil }}, // see Options.Usage
 	{"persistentvolume-binder-controller", account("persistent-volume-binder"), withoutOptions(persistentvolume.AddToManager)},
@@ -185,6 +196,17 @@ var descriptors = []descriptor{
 	{"pod-garbage-collector-controller", account("pod-garbage-collector"), func(mgr manager.Manager, o Options, _ *shared) error {
 		return podgc.AddToManager(mgr, o.PodGC)
 	}},
+}
+
+// addNodeIPAM adds the controller that assigns CIDRs to nodes. It comes before the controller of the pods, which wait for them.
+func addNodeIPAM(mgr manager.Manager, o Options, s *shared) (err error) {
+	switch {
+	case o.ClusterCIDR.IsValid():
+		s.cidrs, err = nodeipam.AddToManager(mgr, o.ClusterCIDR)
+	case !o.Pods.Network.IsValid():
+		s.cidrs, err = nodeipam.AddToManager(mgr, nodeipam.DefaultClusterCIDR)
+	}
+	return err
 }
 
 // withoutOptions adapts the AddToManager of a controller that needs only the manager.

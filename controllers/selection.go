@@ -38,7 +38,6 @@ var missing = map[string]string{
 	"device-taint-eviction-controller":                               "no device is allocated, so no pod has a tainted one",
 	"kube-apiserver-serving-clustertrustbundle-publisher-controller": "the certificate of the API server is in the ConfigMap kube-root-ca.crt alone",
 	"legacy-serviceaccount-token-cleaner-controller":                 "the server does not note when the tokens in Secrets are used",
-	"node-ipam-controller":                                           "there is no network of pods, and nodes have no podCIDR",
 	"persistentvolume-attach-detach-controller":                      "no volume is attached or mounted",
 	"podgroup-protection-controller":                                 "PodGroups are not served",
 	"resourceclaim-controller":                                       "no device is allocated",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func (f controllerFlag) apply(flags *pflag.FlagSet, o *controlplane.Options) err
 		if slices.Contains(without, "pods") && flags.Changed(flag) {
 			return fmt.Errorf("--%s needs the controller pods, which --controllers does not select", flag)
 		}
+	}
+	if slices.Contains(without, "node-ipam-controller") && flags.Changed("cluster-cidr") {
+		return errors.New("--cluster-cidr needs the controller node-ipam-controller, which --controllers does not select")
 	}
 	for _, flag := range []string{"stages", "console"} {
 		if o.WithoutControllers && flags.Changed(flag) {

@@ -32,6 +32,10 @@ func TestUpErrors(t *testing.T) {
 	if err := os.WriteFile(nodes, []byte("{apiVersion: v1, kind: Node, metadata: {name: a}, status: {capacity: {cpu: -1}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	cidrs := filepath.Join(dir, "cidrs.yaml")
+	if err := os.WriteFile(cidrs, []byte("{apiVersion: v1, kind: Node, metadata: {name: a}, spec: {podCIDR: 10.244.0.0/33}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const negative = `[status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0, ` +
 		`status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0]`
 	data := filepath.Join(dir, "data")
@@ -88,6 +92,10 @@ func TestUpErrors(t *testing.T) {
 		{[]string{"--data-dir", data, "--controllers", "none", "--image", "a=b"}, "--image needs the controller pods"},
 		{[]string{"--data-dir", data, "--controllers", "none", "--console"}, "--console needs controllers, and --controllers selects none"},
 		{[]string{"--node-capacity", "cpu=-1"}, `nodes flyball: Node "flyball" is invalid: ` + negative},
+		{[]string{"--cluster-cidr", "10.244.0.0/25"}, "node-ipam-controller: the cluster CIDR 10.244.0.0/25 is not an IPv4 network with room for the /24 of a node"},
+		{[]string{"--cluster-cidr", "10.244"}, `invalid argument "10.244" for "--cluster-cidr"`},
+		{[]string{"--cluster-cidr", "10.0.0.0/8", "--controllers", "*,-nodeipam"}, "--cluster-cidr needs the controller node-ipam-controller"},
+		{[]string{"--nodes-from", cidrs}, `nodes a: Node "a" is invalid: spec.podCIDRs[0]: Invalid value: "10.244.0.0/33": must be a valid CIDR value`},
 		{[]string{"--nodes-from", nodes}, `nodes a: Node "a" is invalid: ` + negative},
 		{[]string{"--encryption-provider-config-automatic-reload"}, "needs --encryption-provider-config"},
 		{[]string{"--encryption-provider-config", filepath.Join(dir, "none")}, "none: error while parsing file"},

@@ -6,6 +6,7 @@ import (
 
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/cmd/flyball/internal/images"
+	"flyball.dev/controllers/nodeipam"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/console"
@@ -92,6 +93,8 @@ func (f *upFlags) addContainers(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.stages, "stages", nil,
 		"FILE|DIR: manifests of kwok's Stages to begin with; may be repeated")
 	f.nodes.add(flags)
+	flags.TextVar(&f.options.Controllers.ClusterCIDR, "cluster-cidr", nodeipam.DefaultClusterCIDR,
+		"the IPv4 network of the pods: each node without a podCIDR gets a /24 of it")
 }
 
 // addAudit adds the flags of the audit log.

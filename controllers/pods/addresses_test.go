@@ -14,10 +14,10 @@ func key(n string) types.NamespacedName { return types.NamespacedName{Name: n} }
 
 func TestAddresses(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/29")) // 1 to 6
-	a.occupy(key("old"), "10.0.0.2")
-	a.occupy(key("twin"), "10.0.0.2")
-	a.occupy(key("far"), "10.0.1.2")
-	a.occupy(key("broken"), "none")
+	a.occupy(key("old"), "10.0.0.2", netip.Prefix{})
+	a.occupy(key("twin"), "10.0.0.2", netip.Prefix{})
+	a.occupy(key("far"), "10.0.1.2", netip.Prefix{})
+	a.occupy(key("broken"), "none", netip.Prefix{})
 	for _, step := range []struct{ allocate, want, release, again string }{
 		{allocate: "old", want: "10.0.0.2"},
 		{allocate: "x", want: "10.0.0.1"},
@@ -44,7 +44,7 @@ func TestAddresses(t *testing.T) {
 		{allocate: "i", want: "10.0.0.2"},
 	} {
 		if step.allocate != "" {
-			if got := a.allocate(key(step.allocate)); got != step.want {
+			if got := a.allocate(key(step.allocate), netip.Prefix{}); got != step.want {
 				t.Errorf("%+v: got %q", step, got)
 			}
 			continue
@@ -60,7 +60,7 @@ func TestAddresses(t *testing.T) {
 func TestReturnedPodIsDeleted(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b", "c", "d"} {
-		a.allocate(key(n))
+		a.allocate(key(n), netip.Prefix{})
 	}
 	if again, ok := a.release(key("a")); !ok || again.Name != "c" {
 		t.Fatalf("got %v, %v", again, ok)
@@ -75,7 +75,7 @@ func TestReturnedPodIsDeleted(t *testing.T) {
 func TestReleaseAgain(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b", "c", "d"} {
-		a.allocate(key(n))
+		a.allocate(key(n), netip.Prefix{})
 	}
 	if again, ok := a.release(key("a")); !ok || again.Name != "c" {
 		t.Fatalf("got %v, %v", again, ok)
@@ -83,7 +83,7 @@ func TestReleaseAgain(t *testing.T) {
 	if again, ok := a.release(key("a")); ok {
 		t.Errorf("released again: got %v", again)
 	}
-	if ip := a.allocate(key("c")); ip != "10.0.0.1" {
+	if ip := a.allocate(key("c"), netip.Prefix{}); ip != "10.0.0.1" {
 		t.Errorf("got the address %q", ip)
 	}
 }
@@ -93,11 +93,11 @@ func TestReleaseAgain(t *testing.T) {
 func TestWaitingPodsAreRemoved(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b"} {
-		a.allocate(key(n))
+		a.allocate(key(n), netip.Prefix{})
 	}
 	for i := range 1000 {
 		pod := key(strconv.Itoa(i))
-		if ip := a.allocate(pod); ip != "" {
+		if ip := a.allocate(pod, netip.Prefix{}); ip != "" {
 			t.Fatalf("got %s from an exhausted network", ip)
 		}
 		a.release(pod)
@@ -116,7 +116,7 @@ func TestAddressesAgainstModel(t *testing.T) {
 	has, taken := map[string]string{}, map[string]string{}
 	for i := range room / 4 {
 		ip, pod := fmt.Sprintf("10.0.%d.%d", random.IntN(31), 1+random.IntN(250)), "initial"+strconv.Itoa(i)
-		a.occupy(key(pod), ip)
+		a.occupy(key(pod), ip, netip.Prefix{})
 		if taken[ip] == "" {
 			has[pod], taken[ip] = ip, pod
 		}
@@ -129,7 +129,7 @@ func TestAddressesAgainstModel(t *testing.T) {
 			delete(has, pod)
 			continue
 		}
-		ip := a.allocate(key(pod))
+		ip := a.allocate(key(pod), netip.Prefix{})
 		switch {
 		case has[pod] != "":
 			if ip != has[pod] {
@@ -165,7 +165,7 @@ func TestManyAddresses(t *testing.T) {
 	a := newAddresses(DefaultNetwork)
 	seen := map[string]bool{}
 	for i := range 100_000 {
-		ip := a.allocate(key(strconv.Itoa(i)))
+		ip := a.allocate(key(strconv.Itoa(i)), netip.Prefix{})
 		if ip == "" || seen[ip] {
 			t.Fatalf("pod %d has the address %q", i, ip)
 		}
@@ -183,7 +183,7 @@ func BenchmarkAddresses(b *testing.B) {
 			keys := make([]types.NamespacedName, taken)
 			for i := range keys {
 				keys[i] = types.NamespacedName{Namespace: "default", Name: strconv.Itoa(i)}
-				if a.allocate(keys[i]) == "" {
+				if a.allocate(keys[i], netip.Prefix{}) == "" {
 					b.Fatal("full")
 				}
 			}
@@ -192,7 +192,7 @@ func BenchmarkAddresses(b *testing.B) {
 			for i := range b.N {
 				k := keys[i%taken]
 				a.release(k)
-				if a.allocate(k) == "" {
+				if a.allocate(k, netip.Prefix{}) == "" {
 					b.Fatal("full")
 				}
 			}

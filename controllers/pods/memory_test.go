@@ -26,7 +26,7 @@ func newReconciler(o Options) *reconciler {
 	c := fake.NewClientBuilder().WithStatusSubresource(&corev1.Pod{}).Build()
 	r := &reconciler{
 		client: c, live: c, recorder: &record.FakeRecorder{}, options: o, addresses: newAddresses(DefaultNetwork), dependents: newDependents(),
-		mounts: newDependents(), nodes: &servedNodes{addresses: map[string]string{"n": "10.0.0.1"}}, deferred: map[types.NamespacedName]bool{},
+		mounts: newDependents(), nodes: &servedNodes{nodes: map[string]servedNode{"n": {address: "10.0.0.1"}}}, deferred: map[types.NamespacedName]bool{},
 	}
 	r.sandboxes = sandbox.New(sandbox.Options{Pod: r.pod, Reader: r.reader, Claim: r.claim, Script: r.options.scriptedLog, Image: r.options.image,
 		Changed: r.enqueue, Record: r.recordContainer})

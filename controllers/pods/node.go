@@ -81,7 +81,7 @@ func (o *Options) RegisteredNodes(now time.Time) ([]*corev1.Node, error) {
 			return nil, fmt.Errorf("two nodes have the name %q", n.Name)
 		}
 		names[n.Name] = true
-		free.occupy(nodeRequest(n.Name).NamespacedName, internalIP(&n))
+		free.occupy(nodeRequest(n.Name).NamespacedName, internalIP(&n), netip.Prefix{})
 		list = append(list, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:          n.Name,
@@ -180,6 +180,15 @@ func setHealthy(s *corev1.NodeStatus, now metav1.Time) {
 			s.Conditions = append(s.Conditions, c)
 		case s.Conditions[i].Status == corev1.ConditionUnknown, c.Type == corev1.NodeReady && s.Conditions[i].Status != corev1.ConditionTrue:
 			s.Conditions[i] = c
+		}
+	}
+}
+
+// setHeartbeats sets the heartbeats of the conditions that a kubelet posts.
+func setHeartbeats(s *corev1.NodeStatus, now metav1.Time) {
+	for i := range s.Conditions {
+		if slices.ContainsFunc(healthy, func(c corev1.NodeCondition) bool { return c.Type == s.Conditions[i].Type }) {
+			s.Conditions[i].LastHeartbeatTime = now
 		}
 	}
 }

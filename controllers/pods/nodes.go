@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -34,62 +35,82 @@ func nodeRequest(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// servedNodes are the nodes with a kubelet that runs, with their addresses. Its methods may be called from several
-// goroutines at once.
-type servedNodes struct {
-	mu        sync.RWMutex
-	addresses map[string]string
+// servedNode is a node with a kubelet that runs.
+type servedNode struct {
+	uid      types.UID
+	address  string
+	assigned bool         // it has CIDRs
+	cidr     netip.Prefix // the IPv4 CIDR of its pods; the zero Prefix if it has none
 }
 
-// address returns the address of a node, or false if its kubelet does not run.
-func (n *servedNodes) address(name string) (string, bool) {
+// podCIDR returns the first IPv4 CIDR of a node for its pods, or the zero Prefix.
+func podCIDR(node *corev1.Node) netip.Prefix {
+	for _, cidr := range node.Spec.PodCIDRs {
+		if p, err := netip.ParsePrefix(cidr); err == nil && p.Addr().Is4() {
+			return p.Masked()
+		}
+	}
+	return netip.Prefix{}
+}
+
+// servedNodes are the nodes with a kubelet that runs. Its methods may be called from several goroutines at once.
+type servedNodes struct {
+	mu    sync.RWMutex
+	nodes map[string]servedNode
+}
+
+// get returns a node, or false if its kubelet does not run.
+func (n *servedNodes) get(name string) (servedNode, bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	address, ok := n.addresses[name]
-	return address, ok
+	node, ok := n.nodes[name]
+	return node, ok
 }
 
 // hasAddress reports whether a node has an address.
 func (n *servedNodes) hasAddress(address string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, a := range n.addresses {
-		if a == address {
+	for _, node := range n.nodes {
+		if node.address == address {
 			return true
 		}
 	}
 	return false
 }
 
-// set sets the address of a node, and reports whether it is another one than before. A node without an address is removed.
-func (n *servedNodes) set(name, address string) bool {
+// set sets a node, and reports whether it is another one than before. A node without an address is removed.
+func (n *servedNodes) set(name string, node servedNode) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.addresses[name] == address {
+	if node.address == "" {
+		_, ok := n.nodes[name]
+		delete(n.nodes, name)
+		return ok
+	}
+	if n.nodes[name] == node {
 		return false
 	}
-	if n.addresses[name] = address; address == "" {
-		delete(n.addresses, name)
-	}
+	n.nodes[name] = node
 	return true
 }
 
 // isResponsible reports whether this controller handles a pod: the kubelet of its node runs, or the pod was deleted before
 // it was bound.
 func (n *servedNodes) isResponsible(pod *corev1.Pod) bool {
-	_, ok := n.address(pod.Spec.NodeName)
+	_, ok := n.get(pod.Spec.NodeName)
 	return ok || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
 
-// nodeEvents returns the handler that updates the served nodes. It enqueues the pods on a node that has an address now.
+// nodeEvents returns the handler that updates the served nodes. It enqueues the pods on a node that has another address or CIDR now.
 func (r *reconciler) nodeEvents() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	set := func(ctx context.Context, o client.Object, q queue) {
-		node, address := o.(*corev1.Node), ""
+		node, served := o.(*corev1.Node), servedNode{}
 		if r.options.runs(node) {
-			address = internalIP(node)
+			served = servedNode{node.UID, internalIP(node), len(node.Spec.PodCIDRs) > 0, podCIDR(node)}
 		}
-		if !r.nodes.set(node.Name, address) || address == "" {
+		if !r.nodes.set(node.Name, served) || served.address == "" {
 			return
 		}
 		pods, err := podstate.OnNode(ctx, r.client, node.Name)
@@ -103,7 +124,10 @@ func (r *reconciler) nodeEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { set(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { set(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.nodes.set(e.Object.GetName(), "") },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+			r.nodes.set(e.Object.GetName(), servedNode{})
+			r.addresses.forget(podCIDR(e.Object.(*corev1.Node)))
+		},
 	}
 }
 
@@ -111,7 +135,7 @@ func (r *reconciler) nodeEvents() handler.EventHandler {
 //
 //upstream:pkg/kubelet.Kubelet.syncNodeStatus
 func addNodes(mgr manager.Manager, o *Options, stages Stages) error {
-	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(),
+	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(), reports: newReports(),
 		stages: stages}
 	runs := predicate.NewPredicateFuncs(func(node client.Object) bool { return o.runs(node.(*corev1.Node)) })
 	// A node that a stage cannot change comes back in time for the renewal of its lease.
@@ -132,6 +156,7 @@ type nodeReconciler struct {
 	options   *Options
 	addresses *addresses
 	leases    *leases
+	reports   *reports
 	stages    Stages // nil if there are none
 
 	mu       sync.Mutex
@@ -158,6 +183,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil {
 		r.leases.forget(req.Name)
+		r.reports.forget(req.Name)
 		if r.stages != nil {
 			r.stages.Forget(&corev1.Node{}, req.NamespacedName)
 		}
@@ -196,13 +222,20 @@ func (r *nodeReconciler) update(ctx context.Context, node *corev1.Node, address 
 			return err
 		}
 	}
-	status := nodeStatus(node, address, time.Now())
-	if equality.Semantic.DeepEqual(status, node.Status) {
+	now := time.Now()
+	status := nodeStatus(node, address, now)
+	changed := !equality.Semantic.DeepEqual(status, node.Status)
+	if !changed && (r.options.WithoutLeases || !r.reports.due(node, now)) {
 		return nil
 	}
+	setHeartbeats(&status, metav1.NewTime(now))
 	before = node.DeepCopy()
 	node.Status = status
-	return r.client.Status().Patch(ctx, node, lockedPatch(before))
+	err := r.client.Status().Patch(ctx, node, lockedPatch(before))
+	if err == nil {
+		r.reports.set(node.Name, now, changed)
+	}
+	return err
 }
 
 // lockedPatch returns a patch of an object that has not changed since.
@@ -225,8 +258,8 @@ func addressOf(node *corev1.Node, from *addresses) string {
 	if addr, err := netip.ParseAddr(has); err == nil && !nodeNetwork.Contains(addr) {
 		return has
 	}
-	from.occupy(key, has)
-	return from.allocate(key)
+	from.occupy(key, has, netip.Prefix{})
+	return from.allocate(key, netip.Prefix{})
 }
 
 // restoreAddresses allocates, once, the addresses that nodes have in their status.
@@ -241,7 +274,7 @@ func (r *nodeReconciler) restoreAddresses(ctx context.Context) error {
 		return err
 	}
 	for i := range nodes.Items {
-		r.addresses.occupy(client.ObjectKeyFromObject(&nodes.Items[i]), internalIP(&nodes.Items[i]))
+		r.addresses.occupy(client.ObjectKeyFromObject(&nodes.Items[i]), internalIP(&nodes.Items[i]), netip.Prefix{})
 	}
 	r.restored = true
 	return nil

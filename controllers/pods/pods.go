@@ -10,7 +10,9 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -36,8 +38,9 @@ import (
 	"flyball.dev/internal/responses"
 )
 
-// AddToManager adds the controllers of the pods and of their nodes. stages may be nil.
-func AddToManager(mgr manager.Manager, o Options, stages Stages) error {
+// AddToManager adds the controllers of the pods and of their nodes. stages may be nil. awaitsCIDR, if not nil, reports whether a node
+// without a podCIDR is about to get one, so that the pods on it wait.
+func AddToManager(mgr manager.Manager, o Options, stages Stages, awaitsCIDR func(node types.UID) bool) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
 	}
@@ -56,7 +59,8 @@ func AddToManager(mgr manager.Manager, o Options, stages Stages) error {
 		live:       mgr.GetAPIReader(),
 		dependents: newDependents(),
 		mounts:     newDependents(),
-		nodes:      &servedNodes{addresses: map[string]string{}},
+		nodes:      &servedNodes{nodes: map[string]servedNode{}},
+		awaitsCIDR: awaitsCIDR,
 		stages:     stages,
 	}
 	if err := r.addSandboxes(mgr); err != nil {
@@ -104,6 +108,7 @@ type reconciler struct {
 	mounts     *dependents // the objects in the volumes of pods with processes
 	sandboxes  *sandbox.Sandboxes
 	nodes      *servedNodes
+	awaitsCIDR func(node types.UID) bool // nil if nodes get no CIDRs
 	written    written
 	stages     Stages // nil if there are none
 
@@ -140,19 +145,22 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.retryDeferred()
 	}
 	ctx = withNode(ctx, pod.Spec.NodeName)
-	hostIP, _ := r.nodes.address(pod.Spec.NodeName)
-	ip, err := r.address(ctx, req, pod, hostIP)
+	node, _ := r.nodes.get(pod.Spec.NodeName)
+	if r.awaits(pod, node) {
+		return reconcile.Result{RequeueAfter: cidrRetry}, nil // the node that gets its CIDR causes another reconcile
+	}
+	ip, err := r.address(ctx, req, pod, node)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.expand(ctx, pod); err != nil {
 		return reconcile.Result{}, err
 	}
-	if played, after, err := r.play(ctx, pod, Addresses{Host: hostIP, Pod: ip}); played || err != nil {
+	if played, after, err := r.play(ctx, pod, Addresses{Host: node.address, Pod: ip}); played || err != nil {
 		return requeue.After(after, err)
 	}
 	given, err := r.provide(ctx, pod, ip)
-	given.hostIP = hostIP
+	given.hostIP = node.address
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -171,6 +179,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		s.after = volumeRetry
 	}
 	return reconcile.Result{RequeueAfter: s.after}, nil
+}
+
+// cidrRetry is the time until a pod looks again whether its node still awaits a CIDR.
+const cidrRetry = time.Second
+
+// awaits reports whether a new pod waits for the CIDR of its node.
+func (r *reconciler) awaits(pod *corev1.Pod, node servedNode) bool {
+	return r.awaitsCIDR != nil && !node.assigned && pod.DeletionTimestamp == nil && pod.Status.PodIP == "" && !pod.Spec.HostNetwork &&
+		node.address != "" && r.awaitsCIDR(node.uid)
 }
 
 // volumeRetry is the time until the objects in the volumes of a pod are read again, if a ClusterTrustBundle is missing or an update
@@ -282,10 +299,10 @@ func (r *reconciler) claimsBound(ctx context.Context, pod *corev1.Pod) (ok bool,
 
 // address returns the address of a pod, or "" if none is free. The pod is then enqueued when an address is released. A
 // terminated pod has released its address, but keeps it in its status.
-func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod, hostIP string) (string, error) {
+func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod, node servedNode) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:
-		return hostIP, nil
+		return node.address, nil
 	case podstate.Finished(pod):
 		r.release(req)
 		return pod.Status.PodIP, nil
@@ -295,7 +312,7 @@ func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *co
 	if err := r.restoreAddresses(ctx); err != nil {
 		return "", err
 	}
-	return r.addresses.allocate(req.NamespacedName), nil
+	return r.addresses.allocate(req.NamespacedName, node.cidr), nil
 }
 
 // release releases the address of a pod, and enqueues a pod that waits for one.
@@ -312,13 +329,17 @@ func (r *reconciler) restoreAddresses(ctx context.Context) error {
 	if r.restored {
 		return nil
 	}
-	all := &corev1.PodList{}
-	if err := r.client.List(ctx, all); err != nil {
+	all, nodes := &corev1.PodList{}, &corev1.NodeList{}
+	if err := errors.Join(r.client.List(ctx, all), r.client.List(ctx, nodes)); err != nil {
 		return err
+	}
+	cidrs := map[string]netip.Prefix{}
+	for i := range nodes.Items {
+		cidrs[nodes.Items[i].Name] = podCIDR(&nodes.Items[i])
 	}
 	for i := range all.Items {
 		if pod := &all.Items[i]; !pod.Spec.HostNetwork && !podstate.Finished(pod) {
-			r.addresses.occupy(client.ObjectKeyFromObject(pod), pod.Status.PodIP)
+			r.addresses.occupy(client.ObjectKeyFromObject(pod), pod.Status.PodIP, cidrs[pod.Spec.NodeName])
 		}
 	}
 	r.restored = true

@@ -26,8 +26,8 @@ type Options struct {
 	// with such an image waits with ErrImagePull and ImagePullBackOff until its image is changed. Nil means
 	// [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
-	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
-	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
+	// Network is the IPv4 network of the addresses of pods on nodes without a podCIDR, or with one that has no address left. By default
+	// it is [DefaultNetwork]. When it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 	// Handlers execute containers and commands. Nil means none.
 	Handlers *runtime.Handlers
@@ -44,7 +44,7 @@ type Options struct {
 	AllNodes bool
 	// Script is the script of all pods. The script of a pod goes before it, field by field. [ParseScript] parses it.
 	Script *Script
-	// WithoutLeases leaves out the leases of the nodes. Only the node-lifecycle-controller reads them.
+	// WithoutLeases leaves out the leases of the nodes, and the posts of statuses that have not changed. Only the node-lifecycle-controller reads them.
 	WithoutLeases bool
 	// Usage returns the CPU and the memory that a container that runs uses at a time. By default, it is [Options.UsageOf]. Usage
 	// may be called from several goroutines at once, and must not change the pod.

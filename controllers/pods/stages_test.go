@@ -76,8 +76,8 @@ func TestMine(t *testing.T) {
 		{"not bound", pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
 		{"terminating before it was bound", pod(terminating(30), func(p *corev1.Pod) { p.Spec.NodeName = "" }), true},
 	} {
-		nodes := &servedNodes{addresses: map[string]string{}}
-		nodes.set(NodeName, "10.0.0.1")
+		nodes := &servedNodes{nodes: map[string]servedNode{}}
+		nodes.set(NodeName, servedNode{address: "10.0.0.1"})
 		if got := nodes.isResponsible(tt.pod); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}

@@ -2,18 +2,22 @@ package framework
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // maxCounts bounds the counts that a snapshot keeps up to date. A count that was not read for the longest time is dropped, and
-// made again when it is read.
-const maxCounts = 256
+// made again when it is read, of the pods with its pair.
+const maxCounts = 4096
 
 // count is the number of pods on each node that match. Each change of a pod changes it.
 type count struct {
+	key     string
+	pair    string // a label that all matching pods have, or ""
 	matches func(*Pod) bool
 	bySlot  []int32
 	read    uint64 // the number of the last read
@@ -37,19 +41,27 @@ func (c *count) add(p *Pod, n *Node, by int32) {
 	c.bySlot[n.slot] += by
 }
 
-// count returns the number of pods on each node that match. The key must differ for functions that differ.
-func (s *Snapshot) count(key string, matches func(*Pod) bool) *count {
+// count returns the number of pods on each node that match. The key must differ for functions that differ. All pods that match must have
+// the label pair, unless it is empty.
+func (s *Snapshot) count(key, pair string, matches func(*Pod) bool) *count {
 	s.reads++
 	c := s.counts[key]
 	if c == nil {
 		if len(s.counts) >= maxCounts {
 			s.dropCounts()
 		}
-		c = &count{matches: matches}
-		for _, p := range s.pods {
-			c.add(p, p.node, 1)
+		c = &count{key: key, pair: pair, matches: matches}
+		if pair == "" {
+			for _, p := range s.pods {
+				c.add(p, p.node, 1)
+			}
+		} else {
+			for p := range s.labeled[pair] {
+				c.add(p, p.node, 1)
+			}
 		}
 		s.counts[key] = c
+		s.byPair[pair] = append(s.byPair[pair], c)
 	}
 	c.read = s.reads
 	return c
@@ -57,18 +69,50 @@ func (s *Snapshot) count(key string, matches func(*Pod) bool) *count {
 
 // dropCounts drops the half of the counts that was not read for longer than the other.
 func (s *Snapshot) dropCounts() {
-	type entry struct {
-		key  string
-		read uint64
+	list := slices.SortedFunc(maps.Values(s.counts), func(a, b *count) int { return cmp.Compare(a.read, b.read) })
+	for _, c := range list[:len(list)/2] {
+		delete(s.counts, c.key)
+		others := slices.DeleteFunc(s.byPair[c.pair], func(o *count) bool { return o == c })
+		if s.byPair[c.pair] = others; len(others) == 0 {
+			delete(s.byPair, c.pair)
+		}
 	}
-	var list []entry
-	for key, c := range s.counts {
-		list = append(list, entry{key, c.read})
+}
+
+// changeCounts adds a pod to the counts that may have it, or removes it.
+func (s *Snapshot) changeCounts(p *Pod, by int32) {
+	for _, c := range s.byPair[""] {
+		c.add(p, p.node, by)
 	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.read, b.read) })
-	for _, e := range list[:len(list)/2] {
-		delete(s.counts, e.key)
+	for pair := range p.labels.pairs() {
+		for _, c := range s.byPair[pair] {
+			c.add(p, p.node, by)
+		}
+		if by < 0 {
+			if delete(s.labeled[pair], p); len(s.labeled[pair]) == 0 {
+				delete(s.labeled, pair)
+			}
+			continue
+		}
+		if s.labeled[pair] == nil {
+			s.labeled[pair] = map[*Pod]struct{}{}
+		}
+		s.labeled[pair][p] = struct{}{}
 	}
+}
+
+// pairOf returns a label that a selector requires, or "".
+func pairOf(selector labels.Selector) string {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			if values := r.ValuesUnsorted(); len(values) == 1 {
+				return r.Key() + "=" + values[0]
+			}
+		}
+	}
+	return ""
 }
 
 // countSelected counts the pods of a namespace that a selector selects, without those that are being deleted. Nothing is counted
@@ -79,7 +123,7 @@ func (s *Snapshot) countSelected(namespace string, selector labels.Selector) *co
 	if selector.Empty() {
 		return &count{}
 	}
-	return s.count("selected|"+namespace+"|"+selectorKey(selector), func(p *Pod) bool {
+	return s.count("selected|"+namespace+"|"+selectorKey(selector), pairOf(selector), func(p *Pod) bool {
 		return !p.Terminating && p.Namespace == namespace && selector.Matches(p.labels)
 	})
 }
@@ -88,11 +132,11 @@ func (s *Snapshot) countSelected(namespace string, selector labels.Selector) *co
 //
 //upstream:pkg/scheduler/framework/plugins/interpodaffinity.podMatchesAllAffinityTerms
 func (s *Snapshot) countTerms(list ...term) *count {
-	keys := make([]string, len(list))
+	keys, pair := make([]string, len(list)), ""
 	for i := range list {
-		keys[i] = list[i].key
+		keys[i], pair = list[i].key, cmp.Or(pair, pairOf(list[i].selector))
 	}
-	return s.count("terms|"+strings.Join(keys, "&"), func(p *Pod) bool { return matchesAll(list, p) })
+	return s.count("terms|"+strings.Join(keys, "&"), pair, func(p *Pod) bool { return matchesAll(list, p) })
 }
 
 // matchesAll reports whether there are terms, and a pod matches each.

@@ -131,9 +131,9 @@ func (c *cycle) preFilter() (only sets.Set[string], plugins []string, status *St
 //upstream:pkg/scheduler/framework/runtime.addGENominatedPods
 func (c *cycle) filter(n *Node) *Status {
 	var added []*Pod
-	for uid, o := range c.nominated {
-		if o.node == n.name && o.pod.Priority >= c.info.Priority && uid != c.pod.UID {
-			added = append(added, o.pod)
+	for _, p := range c.reserved[n.name] {
+		if p.Priority >= c.info.Priority && p.UID != c.pod.UID {
+			added = append(added, p)
 		}
 	}
 	if len(added) > 0 {

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"iter"
 	"strings"
 	"unique"
 
@@ -18,6 +19,14 @@ func newLabelSet(set labels.Set) labelSet {
 		return labelSet{noLabels}
 	}
 	return labelSet{unique.Make(set.String())}
+}
+
+// pairs returns the labels, each as key=value.
+func (l labelSet) pairs() iter.Seq[string] {
+	if l.empty() {
+		return func(func(string) bool) {}
+	}
+	return strings.SplitSeq(l.text.Value(), ",")
 }
 
 func (l labelSet) empty() bool { return l.text == noLabels }

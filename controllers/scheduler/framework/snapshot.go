@@ -18,14 +18,17 @@ type Snapshot struct {
 	list      []*Node // the nodes that exist
 	pods      map[types.UID]*Pod
 	nominated map[types.UID]nomination
+	reserved  map[string][]*Pod // the nominated pods of a node, in the order of their nominations
 	images    map[string]*image
 	needs     map[common]*sharedNeeds
 	claims    map[string]int // the number of pods that use a claim, by its namespace and name
 
-	counts map[string]*count
-	reads  uint64
-	groups [termKinds]map[string]*termGroup
-	slots  []*Node // nil for one that is free
+	counts  map[string]*count
+	byPair  map[string][]*count          // the counts of a label, and under "" the others
+	labeled map[string]map[*Pod]struct{} // the pods on nodes by each of their labels
+	reads   uint64
+	groups  [termKinds]map[string]*termGroup
+	slots   []*Node // nil for one that is free
 
 	next int // the index of the first node of the next attempt
 }
@@ -40,8 +43,9 @@ type nomination struct {
 
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
-	s := &Snapshot{Objects: newObjects(), nodes: map[string]*Node{}, pods: map[types.UID]*Pod{}, nominated: map[types.UID]nomination{},
-		images: map[string]*image{}, needs: map[common]*sharedNeeds{}, claims: map[string]int{}, counts: map[string]*count{}}
+	s := &Snapshot{Objects: newObjects(), nodes: map[string]*Node{}, pods: map[types.UID]*Pod{}, nominated: map[types.UID]nomination{}, reserved: map[string][]*Pod{},
+		images: map[string]*image{}, needs: map[common]*sharedNeeds{}, claims: map[string]int{}, counts: map[string]*count{},
+		byPair: map[string][]*count{}, labeled: map[string]map[*Pod]struct{}{}}
 	for i := range s.groups {
 		s.groups[i] = map[string]*termGroup{}
 	}
@@ -149,7 +153,7 @@ func (s *Snapshot) place(p *Pod, node string) {
 	if was := s.pods[p.UID]; was != nil && was.Preempted {
 		p.Preempted = true
 	}
-	delete(s.nominated, p.UID)
+	s.removeNomination(p.UID)
 	s.RemovePod(p.UID)
 	s.share(p)
 	p.node = s.node(node)
@@ -177,9 +181,7 @@ func (s *Snapshot) RemovePod(uid types.UID) bool {
 // changed updates the sums of all pods.
 func (s *Snapshot) changed(p *Pod, by int32) {
 	s.groupTerms(p, by)
-	for _, c := range s.counts {
-		c.add(p, p.node, by)
-	}
+	s.changeCounts(p, by)
 	for i := range p.volumes {
 		if c := p.volumes[i].PersistentVolumeClaim; c != nil {
 			key := claimKey(p.Namespace, c.ClaimName)
@@ -195,12 +197,26 @@ func (s *Snapshot) changed(p *Pod, by int32) {
 //upstream:pkg/scheduler/backend/queue.nominator.addNominatedPodUnlocked
 //upstream:pkg/scheduler/backend/queue.nominator.deleteUnlocked
 func (s *Snapshot) Nominate(pod *corev1.Pod, node string) {
+	s.removeNomination(pod.UID)
 	if node == "" || s.pods[pod.UID] != nil {
-		delete(s.nominated, pod.UID)
 		return
 	}
 	p, _ := newPod(pod)
 	s.nominated[p.UID] = nomination{p, node}
+	s.reserved[node] = append(s.reserved[node], p)
+}
+
+// removeNomination takes the nomination of a pod back, if there is one.
+func (s *Snapshot) removeNomination(uid types.UID) {
+	o, ok := s.nominated[uid]
+	if !ok {
+		return
+	}
+	delete(s.nominated, uid)
+	list := slices.DeleteFunc(s.reserved[o.node], func(p *Pod) bool { return p == o.pod })
+	if s.reserved[o.node] = list; len(list) == 0 {
+		delete(s.reserved, o.node)
+	}
 }
 
 // NominatedNode returns the node that is reserved for a pod, or "".
@@ -210,9 +226,9 @@ func (s *Snapshot) NominatedNode(uid types.UID) string { return s.nominated[uid]
 //
 //upstream:pkg/scheduler/framework/preemption.getLowerPriorityNominatedPods
 func (s *Snapshot) NominatedBelow(node string, priority int32) (list []*Pod) {
-	for _, o := range s.nominated {
-		if o.node == node && o.pod.Priority < priority {
-			list = append(list, o.pod)
+	for _, p := range s.reserved[node] {
+		if p.Priority < priority {
+			list = append(list, p)
 		}
 	}
 	slices.SortFunc(list, byName)

@@ -77,3 +77,81 @@ func describe(s *Snapshot) (text string) {
 	}
 	return text + fmt.Sprintln(len(s.list), s.claims, len(s.images))
 }
+
+// TestCountOfAPair: a count with a label looks at no pod without it, neither when it is made nor when pods come and go.
+func TestCountOfAPair(t *testing.T) {
+	s, looks := NewSnapshot(), 0
+	pod := func(name, app string) *corev1.Pod {
+		p := newTestPod(t, name, "n", "{containers: [{name: c}]}")
+		p.Labels = map[string]string{"app": app, "tier": "x"}
+		return p
+	}
+	for i := range 50 {
+		s.SetPod(pod(fmt.Sprint("a", i), "a"))
+	}
+	for i := range 3 {
+		s.SetPod(pod(fmt.Sprint("b", i), "b"))
+	}
+	c := s.count("b", pairOf(labels.SelectorFromSet(labels.Set{"app": "b"})), func(*Pod) bool { looks++; return true })
+	s.SetPod(pod("a50", "a"))
+	s.RemovePod(pod("a1", "a").UID)
+	s.SetPod(pod("b3", "b"))
+	s.SetPod(pod("b0", "a")) // its label changes
+	if n := c.at(s.nodes["n"]); n != 3 || looks != 5 {
+		t.Errorf("%d pods are counted, after %d looks", n, looks)
+	}
+	for _, p := range slices.Collect(maps.Values(s.pods)) {
+		s.RemovePod(p.UID)
+	}
+	if len(s.labeled) != 0 || c.bySlot[0] != 0 {
+		t.Errorf("of pods that are gone, the snapshot has %v", s.labeled)
+	}
+}
+
+// TestManyCounts: more selectors than the snapshot keeps counts for, with a label or without one, are counted right after changes.
+func TestManyCounts(t *testing.T) {
+	s := NewSnapshot()
+	place := func(i int) {
+		p := newTestPod(t, fmt.Sprint("p", i), "n", "{containers: [{name: c}]}")
+		p.Labels = map[string]string{"app": fmt.Sprint(i), "even": fmt.Sprint(i%2 == 0)}
+		s.SetPod(p)
+	}
+	const apps = maxCounts + 100
+	check := func(want int64) {
+		t.Helper()
+		for i := range apps {
+			one, err := labels.Parse(fmt.Sprintf("app=%d,even", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := labels.Parse(fmt.Sprintf("even,app notin (%d)", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := s.countSelected("default", one).at(s.node("n")); n != min(want, 1) && i < 10 || n > 1 {
+				t.Fatalf("%d pods match %s", n, one)
+			}
+			if i%100 > 0 {
+				continue
+			}
+			if n := s.countSelected("default", other).at(s.node("n")); i < 10 && n != want-1 {
+				t.Fatalf("%d pods match %s, want %d", n, other, want-1)
+			}
+		}
+		kept := 0
+		for _, list := range s.byPair {
+			kept += len(list)
+		}
+		if len(s.counts) > maxCounts || kept != len(s.counts) {
+			t.Fatalf("the snapshot keeps %d counts, and %d by their labels", len(s.counts), kept)
+		}
+	}
+	for i := range 10 {
+		place(i)
+	}
+	check(10)
+	for i := 10; i < 20; i++ {
+		place(i)
+	}
+	check(20)
+}
