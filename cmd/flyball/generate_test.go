@@ -18,8 +18,7 @@ import (
 	"flyball.dev/internal/testlevel"
 )
 
-// generatedInQuick are examples that together have all that is generated: definitions of several versions, and webhooks and
-// roles with and without them.
+// generatedInQuick are an example with definitions of several versions, webhooks and roles, and an example with roles alone.
 var generatedInQuick = []string{"versions", "podguard"}
 
 // TestExamplesAreGenerated checks that the generated files of all examples are up to date.
