@@ -222,6 +222,14 @@ type informer struct {
 
 func (i *informer) HasSynced() bool { return true }
 
+func (i *informer) GetController() cache.Controller { return controller{} }
+
+// controller is the controller of an informer that a test fills.
+type controller struct{ cache.Controller }
+
+func (controller) HasSynced() bool     { return true }
+func (controller) Run(<-chan struct{}) {}
+
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, h)
 	return registration{}, nil
