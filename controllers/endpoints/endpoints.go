@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/controllers/internal/watches"
@@ -26,7 +27,8 @@ import (
 //
 //upstream:pkg/controller/endpoint.NewEndpointController
 func AddToManager(mgr manager.Manager) error {
-	r, services := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}, endpoints.NewSelectors()
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorderFor(managedBy)}
+	services := endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpoints").
 		Watches(&corev1.Service{}, services).
@@ -41,6 +43,7 @@ func AddToManager(mgr manager.Manager) error {
 type reconciler struct {
 	client client.Client
 	live   client.Reader
+	events record.EventRecorder
 }
 
 // Reconcile creates or updates the Endpoints of one Service, or deletes them with the Service.
@@ -67,14 +70,37 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	wanted := endpointsOf(svc, pods, current)
 	switch {
 	case err != nil:
-		err = r.client.Create(ctx, wanted)
+		err = r.create(ctx, wanted)
 	case !equality.Semantic.DeepEqual(current, wanted):
-		err = client.IgnoreNotFound(r.client.Update(ctx, wanted)) // their deletion causes another reconcile
-	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // nothing can be created in the namespace
+		err = r.update(ctx, wanted)
 	}
 	return reconcile.Result{}, err
+}
+
+// create creates Endpoints. In a namespace that is terminating nothing can be created, which is no error.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
+func (r *reconciler) create(ctx context.Context, e *corev1.Endpoints) error {
+	err := r.client.Create(ctx, e)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		r.events.Eventf(e, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %s/%s: %v", e.Namespace, e.Name, err)
+	}
+	return err
+}
+
+// update updates Endpoints. If they do not exist any more, their deletion causes another reconcile. A conflict may be with the
+// controller's own write, which the cache does not have yet, so no event reports it.
+//
+//upstream:pkg/controller/endpoint.Controller.syncService
+func (r *reconciler) update(ctx context.Context, e *corev1.Endpoints) error {
+	err := client.IgnoreNotFound(r.client.Update(ctx, e))
+	if err != nil && !apierrors.IsConflict(err) {
+		r.events.Eventf(e, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %s/%s: %v", e.Namespace, e.Name, err)
+	}
+	return err
 }
 
 // delete deletes the Endpoints of a Service that does not exist. If the Service was created again, they

@@ -3,15 +3,14 @@ package endpoints
 //lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
 
 import (
-	"cmp"
-	"encoding/json"
 	"maps"
-	"slices"
-	"strings"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	utilnet "k8s.io/utils/net"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/controllers/internal/podstate"
@@ -39,6 +38,10 @@ const (
 //
 //upstream:pkg/controller/endpoint.Controller.syncService
 func endpointsOf(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoints) *corev1.Endpoints {
+	subsets := subsetsOf(svc, pods)
+	if current.UID != "" && upToDate(svc, current, subsets) {
+		return current
+	}
 	e := current.DeepCopy()
 	e.Namespace, e.Name = svc.Namespace, svc.Name
 	e.Labels = map[string]string{}
@@ -48,7 +51,7 @@ func endpointsOf(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoi
 	if endpoints.Headless(svc) {
 		e.Labels[corev1.IsHeadlessService] = ""
 	}
-	subsets, complete := truncate(subsetsOf(svc, pods))
+	subsets, complete := truncate(subsets)
 	if !equality.Semantic.DeepEqual(subsets, current.Subsets) || current.UID == "" {
 		e.Subsets = subsets
 		at := endpoints.TriggerTime(svc, pods, current.Annotations[corev1.EndpointsLastChangeTriggerTime])
@@ -62,6 +65,46 @@ func endpointsOf(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoi
 	return e
 }
 
+// upToDate reports whether Endpoints have the subsets, in any layout, with the right labels, and all their addresses.
+//
+//upstream:pkg/controller/endpoint.capacityAnnotationSetCorrectly
+func upToDate(svc *corev1.Service, e *corev1.Endpoints, subsets []corev1.EndpointSubset) bool {
+	_, over := e.Annotations[corev1.EndpointsOverCapacity]
+	return !over && count(e.Subsets) <= capacity && labelled(e.Labels, svc.Labels) &&
+		(sameSubsets(e.Subsets, subsets) || sameSubsets(repack(e.Subsets), subsets))
+}
+
+// labelled reports whether the labels are a Service's, and mark the Endpoints of this controller. The label of headless
+// Services may be wrong.
+//
+//upstream:pkg/controller/endpoint.labelsCorrectForEndpoints
+func labelled(labels, service map[string]string) bool {
+	labels = maps.Clone(labels)
+	mine := labels[managedByLabel] == managedBy
+	delete(labels, managedByLabel)
+	delete(labels, corev1.IsHeadlessService)
+	return mine && maps.Equal(labels, service)
+}
+
+// ignoringVersions compares without the resource versions of references.
+//
+//upstream:pkg/controller/endpoint.semanticIgnoreResourceVersion
+var ignoringVersions = conversion.EqualitiesOrDie(func(a, b corev1.ObjectReference) bool {
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	return a == b
+})
+
+//upstream:pkg/controller/endpoint.endpointSubsetsEqualIgnoreResourceVersion
+func sameSubsets(a, b []corev1.EndpointSubset) bool { return ignoringVersions.DeepEqual(a, b) }
+
+// count returns the number of addresses.
+func count(subsets []corev1.EndpointSubset) (n int) {
+	for i := range subsets {
+		n += len(subsets[i].Addresses) + len(subsets[i].NotReadyAddresses)
+	}
+	return n
+}
+
 // setAnnotation sets an annotation, or removes it if the value is "".
 func setAnnotation(e *corev1.Endpoints, name, value string) {
 	if value == "" {
@@ -71,104 +114,104 @@ func setAnnotation(e *corev1.Endpoints, name, value string) {
 	metav1.SetMetaDataAnnotation(&e.ObjectMeta, name, value)
 }
 
-// subsetsOf returns the addresses of the pods, grouped by their ports, in a canonical order.
+// subsetsOf returns the addresses of the pods with their ports. A headless Service may have none.
 //
 //upstream:pkg/controller/endpoint.Controller.syncService
 //upstream:pkg/controller/endpoint.addEndpointSubset
-//upstream:pkg/api/v1/endpoints.RepackSubsets
 func subsetsOf(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
-	family := corev1.IPv4Protocol
-	if len(svc.Spec.IPFamilies) > 0 {
-		family = svc.Spec.IPFamilies[0]
-	}
-	byPorts := map[string]*corev1.EndpointSubset{}
+	p := packer{}
 	for _, pod := range pods {
-		address := endpoints.Address(pod, family)
-		if address == "" || !endpoints.Included(pod, svc.Spec.PublishNotReadyAddresses) {
+		a := addressOf(svc, pod)
+		if a == nil || !endpoints.Included(pod, svc.Spec.PublishNotReadyAddresses) {
 			continue
 		}
-		ports := portsOf(svc, pod)
-		if len(ports) == 0 && len(svc.Spec.Ports) > 0 {
-			continue // the pod has none of the ports
+		ready := svc.Spec.PublishNotReadyAddresses || podstate.Ready(pod)
+		if len(svc.Spec.Ports) == 0 && svc.Spec.ClusterIP == corev1.ClusterIPNone {
+			p.add(noPort, a, ready)
 		}
-		key, err := json.Marshal(ports)
-		if err != nil {
-			panic(err) // a port has only scalars
-		}
-		subset := byPorts[string(key)]
-		if subset == nil {
-			subset = &corev1.EndpointSubset{Ports: ports}
-			byPorts[string(key)] = subset
-		}
-		a := addressOf(svc, pod, address)
-		if svc.Spec.PublishNotReadyAddresses || podstate.Ready(pod) {
-			subset.Addresses = append(subset.Addresses, a)
-		} else {
-			subset.NotReadyAddresses = append(subset.NotReadyAddresses, a)
+		for i := range svc.Spec.Ports {
+			if port, ok := portOf(pod, &svc.Spec.Ports[i]); ok {
+				p.add(port, a, ready)
+			}
 		}
 	}
-	var subsets []corev1.EndpointSubset
-	for _, key := range slices.Sorted(maps.Keys(byPorts)) {
-		subset := byPorts[key]
-		slices.SortFunc(subset.Addresses, compareAddresses)
-		slices.SortFunc(subset.NotReadyAddresses, compareAddresses)
-		subsets = append(subsets, *subset)
-	}
-	return subsets
+	return p.subsets()
 }
 
-func compareAddresses(a, b corev1.EndpointAddress) int {
-	return cmp.Or(strings.Compare(a.IP, b.IP), strings.Compare(string(a.TargetRef.UID), string(b.TargetRef.UID)))
-}
-
-// addressOf returns the address of a pod.
+// addressOf returns the address of a pod in the family of a Service, or nil.
 //
 //upstream:pkg/controller/endpoint.podToEndpointAddressForService
-func addressOf(svc *corev1.Service, pod *corev1.Pod, ip string) corev1.EndpointAddress {
-	a := corev1.EndpointAddress{IP: ip, TargetRef: endpoints.Reference(pod), Hostname: endpoints.Hostname(svc, pod)}
+func addressOf(svc *corev1.Service, pod *corev1.Pod) *corev1.EndpointAddress {
+	ip := utilnet.ParseIPSloppy(endpoints.Address(pod, familyOf(svc, pod)))
+	if ip == nil {
+		return nil
+	}
+	a := &corev1.EndpointAddress{IP: ip.String(), TargetRef: endpoints.Reference(pod), Hostname: endpoints.Hostname(svc, pod)}
 	if pod.Spec.NodeName != "" {
 		a.NodeName = &pod.Spec.NodeName
 	}
 	return a
 }
 
-// portsOf returns the ports of a pod for a Service, without those that the pod does not have.
+// familyOf returns the family of a Service's address, or of the pod's if the Service has none.
 //
-//upstream:pkg/controller/endpoint.endpointPortFromServicePort
-func portsOf(svc *corev1.Service, pod *corev1.Pod) (ports []corev1.EndpointPort) {
-	for i := range svc.Spec.Ports {
-		p := &svc.Spec.Ports[i]
-		if number, ok := endpoints.TargetPort(pod, p); ok {
-			ports = append(ports, corev1.EndpointPort{
-				Name: p.Name, Port: number, Protocol: p.Protocol, AppProtocol: p.AppProtocol,
-			})
-		}
+//upstream:pkg/controller/endpoint.podToEndpointAddressForService
+func familyOf(svc *corev1.Service, pod *corev1.Pod) corev1.IPFamily {
+	if len(svc.Spec.IPFamilies) > 0 {
+		return svc.Spec.IPFamilies[0]
 	}
-	slices.SortFunc(ports, func(a, b corev1.EndpointPort) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
-	})
-	return ports
+	ip := svc.Spec.ClusterIP
+	if endpoints.Headless(svc) {
+		ip = pod.Status.PodIP
+	}
+	if utilnet.IsIPv6String(ip) {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
 }
 
-// truncate limits the number of addresses, and reports whether all are within the limit.
+// portOf returns the port of a pod for a port of a Service, if the pod has it.
+//
+//upstream:pkg/controller/endpoint.endpointPortFromServicePort
+func portOf(pod *corev1.Pod, p *corev1.ServicePort) (corev1.EndpointPort, bool) {
+	number, ok := endpoints.TargetPort(pod, p)
+	return corev1.EndpointPort{Name: p.Name, Port: number, Protocol: p.Protocol, AppProtocol: p.AppProtocol}, ok
+}
+
+// truncate limits the number of addresses, and reports whether all are within the limit. Not ready addresses go first. Each
+// subset loses the same part.
 //
 //upstream:pkg/controller/endpoint.truncateEndpoints
 func truncate(subsets []corev1.EndpointSubset) (_ []corev1.EndpointSubset, complete bool) {
-	left := capacity
-	take := func(list []corev1.EndpointAddress) []corev1.EndpointAddress {
-		n := min(len(list), left)
-		left -= n
-		complete = complete && n == len(list)
-		return list[:n]
-	}
-	complete = true
+	ready := 0
 	for i := range subsets {
-		subsets[i].Addresses = take(subsets[i].Addresses)
+		ready += len(subsets[i].Addresses)
 	}
+	total := count(subsets)
+	if total <= capacity {
+		return subsets, true
+	}
+	if ready > capacity {
+		take := taker(ready, capacity)
+		for i := range subsets {
+			subsets[i].Addresses, subsets[i].NotReadyAddresses = take(subsets[i].Addresses), nil
+		}
+		return subsets, false
+	}
+	take := taker(total-ready, capacity-ready)
 	for i := range subsets {
 		subsets[i].NotReadyAddresses = take(subsets[i].NotReadyAddresses)
 	}
-	return slices.DeleteFunc(subsets, func(s corev1.EndpointSubset) bool {
-		return len(s.Addresses)+len(s.NotReadyAddresses) == 0
-	}), complete
+	return subsets, false
+}
+
+// taker returns a function that takes the part room/total of each list, rounded up, until there is no room.
+func taker(total, room int) func([]corev1.EndpointAddress) []corev1.EndpointAddress {
+	left := room
+	return func(list []corev1.EndpointAddress) []corev1.EndpointAddress {
+		part := int(math.Ceil(float64(len(list)) / float64(total) * float64(room)))
+		n := min(part, left, len(list))
+		left -= n
+		return list[:n]
+	}
 }

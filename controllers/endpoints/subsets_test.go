@@ -65,9 +65,15 @@ func TestEndpointsOfAService(t *testing.T) {
 			fixture.Pod(1, nil), fixture.Pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 }),
 			fixture.Pod(3, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }),
 		}, []string{"http:8080 10.1.0.1", "http:9090 10.1.0.2"}},
-		{"several ports, sorted", func(s *corev1.Service) {
+		{"several ports, in the order of their hashes", func(s *corev1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(7)})
-		}, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"a:7 http:8080 10.1.0.1"}},
+		}, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"http:8080 a:7 10.1.0.1"}},
+		{"ports with the same addresses", func(s *corev1.Service) {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(7)})
+		}, []*corev1.Pod{fixture.Pod(1, nil), fixture.Pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 })},
+			[]string{"http:8080 10.1.0.1", "a:7 10.1.0.1 10.1.0.2", "http:9090 10.1.0.2"}},
+		{"neither headless nor with ports", func(s *corev1.Service) { s.Spec.Ports = nil }, []*corev1.Pod{fixture.Pod(1, nil)}, nil},
+		{"the family of the address", func(s *corev1.Service) { s.Spec.ClusterIP = "fd00::9" }, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"http:8080 fd00::1"}},
 		{"headless, without ports", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil },
 			[]*corev1.Pod{fixture.Pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "web" })}, []string{"10.1.0.1 h"}},
 		{"the first address family", func(s *corev1.Service) {

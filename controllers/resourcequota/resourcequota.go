@@ -4,6 +4,8 @@ package resourcequota
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +73,7 @@ type reconciler struct {
 	client client.Client
 	live   client.Reader
 	mapper meta.RESTMapperWithContext
+	known  sync.Map // the resources that the server serves or has served
 	quotas quotas
 }
 
@@ -84,10 +87,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.quotas.add(req.NamespacedName)
 	hard := upstream.Add(corev1.ResourceList{}, q.Spec.Hard)
-	list := func(resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
-		return r.list(ctx, resource, namespace)
-	}
-	registry := generic.NewRegistry(quota.Evaluators(upstream.ResourceNames(hard), list))
+	registry := generic.NewRegistry(r.evaluators(ctx, hard))
 	counted, failed := upstream.CalculateUsage(q.Namespace, q.Spec.Scopes, hard, registry, q.Spec.ScopeSelector)
 	used := upstream.Add(corev1.ResourceList{}, q.Status.Used)
 	for name, quantity := range counted {
@@ -99,6 +99,31 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	q.Status = status
 	return requeue.After(recount, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q))))
+}
+
+// evaluators returns the evaluators for limits. What the server has never served has none, so the usage lacks it.
+//
+//upstream:pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
+func (r *reconciler) evaluators(ctx context.Context, hard corev1.ResourceList) []upstream.Evaluator {
+	list := func(resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
+		return r.list(ctx, resource, namespace)
+	}
+	return slices.DeleteFunc(quota.Evaluators(upstream.ResourceNames(hard), list), func(e upstream.Evaluator) bool {
+		return quota.Ignored(e.GroupResource()) || !r.served(ctx, e.GroupResource())
+	})
+}
+
+// served reports whether the server serves a resource, or has served it before. An error counts as served, so that the
+// list fails with it.
+func (r *reconciler) served(ctx context.Context, resource schema.GroupResource) bool {
+	if _, known := r.known.Load(resource); known {
+		return true
+	}
+	_, err := r.mapper.KindForWithContext(ctx, resource.WithVersion(""))
+	if err == nil {
+		r.known.Store(resource, true)
+	}
+	return !meta.IsNoMatchError(err)
 }
 
 // read returns a quota, or nil if it does not exist. It reads live, since the cache may lack a charge of admission
@@ -219,7 +244,22 @@ func (q *quotas) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadat
 	}
 }
 
-// MonitorStarted, MonitorSynced and ResourcesChanged implement inventory.Handler.
+// ResourcesChanged implements inventory.Handler. Quotas may lack the usage of a kind that is served now, and admission
+// refuses its objects until they have it.
+func (q *quotas) ResourcesChanged() {
+	for _, namespace := range q.namespaces() {
+		for _, request := range q.in(namespace) {
+			q.queue.Add(request)
+		}
+	}
+}
+
+func (q *quotas) namespaces() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.names))
+}
+
+// MonitorStarted and MonitorSynced implement inventory.Handler.
 func (q *quotas) MonitorStarted(inventory.Resource) {}
 func (q *quotas) MonitorSynced(inventory.Resource)  {}
-func (q *quotas) ResourcesChanged()                 {}

@@ -140,6 +140,30 @@ func TestResourceQuotaScopes(t *testing.T) {
 	})
 }
 
+// TestResourceQuotaOfUnservedKind: the usage lacks a kind until the server serves it, and what quotas ignore.
+func TestResourceQuotaOfUnservedKind(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		hasUsage := func(of corev1.ResourceName) bool {
+			q := &corev1.ResourceQuota{}
+			e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: controllerstest.Web.Namespace, Name: "widgets"}, q))
+			_, has := q.Status.Used[of]
+			return has
+		}
+		const widgets = "count/widgets.example.com"
+		quotaOf(e, "widgets", nil, widgets, "1", "count/events", "1", "configmaps", "5")
+		if hasUsage(widgets) || hasUsage("count/events") || !hasUsage("configmaps") {
+			t.Error("a kind that is not served has a usage, or ConfigMaps have none")
+		}
+		e.DefineWidgets("v1")
+		e.WaitIdle()
+		if !hasUsage(widgets) {
+			t.Error("the usage lacks a kind that is served")
+		}
+		e.Must(e.Create(e.Context(), controllerstest.Widget("a")))
+		refusedBy(t, e.Create(e.Context(), controllerstest.Widget("b")), "exceeded quota: widgets")
+	})
+}
+
 // TestResourceQuotaConcurrently creates more objects at once than a quota allows.
 func TestResourceQuotaConcurrently(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {

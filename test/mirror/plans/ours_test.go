@@ -48,6 +48,11 @@ func newOurs(t *testing.T, add func(manager.Manager) error, orphans func(*world,
 	return m
 }
 
+// withInventory returns a function that adds a controller with an inventory that watches nothing.
+func withInventory[I any](add func(manager.Manager, *I) error) func(manager.Manager) error {
+	return func(mgr manager.Manager) error { return add(mgr, new(I)) }
+}
+
 // run reconciles an object until nothing changes.
 func (m *ours) run(t *testing.T, w *world, object client.Object) {
 	m.world = w
@@ -154,17 +159,21 @@ func set(to, from client.Object) {
 func (c worldClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
-	kinds, _, err := scheme.Scheme.ObjectKinds(list)
+	kind, err := c.GroupVersionKindFor(list)
 	if err != nil {
 		return err
 	}
-	kind := kinds[0]
 	kind.Kind = kind.Kind[:len(kind.Kind)-len("List")]
+	_, partial := list.(*metav1.PartialObjectMetadataList)
 	var found []runtime.Object
 	for _, obj := range c.world.list(resourceOfKind(kind)) {
 		if (o.Namespace == "" || o.Namespace == obj.GetNamespace()) && (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels()))) &&
 			c.matches(obj, o) {
-			found = append(found, obj.DeepCopyObject())
+			copied := obj.DeepCopyObject()
+			if partial {
+				copied = meta.AsPartialObjectMetadata(copied.(client.Object))
+			}
+			found = append(found, copied)
 		}
 	}
 	return meta.SetList(list, found)
@@ -176,6 +185,12 @@ func (c worldClient) matches(obj client.Object, o client.ListOptions) bool {
 		return true
 	}
 	for _, r := range o.FieldSelector.Requirements() {
+		if r.Field == "metadata.name" {
+			if obj.GetName() != r.Value {
+				return false
+			}
+			continue
+		}
 		index := c.indexes[reflect.TypeOf(obj)][r.Field]
 		if index == nil {
 			panic(fmt.Sprintf("no index %s of %T", r.Field, obj))

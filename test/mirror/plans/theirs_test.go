@@ -73,7 +73,7 @@ func newTheirs(t *testing.T, kinds []client.Object, run runFunc) *theirs {
 const lastRetry = 70 * time.Millisecond
 
 // run shows the controller a world, and what changes in it, until nothing does. Of the objects that are there at the
-// beginning, only the object and what has no namespace is an event, so that the controller reconciles no other object.
+// beginning, only the object, or its deletion, and what has no namespace is an event, so that the controller reconciles no other object.
 func (k *theirs) run(t *testing.T, w *world, object client.Object) {
 	k.world = w
 	for _, i := range k.byType {
@@ -100,6 +100,8 @@ func (k *theirs) run(t *testing.T, w *world, object client.Object) {
 	}
 	if main, err := w.get(keyOf(object)); err == nil {
 		k.byType[reflect.TypeOf(main)].added(main)
+	} else {
+		k.byType[reflect.TypeOf(object)].deleted(object)
 	}
 	for left, since := rounds, time.Now(); left > 0; time.Sleep(time.Millisecond) {
 		synctest.Wait()
@@ -221,6 +223,14 @@ type informer struct {
 }
 
 func (i *informer) HasSynced() bool { return true }
+
+func (i *informer) GetController() cache.Controller { return controller{} }
+
+// controller is the controller of an informer that a test fills.
+type controller struct{ cache.Controller }
+
+func (controller) HasSynced() bool     { return true }
+func (controller) Run(<-chan struct{}) {}
 
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, h)
