@@ -221,6 +221,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 			r.written.add(pod, before)
 			r.noteFreed(client.ObjectKeyFromObject(pod), s.frees)
 			recordEvents(r.recorder, pod, events)
+			r.announce(pod)
 		}
 	}
 	if err == nil {
