@@ -231,6 +231,8 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	case waitsForRestart:
 		c.until(untilRestart(&old, c.now.Time))
 		return old
+	case c.hookHasFailed(&old):
+		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
 		s.RestartCount++
 		c.run(spec, &s, &old, as, c.now)
@@ -314,6 +316,11 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 			return
 		}
 		c.wait(s, old)
+	case p.end != nil && p.end.postStart != "" && restarts(c.pod, spec, p.end.exitCode) && !demandsAll(spec, p.end.exitCode):
+		end := c.terminated(s, p.end, startedAt)
+		s.LastTerminationState = corev1.ContainerState{Terminated: &end}
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: postStartHookError, Message: p.end.postStart}
+		c.until(0)
 	case p.end != nil:
 		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt), p.end.restarts)
 	case p.starting:
@@ -336,6 +343,10 @@ func (c *containers) wait(s, old *corev1.ContainerStatus) {
 	s.ContainerID, s.ImageID, s.Resources, s.AllocatedResources = "", "", nil, nil
 	if s.RestartCount > 0 && old.ContainerID != "" {
 		s.ContainerID, s.ImageID = old.ContainerID, old.ImageID // the last container
+	}
+	if postStartFailed(old) { // kubelet keeps the last error until a start succeeds
+		s.State.Waiting, s.Resources, s.AllocatedResources = old.State.Waiting, old.Resources, old.AllocatedResources
+		return
 	}
 	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 }

@@ -26,6 +26,7 @@ type runEnd struct {
 	reason, message string    // the reason is Completed or Error by default
 	at              time.Time // zero is now
 	restarts        bool      // whatever the exit code is
+	postStart       string    // why the hook postStart has failed
 }
 
 // role is the role of a container in its pod.
@@ -127,7 +128,8 @@ func (c *courses) live(container string) bool {
 func pointOf(r *sandbox.Run) point {
 	p := point{startedAt: r.StartedAt, starting: r.Starting, started: r.Started, ready: r.Started && r.Ready}
 	if r.End != nil {
-		p.end = &runEnd{exitCode: r.End.ExitCode, reason: r.End.Reason, message: r.End.Message, at: r.End.At, restarts: r.End.Restarts}
+		p.end = &runEnd{exitCode: r.End.ExitCode, reason: r.End.Reason, message: r.End.Message, at: r.End.At, restarts: r.End.Restarts,
+			postStart: r.End.PostStart}
 	}
 	return p
 }

@@ -155,7 +155,7 @@ func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, turn, limit time.Time) corev1.ContainerStatus {
 	r := c.runOf(s.Name, s.RestartCount)
 	switch {
-	case s.State.Terminated != nil, crashed(&s), s.State.Running == nil && r == nil:
+	case s.State.Terminated != nil, crashed(&s), c.hookHasFailed(&s), s.State.Running == nil && r == nil:
 		return s
 	case r != nil:
 		return c.stoppedRun(spec, s, r)

@@ -90,7 +90,7 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 	}
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	starts := is.RestartCount - was.RestartCount
-	if w := is.State.Waiting; w != nil && !crashed(is) {
+	if w := is.State.Waiting; w != nil && !crashed(is) && !postStartFailed(is) {
 		if was.State.Waiting != nil && *was.State.Waiting == *w {
 			return events
 		}
@@ -111,7 +111,7 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 		add(warning, "Failed", "Error: %s", w.Reason)
 		return events
 	}
-	if was.State.Running == nil && was.State.Terminated == nil && !crashed(was) {
+	if was.State.Running == nil && was.State.Terminated == nil && !crashed(was) && !postStartFailed(was) {
 		starts++ // the first one
 	}
 	failed := was.State.Waiting != nil && failsToPull(was.State.Waiting.Reason) && was.Image == is.Image

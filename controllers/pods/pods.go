@@ -232,12 +232,14 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 			events = append(statusEvents(pod, s.status), killing...)
 		}
 		r.noteStarts(pod, s.status)
-		before := pod.ResourceVersion
+		before, own := pod.ResourceVersion, *pod // hooks and processes that stop read the other one
+		pod = &own
 		pod.Status = *s.status
 		if err = r.client.Status().Update(responses.VersionOnly(ctx), pod); err == nil {
 			r.written.add(pod, before)
 			r.noteFreed(client.ObjectKeyFromObject(pod), s.frees)
 			recordEvents(r.recorder, pod, events)
+			r.announce(pod)
 		}
 	}
 	if err == nil {

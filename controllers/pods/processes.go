@@ -137,12 +137,27 @@ func (r *reconciler) plan(ctx context.Context, given provision) (step, error) {
 				return step{}, err
 			}
 		}
+		r.announce(pod)
 		r.sandboxes.Await(ctx, pod.UID, quick)
 		given.runs = r.sandboxes.Runs(pod.UID)
 	}
 	s := next(pod, given, &r.options, time.Now())
 	s.after = time.Millisecond
 	return s, nil
+}
+
+// announce tells the processes of a pod which starts have their events.
+func (r *reconciler) announce(pod *corev1.Pod) {
+	if r.sandboxes.Runs(pod.UID) == nil {
+		return
+	}
+	for spec, status := range statusesOf(pod, &pod.Status) {
+		shown := status.RestartCount
+		if status.State.Waiting != nil && !crashed(status) && !postStartFailed(status) {
+			shown-- // the status does not show the last start yet
+		}
+		r.sandboxes.Announce(pod.UID, spec.Name, shown)
+	}
 }
 
 // observe adds the state of the script and the processes of a pod.

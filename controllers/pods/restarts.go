@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/pods/sandbox"
 )
 
 // crashLoopBackOffReason is the reason of a container that waits for its restart.
@@ -109,6 +111,40 @@ func crashLoopBackOff(pod *corev1.Pod, c *corev1.Container, delay time.Duration)
 func crashed(s *corev1.ContainerStatus) bool {
 	return s.State.Waiting != nil && s.State.Waiting.Reason == crashLoopBackOffReason &&
 		s.LastTerminationState.Terminated != nil
+}
+
+// postStartHookError is the reason of a container with a hook postStart that has failed.
+//
+//upstream:pkg/kubelet/kuberuntime.ErrPostStartHook
+const postStartHookError = "PostStartHookError"
+
+// postStartFailed reports whether a status shows that the hook postStart has failed. The container may have restarted since.
+func postStartFailed(s *corev1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.State.Waiting.Reason == postStartHookError && s.LastTerminationState.Terminated != nil
+}
+
+// hookHasFailed reports whether a container has stopped because its hook postStart has failed, and has not restarted yet.
+func (c *containers) hookHasFailed(s *corev1.ContainerStatus) bool {
+	r := c.runOf(s.Name, s.RestartCount)
+	return postStartFailed(s) && (r == nil || r.End != nil && s.LastTerminationState.Terminated.ContainerID == sandbox.ID(c.pod, s.Name, s.RestartCount))
+}
+
+// restartAfterHook restarts a container with a hook postStart that has failed, at once or after a delay.
+func (c *containers) restartAfterHook(spec *corev1.Container, s, old *corev1.ContainerStatus, as role) {
+	end := old.LastTerminationState.Terminated
+	var last *corev1.ContainerStateTerminated
+	if r := c.runOf(s.Name, old.RestartCount-1); r != nil && r.End != nil {
+		last = &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(r.End.At.Truncate(time.Second))}
+	}
+	delay := backOff(last, end)
+	if left := end.FinishedAt.Add(delay).Sub(c.now.Time); left > 0 {
+		c.until(left)
+		c.setID(s)
+		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
+		return
+	}
+	s.RestartCount++
+	c.run(spec, s, old, as, c.now)
 }
 
 // backsOff reports whether a container of a pod that goes on waits to be restarted: it has crashed, or it is a sidecar that has

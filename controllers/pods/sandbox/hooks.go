@@ -2,6 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,42 +26,65 @@ func (s *Sandboxes) answers(pod *corev1.Pod, c *corev1.Container, h *corev1.Life
 	return h.Sleep != nil
 }
 
-// hook executes a lifecycle hook. A hook that nothing would answer succeeds.
+// hook executes a lifecycle hook. A hook that nothing would answer succeeds. message is the error in the words of a status.
 //
 //upstream:pkg/kubelet/lifecycle.handlerRunner.Run
-func (r *run) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
+func (r *run) hook(ctx context.Context, h *corev1.LifecycleHandler) (message string, err error) {
 	if !r.box.owner.answers(r.pod, r.spec, h) {
-		return nil
+		return "", nil
 	}
+	var what, output string
 	switch {
 	case h.Exec != nil:
-		_, err := r.command(ctx, h.Exec.Command)
-		return err
+		what = fmt.Sprintf("Exec lifecycle hook (%v)", h.Exec.Command)
+		output, err = r.hookCommand(ctx, h.Exec.Command)
+		output = fmt.Sprintf(", message: %q", output)
 	case h.HTTPGet != nil:
-		if _, err := r.get(ctx, h.HTTPGet, "kube-lifecycle/1.37"); err != nil && err != errFailed {
-			return err // kubelet does not look at the status code
+		what = fmt.Sprintf("HTTP lifecycle hook (%s)", h.HTTPGet.Path)
+		if _, err = r.get(ctx, h.HTTPGet, "kube-lifecycle/1.37"); err == errFailed {
+			err = nil // kubelet does not look at the status code
 		}
 	case h.Sleep != nil:
+		what = fmt.Sprintf("Sleep lifecycle hook (%d)", h.Sleep.Seconds)
 		timer := time.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			err = errors.New("container terminated before sleep hook finished")
 		}
 	}
-	return nil
+	if err == nil {
+		return "", nil
+	}
+	return fmt.Sprintf("%s for Container %q in Pod \"%s_%s(%s)\" failed - error: %v%s", what, r.spec.Name, r.pod.Name, r.pod.Namespace, r.pod.UID, err, output), err
+}
+
+// hookCommand executes the command of a hook. The error has the exit code and the standard error, as the client of a container runtime
+// returns it.
+//
+//upstream:k8s.io/cri-client/pkg.remoteRuntimeService.ExecSync
+func (r *run) hookCommand(ctx context.Context, args []string) (output string, err error) {
+	stdout, stderr := &limitedBuffer{limit: maxOutput}, &limitedBuffer{limit: maxOutput}
+	code, err := r.box.execute(ctx, r.made, r, args, runtime.Streams{Stdout: stdout, Stderr: stderr})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout.String() + stderr.String(), err
 }
 
 // postStart executes the hook postStart. If the hook fails, the container is killed.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
 func (r *run) postStart() bool {
-	err := r.hook(r.ctx, r.spec.Lifecycle.PostStart)
+	message, err := r.hook(r.ctx, r.spec.Lifecycle.PostStart)
 	if err == nil {
 		return true
 	}
 	if r.ctx.Err() == nil {
+		r.box.mu.Lock()
+		r.hookFailure = message
+		r.box.mu.Unlock()
 		r.record(corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 		r.record(corev1.EventTypeNormal, "Killing", "FailedPostStartHook")
 		r.stop(r.graceOf(nil), nil)
@@ -65,11 +92,33 @@ func (r *run) postStart() bool {
 	return false
 }
 
-// preStop executes the hook preStop until ctx ends.
+// preStopUntil executes the hook preStop, and returns at the deadline at the latest. The hook goes on until the container has ended.
+func (r *run) preStopUntil(deadline time.Time) {
+	returned := make(chan struct{})
+	r.box.owner.spawn(func() {
+		defer close(returned)
+		ctx, cancel := r.untilEnd(math.MaxInt64)
+		defer cancel()
+		r.preStop(ctx)
+	})
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-returned:
+	case <-timer.C:
+	}
+}
+
+// errEnded is the cause of a context that ends because its container does.
+var errEnded = errors.New("the container has ended")
+
+// preStop executes the hook preStop until ctx ends. A command that its container does not outlive has failed.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.executePreStopHook
 func (r *run) preStop(ctx context.Context) {
-	if err := r.hook(ctx, r.spec.Lifecycle.PreStop); err != nil && ctx.Err() == nil {
+	hook := r.spec.Lifecycle.PreStop
+	_, err := r.hook(ctx, hook)
+	if err != nil && (ctx.Err() == nil || hook.Exec != nil && context.Cause(ctx) == errEnded) {
 		r.record(corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 	}
 }
@@ -86,8 +135,8 @@ type PreStop struct {
 // preStop is a hook that was started.
 type preStop struct {
 	PreStop
-	cancel context.CancelFunc
-	limit  *time.Timer // cancels the hook at the deadline
+	cancel context.CancelCauseFunc
+	limit  *time.Timer // cancels the hook at the deadline, when the container ends
 }
 
 // PreStop returns the state of the hook preStop of a container that has no process. ok is false if the hook takes no time that a
@@ -126,14 +175,14 @@ func (s *Sandboxes) StartPreStop(ctx context.Context, pod *corev1.Pod, c *corev1
 	if box.closed {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p := &preStop{PreStop{Started: true, Number: number}, cancel, time.AfterFunc(time.Until(deadline), cancel)}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	p := &preStop{PreStop{Started: true, Number: number}, cancel, time.AfterFunc(time.Until(deadline), func() { cancel(errEnded) })}
 	if box.preStops == nil {
 		box.preStops = map[string]*preStop{}
 	}
 	box.preStops[c.Name] = p
 	s.spawn(func() {
-		defer cancel()
+		defer cancel(nil)
 		box.preStop(ctx, pod, c, p)
 	})
 }

@@ -54,13 +54,20 @@ type run struct {
 	restarts bool      // its end is a restart, whatever the exit code is
 	deadline time.Time // the earliest time at which a stop kills the process
 	killings sync.Once
+
+	hookFailure string  // why the hook postStart has failed
+	unannounced bool    // the events of the start are not recorded yet
+	early       []event // recorded before, in their order
 }
+
+// event is an event about a container.
+type event struct{ typ, reason, message string }
 
 // newRun returns a run that is not started.
 func newRun(b *sandbox, m *made, number int32) *run {
 	r := &run{
 		box: b, made: m, log: newLogBuffer(&b.owner.logBytes),
-		killed: make(chan struct{}), done: make(chan struct{}), ready: make(chan struct{}, 1),
+		killed: make(chan struct{}), done: make(chan struct{}), ready: make(chan struct{}, 1), unannounced: true,
 		probed: true, state: Run{Number: number, StartedAt: time.Now(), Started: true, Ready: true},
 	}
 	r.ctx, r.terminate = context.WithCancelCause(context.Background())
@@ -178,7 +185,7 @@ func (r *run) end(code int, returned bool) {
 	if returned {
 		end.Reason, end.Message = r.reason, cmp.Or(r.why, end.Message)
 	}
-	end.Restarts = r.restarts
+	end.Restarts, end.PostStart = r.restarts, r.hookFailure
 	r.state.End = end
 	r.state.Starting, r.state.Started, r.state.Ready = false, false, false
 	r.box.mu.Unlock()
@@ -221,9 +228,7 @@ func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
 	r.box.owner.spawn(func() {
 		deadline := time.Now().Add(grace)
 		if l := r.spec.Lifecycle; l != nil && l.PreStop != nil && grace > 0 {
-			ctx, cancel := context.WithDeadline(r.ctx, deadline)
-			r.preStop(ctx)
-			cancel()
+			r.preStopUntil(deadline)
 		}
 		timer := time.NewTimer(time.Until(deadline))
 		defer timer.Stop()
@@ -264,12 +269,14 @@ func (r *run) kill() {
 // untilEnd returns a context that ends after a time, or with the run. SIGTERM does not end it, since a container that stops is probed
 // too.
 func (r *run) untilEnd(limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	whole, end := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithTimeout(whole, limit)
 	r.box.owner.spawn(func() {
 		select {
 		case <-r.done:
-			cancel()
+			end(errEnded)
 		case <-ctx.Done():
+			end(nil)
 		}
 	})
 	return ctx, cancel
@@ -298,7 +305,32 @@ func (r *run) graceOf(p *corev1.Probe) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// record records an event about the container.
+// record records an event about the container, after the events of its start.
 func (r *run) record(typ, reason, format string, args ...any) {
-	r.box.owner.o.Record(r.pod, r.spec, typ, reason, fmt.Sprintf(format, args...))
+	e := event{typ, reason, fmt.Sprintf(format, args...)}
+	r.box.mu.Lock()
+	early := r.unannounced
+	if early {
+		r.early = append(r.early, e)
+	}
+	r.box.mu.Unlock()
+	if !early {
+		r.box.owner.o.Record(r.pod, r.spec, e.typ, e.reason, e.message)
+	}
+}
+
+// announce records the events that had to wait for the events of the start.
+func (r *run) announce() {
+	for {
+		r.box.mu.Lock()
+		all := r.early
+		r.early, r.unannounced = nil, len(all) > 0
+		r.box.mu.Unlock()
+		if len(all) == 0 {
+			return
+		}
+		for _, e := range all {
+			r.box.owner.o.Record(r.pod, r.spec, e.typ, e.reason, e.message)
+		}
+	}
 }

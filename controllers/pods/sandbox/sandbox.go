@@ -224,6 +224,26 @@ func (s *Sandboxes) StopPod(pod *corev1.Pod, grace time.Duration, others []strin
 	}
 }
 
+// Announce tells the runs of a container, up to the one with a number, that the events of their starts are recorded. Their own events
+// follow.
+func (s *Sandboxes) Announce(uid types.UID, container string, number int32) {
+	box := s.find(uid)
+	if box == nil {
+		return
+	}
+	box.mu.Lock()
+	var runs []*run
+	if c := box.containers[container]; c != nil {
+		runs = slices.Clone(c.runs)
+	}
+	box.mu.Unlock()
+	for _, r := range runs {
+		if r.state.Number <= number {
+			r.announce()
+		}
+	}
+}
+
 // Stopping reports whether StopPod was called for a pod.
 func (s *Sandboxes) Stopping(uid types.UID) bool {
 	box := s.find(uid)
@@ -287,6 +307,8 @@ type End struct {
 	Message  string
 	// Restarts reports whether the container was stopped to restart, whatever its exit code is.
 	Restarts bool
+	// PostStart says why the hook postStart has failed, or is "".
+	PostStart string
 }
 
 // sandbox has the state that the containers of a pod share.
@@ -442,7 +464,7 @@ func (b *sandbox) close() {
 	}
 	b.closed, b.stopping = true, true
 	for _, p := range b.preStops {
-		p.cancel()
+		p.cancel(nil)
 	}
 	close(b.gone)
 	if b.renewal != nil {
