@@ -299,7 +299,7 @@ func (e *explorer) try(schedule Schedule, report *Report, tried *coverage) {
 	report.Schedules++
 	e.seen[r.signature] = true
 	tried.add(schedule)
-	if e.scenario.Twice && r.finding == nil {
+	if e.scenario.Twice && r.finding == nil && !slices.Contains(e.scenario.Without, replayed) {
 		r.finding = e.again(&r)
 	}
 	e.judge(report, r.finding)

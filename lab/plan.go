@@ -119,7 +119,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		slices.Concat(at(p.reads, ServerError), at(p.writes, TooMany, Timeout), at(p.reads, TooMany, Timeout)),
 		slices.Concat(at(p.writes, Slow), lasting(e.limits.horizon+e.limits.view, at(p.writes, Slow))),
 		lasting(longPause, at(p.writes, Pause)),
-		lasting(shortOutage, at(p.writes, Conflict)),
+		slices.Concat(lasting(shortOutage, at(p.writes, Conflict)), lasting(longOverload, at(p.writes, e.inVirtualTime(TooMany)...))),
 		lasting(longJump, at(slices.Concat(p.writes, p.calls), e.inVirtualTime(Jump)...)),
 		e.edits(),
 	}
@@ -152,11 +152,14 @@ func (e *explorer) inVirtualTime(faults ...Fault) []Fault {
 }
 
 // longPause is how long a process stands still: longer than Leases usually last. longJump is how far the clock jumps.
-// shortOutage is how long a request is refused, so that some of its repetitions are refused too.
+// shortOutage is how long a request is refused, so that some of its repetitions are refused too. longOverload is longer than
+// client-go repeats a request that gets 429: ten times, a second each.
 const (
 	longPause   = 40 * time.Second
 	longJump    = time.Hour
 	shortOutage = 3 * time.Second
+
+	longOverload = 15 * time.Second
 )
 
 // third returns one choice of three. Time travels, crashes, conflicts and failures of external systems are many and tell much, so

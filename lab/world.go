@@ -338,10 +338,11 @@ func (p *process) start(op *Operator, config *rest.Config) error {
 	go func() {
 		mgr, err := op.Start(config)
 		started <- err
-		if err == nil {
-			err = mgr.Start(ctx)
+		if err != nil {
+			p.done <- nil // no manager has ended
+			return
 		}
-		p.done <- err
+		p.done <- mgr.Start(ctx)
 	}()
 	return p.world.await(started)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +75,15 @@ var animals = []animal{
 	{name: "impatience", reconcile: impatience},
 	{name: "panic", reconcile: panics},
 	{name: "leak", reconcile: leak},
+	{name: "overload", reconcile: overload},
+	{name: "assumed effect", reconcile: assumedEffect},
+	{name: "broken connection", reconcile: brokenConnection},
+	{name: "first look", reconcile: firstLook},
+	{name: "heirless", reconcile: heirless},
+	{name: "unusable bucket", reconcile: ignoredFailure, scenario: usedBucket},
+	{name: "dirty", reconcile: nothing, scenario: unmigrated, setUp: dirty},
+	{name: "gives up", reconcile: nothing, scenario: unmigrated, setUp: givesUp},
+	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
 }
 
@@ -474,6 +485,25 @@ func busyWait(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 		result.RequeueAfter = time.Millisecond
 	}
 	return result, err
+}
+
+// dice makes its parts in an order that differs from run to run.
+func dice(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	suffixes := slices.Collect(maps.Keys(map[string]bool{"-a": true, "-b": true, "-c": true, "-d": true, "-e": true}))
+	if e.right {
+		slices.Sort(suffixes)
+	}
+	for _, suffix := range suffixes {
+		if err := ensurePart(ctx, e, w, w.Name+suffix); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, setReady(ctx, e, w)
+}
+
+// twice creates a Widget, and carries out each run twice.
+func twice(*external) lab.Scenario {
+	return lab.Scenario{Steps: []lab.Step{lab.Create(newWidget("web", WidgetSpec{Size: 1}))}, Twice: true}
 }
 
 // collision cuts the names of its parts.

@@ -173,24 +173,7 @@ func TestCrowd(t *testing.T) {
 
 // TestChance finds that an operator throws dice, and says where.
 func TestChance(t *testing.T) {
-	dice := &animal{name: "dice", reconcile: func(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-		for name := range map[string]bool{"-a": true, "-b": true, "-c": true, "-d": true, "-e": true} {
-			if err := ensurePart(ctx, e, w, w.Name+name); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		return ctrl.Result{}, setReady(ctx, e, w)
-	}}
-	op, scenario := explored(dice, true)
-	scenario.Twice = true
-	report, err := lab.Find(t, op, scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Findings) == 0 {
-		t.Fatalf("not found in %d schedules", report.Schedules)
-	}
-	f := report.Findings[0]
+	f := findMistake(t, find(t, "dice")).Findings[0]
 	if f.Check != "replay" || !strings.Contains(f.Message, " ConfigMap default/web-") {
 		t.Errorf("%s: %s", f.Check, f.Message)
 	}

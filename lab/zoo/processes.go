@@ -64,40 +64,73 @@ func (e *env) work(ctx context.Context) {
 	}
 }
 
-// noDeadline takes a Lease for each piece of work, and has no time limit for the work.
-func noDeadline(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const duration = 15 * time.Second
-	part, identity := &corev1.ConfigMap{}, e.config.UserAgent
-	if err := e.Get(ctx, client.ObjectKeyFromObject(w), part); err == nil && metav1.IsControlledBy(part, w) && part.Data["size"] == fmt.Sprint(w.Spec.Size) && w.Status.Size == w.Spec.Size {
-		return ctrl.Result{}, nil
-	}
-	leases := e.leases.Leases(w.Namespace)
+// workLease is how long the Lease for a piece of work lasts.
+const workLease = 15 * time.Second
+
+// takeLease takes the Lease for a piece of work. It returns nil while another process holds the Lease. If forever is set, a
+// holder holds the Lease also when the Lease has expired.
+func (e *env) takeLease(ctx context.Context, namespace string, forever bool) (*coordinationv1.Lease, error) {
+	leases, identity := e.leases.Leases(namespace), e.config.UserAgent
 	lease, err := leases.Get(ctx, "work", metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, metav1.CreateOptions{})
-	case err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && *lease.Spec.HolderIdentity != identity &&
-		time.Since(lease.Spec.RenewTime.Time) < duration:
-		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, err
+		return nil, err
 	}
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &identity, ptr.To(int32(duration.Seconds()))
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	if holder != "" && holder != identity && (forever || time.Since(lease.Spec.RenewTime.Time) < workLease) {
+		return nil, nil
+	}
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &identity, ptr.To(int32(workLease.Seconds()))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-	if lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+	return leases.Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+// release lets go of the Lease for a piece of work.
+func (e *env) release(ctx context.Context, lease *coordinationv1.Lease) error {
+	lease.Spec.HolderIdentity = ptr.To("")
+	_, err := e.leases.Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}
+
+// isDone reports whether a Widget needs no work.
+func isDone(ctx context.Context, e *env, w *Widget) bool {
+	part := &corev1.ConfigMap{}
+	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+	return err == nil && metav1.IsControlledBy(part, w) && part.Data["size"] == fmt.Sprint(w.Spec.Size) && w.Status.Size == w.Spec.Size
+}
+
+// workWithLease does the work for a Widget with a Lease. If limited is set, the work ends before the Lease does.
+func workWithLease(ctx context.Context, e *env, w *Widget, limited, forever bool) (ctrl.Result, error) {
+	if isDone(ctx, e, w) {
+		return ctrl.Result{}, nil
+	}
+	lease, err := e.takeLease(ctx, w.Namespace, forever)
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
+	case lease == nil:
+		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
 	}
 	work := ctx
-	if e.right {
-		limited, cancel := context.WithTimeout(ctx, duration-5*time.Second)
+	if limited {
+		deadline, cancel := context.WithTimeout(ctx, workLease-5*time.Second)
 		defer cancel()
-		work = limited
+		work = deadline
 	}
 	result, err := quiet(work, e, w)
-	lease.Spec.HolderIdentity = ptr.To("")
-	_, failed := leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return result, errors.Join(err, failed)
+	return result, errors.Join(err, e.release(ctx, lease))
+}
+
+// noDeadline takes a Lease for each piece of work, and has no time limit for the work.
+func noDeadline(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	return workWithLease(ctx, e, w, e.right, false)
+}
+
+// heirless takes the holder of a Lease for alive, also when the Lease has expired.
+func heirless(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	return workWithLease(ctx, e, w, true, !e.right)
 }
 
 // impatience takes a call that took long for a failure that is final.
@@ -171,6 +204,19 @@ func ignoredFailure(ctx context.Context, e *env, w *Widget) (ctrl.Result, error)
 		w.Status.Child = "bucket"
 	}
 	return ctrl.Result{}, setReady(ctx, e, w)
+}
+
+// usedBucket lets a user use the bucket of a Widget. No part of the cluster shows whether there is one.
+func usedBucket(world *external) lab.Scenario {
+	s := buckets(world)
+	s.Invariants = nil
+	s.Steps = append(s.Steps[:1:1], lab.Step{Name: "use the bucket", Do: func(context.Context, client.Client) error {
+		if world.buckets["web"] == 0 {
+			return errors.New("there is no bucket")
+		}
+		return nil
+	}})
+	return s
 }
 
 // withoutFinalizer deletes the bucket of a Widget when it sees that the Widget is gone, and does not keep the Widget until
@@ -280,4 +326,62 @@ func leak(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 		go func() { <-make(chan struct{}) }()
 	}
 	return quiet(ctx, e, w)
+}
+
+// The states of a migration, as a number of buckets.
+const (
+	migrationBegun = 1
+	migrationDone  = 2
+)
+
+// migrate migrates what is outside of the cluster, once.
+func (e *env) migrate() error {
+	if e.world.buckets["migration"] == migrationDone {
+		return nil
+	}
+	for _, state := range []int{migrationBegun, migrationDone} {
+		if err := lab.Call(e.config, fmt.Sprint("migration ", state), func() error { e.world.buckets["migration"] = state; return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrating adds a migration to a manager, which tries it until it succeeds.
+func migrating(mgr manager.Manager, e *env) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for e.migrate() != nil && ctx.Err() == nil {
+			select {
+			case <-time.After(rePeriod):
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}))
+}
+
+// errDirty is the error after a crash in the middle of a migration.
+var errDirty = errors.New("the last migration has not ended")
+
+// dirty does not start after a crash in the middle of its migration.
+func dirty(mgr manager.Manager, e *env) error {
+	if e.world.buckets["migration"] == migrationBegun && !e.right {
+		return errDirty
+	}
+	return migrating(mgr, e)
+}
+
+// givesUp starts after a crash in the middle of its migration, and then ends with an error.
+func givesUp(mgr manager.Manager, e *env) error {
+	if e.world.buckets["migration"] == migrationBegun && !e.right {
+		return mgr.Add(manager.RunnableFunc(func(context.Context) error { return errDirty }))
+	}
+	return migrating(mgr, e)
+}
+
+// unmigrated begins before the migration, which no Widget shows.
+func unmigrated(world *external) lab.Scenario {
+	s := buckets(world)
+	s.Steps, s.Invariants = s.Steps[:1], nil
+	return s
 }

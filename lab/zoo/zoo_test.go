@@ -81,7 +81,7 @@ func TestTwins(t *testing.T) {
 // TestRemoved removes each class of faults and each check in turn, and shows that the mistake of an operator stays unfound
 // then, in more schedules than find it with all faults and checks.
 func TestRemoved(t *testing.T) {
-	testlevel.NeedsFull(t, "explores 28 operators, with more schedules than find their mistakes")
+	testlevel.NeedsFull(t, "explores 37 operators, with more schedules than find their mistakes")
 	never := lab.Faults() // removed
 	for _, tc := range []struct {
 		name   string
@@ -104,6 +104,11 @@ func TestRemoved(t *testing.T) {
 		{"lost Leases", []lab.Fault{lab.Depose, lab.Pause, lab.Jump}, nil, "writes on"},
 		{"deletions by others", []lab.Fault{lab.Delete, lab.Recreate}, nil, "unwatched part"},
 		{"replacement by others", []lab.Fault{lab.Recreate}, nil, "wrong owner"},
+		{"crashes before a write", []lab.Fault{lab.CrashBefore}, nil, "first look"},
+		{"too many requests", []lab.Fault{lab.TooMany}, nil, "overload"},
+		{"timeouts without effect", []lab.Fault{lab.Timeout}, nil, "assumed effect"},
+		{"broken connections", []lab.Fault{lab.Lost}, nil, "broken connection"},
+		{"other holders", []lab.Fault{lab.Depose}, nil, "heirless"},
 		{"writes of others", []lab.Fault{lab.Conflict, lab.Edit}, nil, "ignored conflict"},
 
 		{"convergence", nil, []string{"convergence"}, "late owner"},
@@ -118,6 +123,10 @@ func TestRemoved(t *testing.T) {
 		{"leadership", nil, []string{"leadership"}, "writes on"},
 		{"goroutine", nil, []string{"goroutine"}, "leak"},
 		{"invariant", nil, []string{"invariant"}, "two buckets"},
+		{"step", nil, []string{"step"}, "unusable bucket"},
+		{"start", nil, []string{"start"}, "dirty"},
+		{"operator", nil, []string{"operator"}, "gives up"},
+		{"replay", nil, []string{"replay"}, "dice"},
 	} {
 		never = slices.DeleteFunc(never, func(f lab.Fault) bool { return slices.Contains(tc.faults, f) })
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
