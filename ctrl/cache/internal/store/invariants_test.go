@@ -33,11 +33,11 @@ func TestInvariants(t *testing.T) {
 		}, "without an object"},
 		{"records are in the store", func(s *Store, c *Scope, r *record) {
 			delete(s.namespaces["ns"].records, "a")
-			c.Idle()
+			c.Pack()
 		}, "is in the store: false"},
 		{"postings have their records", func(s *Store, c *Scope, r *record) {
 			s.labels["app"].postings["web"].remove(r)
-			c.Idle()
+			c.Pack()
 		}, "is not in its postings"},
 		{"labels are indexed", func(s *Store, c *Scope, r *record) {
 			r.postings = nil
@@ -74,7 +74,7 @@ func TestListenersThatChangeObjects(t *testing.T) {
 	obj := object("a", "u", 2)
 	obj.Labels = map[string]string{"app": "web"}
 	c.Changed(obj).New.Object().GetLabels()["app"] = "changed"
-	c.Idle()
+	c.Pack()
 	c.Changed(object("a", "u", 3))
-	c.Idle()
+	c.Pack()
 }
