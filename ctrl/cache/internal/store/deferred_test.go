@@ -73,16 +73,18 @@ func TestPackedAfterSomeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(ShareOnDemand)
 		c := s.Scope("")
+		isPacked := func() bool {
+			synctest.Wait()
+			s.mu.RLock()
+			defer s.mu.RUnlock()
+			return !s.record(key("a")).watched.value.IsZero()
+		}
 		for n := range 3 {
 			c.Changed(object("a", "u", n+1))
-			time.Sleep(packAfter - time.Nanosecond)
-			synctest.Wait()
-			if !s.record(key("a")).watched.value.IsZero() {
+			if time.Sleep(packAfter - time.Nanosecond); isPacked() {
 				t.Fatal("the object is packed at once")
 			}
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			if s.record(key("a")).watched.value.IsZero() {
+			if time.Sleep(time.Nanosecond); !isPacked() {
 				t.Fatal("the object is not packed")
 			}
 		}
