@@ -121,7 +121,7 @@ cache/internal/compact/arena:
 cache/internal/compact/intern:
 cache/internal/listener: cache/internal/store
 cache/internal/reflector: cache/internal/wire client
-cache/internal/store: cache/internal/compact client ../internal/invariants
+cache/internal/store: cache/internal/compact client ../internal/invariants internal/memsize
 cache/internal/wire: client ../internal/inprocess
 certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
@@ -135,7 +135,7 @@ cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
 console/always: console internal/observe
 console: client internal/cause internal/httpserver internal/observe manager metrics/server recorder ../internal/objectdiff ../internal/privatefile ../internal/selfsigned
-controller: internal/observe client config controller/priorityqueue internal/cause internal/development internal/names internal/optional internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
+controller: internal/observe client config controller/priorityqueue internal/cause internal/development internal/names internal/optional internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source ../internal/inprocess
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
@@ -153,9 +153,10 @@ internal/cause: internal/reflectutil
 internal/development: cache/cacheapi client config ../internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
+internal/memsize:
 internal/names:
 internal/optional: cache/cacheapi
-internal/observe: client config internal/cause
+internal/observe: client config internal/cause internal/memsize
 internal/overlay: cache/cacheapi
 internal/queue: internal/cause metrics
 internal/recorder: recorder ../internal/restclient

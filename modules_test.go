@@ -14,6 +14,7 @@ import (
 // ownVersions are the modules that require other versions than the rest, with the reasons.
 var ownVersions = map[string]string{
 	"test/etcd/v36/go.mod":          "builds an older etcd, as it was released",
+	"test/museum/rabbitmq/go.mod":   "builds an operator of 2021, as it was released",
 	"test/oldclient/go.mod":         "is a client of 2021",
 	"test/oracle/etcd/go.mod":       "builds etcd as it was released",
 	"test/oracle/kubernetes/go.mod": "builds kube-apiserver as it was released",

@@ -24,6 +24,7 @@ import (
 
 // TestSeed checks that the objects in a new storage are valid, and equal to objects created with validation.
 func TestSeed(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
 	serve := func() (*Server, storage.Store) {
 		store := memory.New(memory.Options{})
 		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
@@ -70,7 +71,7 @@ func TestSeed(t *testing.T) {
 			t.Fatalf("%s %s: %v", o.resource.Resource, o.object.GetName(), err)
 		}
 		got, want := get(seeded, o), get(validated, o)
-		if got.GetUID() == "" || got.GetResourceVersion() == "" || time.Since(got.GetCreationTimestamp().Time) > time.Minute {
+		if got.GetUID() == "" || got.GetResourceVersion() == "" || got.GetCreationTimestamp().Time.Before(start) {
 			t.Errorf("%s %s lacks metadata", o.resource.Resource, o.object.GetName())
 		}
 		for _, m := range []metav1.Object{got, want} {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -28,7 +27,6 @@ import (
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/log"
 )
 
 // blocked is a controller that is kept from a write.
@@ -46,7 +44,7 @@ const (
 	deleteOp = admissionv1.Delete
 )
 
-// blockedControllers has each controller that creates objects, and those that update or delete them.
+// blockedControllers has each controller that creates, updates or deletes objects.
 var blockedControllers = []blocked{
 	{"deployment", createOp, "replicasets.apps", nil, createDeployment},
 	{"deployment-pods", createOp, "pods", nil, createDeployment},
@@ -73,6 +71,11 @@ var blockedControllers = []blocked{
 	{"horizontal-pod-autoscaler", updateOp, "deployments/scale.apps", givenMeasured(1), createAutoscaler},
 	{"horizontal-pod-autoscaler-status", updateOp, "horizontalpodautoscalers/status.autoscaling", givenMeasured(3), createAutoscaler},
 	{"job", createOp, "pods", nil, createJob},
+	{"job-deadline", createOp, "pods", nil, func(e controllerstest.Env, ns string, spec corev1.PodSpec) {
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		e.CreateAll(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: batchv1.JobSpec{
+			ActiveDeadlineSeconds: new(int64(3600)), Template: corev1.PodTemplateSpec{Spec: spec}}})
+	}},
 	{"job-status", updateOp, "jobs/status.batch", nil, createJob},
 	{"ttl-after-finished", deleteOp, "jobs.batch", nil, createJob},
 	{"job-suspend", deleteOp, "pods", func(e controllerstest.Env, ns string) {
@@ -327,7 +330,7 @@ func TestBlockedControllers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hooks := serveWebhooks(t)
-				controllerstest.WithPlane(t, controlplane.Options{DialWebhook: hooks.dial, Logger: logr.New(log.NullLogSink{})}, func(e controllerstest.Env) {
+				controllerstest.WithPlane(t, controlplane.Options{DialWebhook: hooks.dial, Logger: controllerstest.Quiet(t)}, func(e controllerstest.Env) {
 					all := checkBlocked(e, tt.applies, func(b blocked) { tt.block(e, hooks, b) }, tt.spec)
 					for _, b := range all {
 						if n := hooks.denied(b.name); tt.name == "a webhook that denies" && n < 4 { // an autoscaler tries every 15 seconds

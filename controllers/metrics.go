@@ -16,7 +16,7 @@ import (
 // metricsServer is the name under which metrics.k8s.io can be switched off. The API server serves it without a controller.
 const metricsServer = "metrics-server"
 
-// Usage returns the function that says what containers use, for the API group metrics.k8s.io. It is nil if metrics-server
+// Usage returns the function for the usage of containers, for the API group metrics.k8s.io. It is nil if metrics-server
 // or the pods are not selected, since nothing measures containers then.
 func (o *Options) Usage() func(pod *corev1.Pod, container string, now time.Time) corev1.ResourceList {
 	switch {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/rest"
@@ -120,6 +121,9 @@ type Options struct {
 	// authority, and Signer to the authority itself. Start replaces ConfigFor: controllers make their requests in the
 	// process, each with its own identity.
 	Controllers controllers.Options
+	// Nodes are the nodes that exist from the start, such as [pods.Nodes](3). If not nil, they replace Controllers.Pods.Nodes,
+	// which documents them. The default is one node. [ControlPlane.Nodes] stops them.
+	Nodes []corev1.Node
 	// WrapTransport, if not nil, wraps the transport of each controller. It is called with the name of the controller's
 	// user when the controllers start.
 	WrapTransport func(user string, transport http.RoundTripper) http.RoundTripper
@@ -440,6 +444,9 @@ func (o *Options) complete(ca *authority) {
 		if o.ServingCertificate != nil {
 			o.Controllers.RootCA = rootOf(o.ServingCertificate)
 		}
+	}
+	if o.Nodes != nil {
+		o.Controllers.Pods.Nodes = o.Nodes
 	}
 	if o.Controllers.Pods.Handlers == nil {
 		o.Controllers.Pods.Handlers = &runtime.Handlers{}

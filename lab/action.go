@@ -35,8 +35,11 @@ type verdict struct {
 }
 
 // isWrite reports whether the action is a request that may change an object.
-func (a *action) isWrite() bool {
-	switch a.verb {
+func (a *action) isWrite() bool { return changes(a.verb) }
+
+// changes reports whether requests with a verb may change an object.
+func changes(verb string) bool {
+	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true
 	}
@@ -102,10 +105,10 @@ type Point struct {
 	When string `json:"when,omitempty"`
 }
 
-// String returns the name of the action, with its number if it is not the first of its name.
+// String returns the name of the action, with its number if it is not the first of its name. The first rest has the number 0.
 func (p Point) String() string {
 	text := p.Action
-	if p.N > 1 {
+	if p.N > 1 || p.N == 1 && p.Action == atRest {
 		text = fmt.Sprintf("%s #%d", text, p.N)
 	}
 	if p.When != "" {

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"flyball.dev/internal/canonical"
@@ -65,7 +66,7 @@ func (w *world) checkWrite(c *change) {
 func relationTo(o *unstructured.Unstructured) string {
 	for _, ref := range o.GetOwnerReferences() {
 		if ref.Controller != nil && *ref.Controller {
-			return kindOf(o) + " with the controller " + ref.Kind
+			return kindOf(o) + " with the controller " + kindOfOwner(ref)
 		}
 	}
 	shared := slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(m.Manager, "operator") })
@@ -210,7 +211,7 @@ func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
 			return owner.GetDeletionTimestamp() != nil
 		}
 	}
-	return !w.isOlder(*ref)
+	return !isOlder(*ref)
 }
 
 // checkDeletions finds objects that the operator has deleted more often than in the clean runs: what they held is lost.
@@ -244,16 +245,23 @@ func (w *world) checkOwners(s *State) {
 	}
 	for _, o := range s.objects {
 		refs := o.GetOwnerReferences()
-		absent := !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return uids[string(r.UID)] || w.isOlder(r) })
+		absent := !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return uids[string(r.UID)] || isOlder(r) })
 		if len(refs) > 0 && absent {
-			w.find(orphan, "%s has the owner %s %s, which does not exist", describe(o), refs[0].Kind, refs[0].Name)
+			w.find(orphan, "%s has the owner %s %s, which does not exist", describe(o), kindOfOwner(refs[0]), refs[0].Name)
 		}
 	}
 }
 
-// isOlder reports whether an owner existed before the run, such as a Node.
-func (w *world) isOlder(r metav1.OwnerReference) bool {
-	return r.Kind == "Node" || r.Kind == "Namespace"
+// isOlder reports whether an owner may have existed before the run: a Node or a Namespace of Kubernetes, and no custom resource with
+// such a name.
+func isOlder(r metav1.OwnerReference) bool {
+	kind := kindOfOwner(r)
+	return kind == "Node" || kind == "Namespace"
+}
+
+// kindOfOwner returns the kind and group of an owner, as kindOf does.
+func kindOfOwner(r metav1.OwnerReference) string {
+	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind().String()
 }
 
 // checkGenerations finds objects with a status of an earlier generation.

@@ -26,7 +26,7 @@ type Coverage struct {
 // A FaultCoverage is the coverage of a kind of fault.
 type FaultCoverage struct {
 	Fault Fault `json:"fault"`
-	// Points is the number of places in the clean run at which the fault makes sense, and Tried the number of places at
+	// Points is the number of places in the clean run at which the fault makes sense, and Tried the number of these at
 	// which it has happened. A place is an action, and an object or a later action if the fault needs one.
 	Points int `json:"points"`
 	Tried  int `json:"tried"`
@@ -36,8 +36,7 @@ type FaultCoverage struct {
 
 // coverage collects what an exploration has tried.
 type coverage struct {
-	planned map[Fault]int
-	tried   map[Fault]map[string]bool
+	planned map[Fault]map[string]bool // by the text of the choice: whether it has happened
 	runs    map[Fault]int
 	writes  map[string]map[Fault]bool
 	kinds   map[string]map[Fault]bool
@@ -46,11 +45,14 @@ type coverage struct {
 
 // newCoverage returns the coverage of an exploration that plans these choices.
 func newCoverage(p *points, families [][]Choice) *coverage {
-	c := &coverage{planned: map[Fault]int{}, tried: map[Fault]map[string]bool{}, runs: map[Fault]int{}, writes: map[string]map[Fault]bool{},
+	c := &coverage{planned: map[Fault]map[string]bool{}, runs: map[Fault]int{}, writes: map[string]map[Fault]bool{},
 		kinds: map[string]map[Fault]bool{}, edits: map[string]bool{}}
 	for _, family := range families {
 		for _, choice := range family {
-			c.planned[choice.Do]++
+			if c.planned[choice.Do] == nil {
+				c.planned[choice.Do] = map[string]bool{}
+			}
+			c.planned[choice.Do][choice.String()] = false
 		}
 	}
 	for _, point := range p.writes {
@@ -73,12 +75,13 @@ func resourceOf(action string) string {
 
 // add adds a schedule in which all faults took place.
 func (c *coverage) add(s Schedule) {
-	for _, choice := range s {
-		c.runs[choice.Do]++
-		if c.tried[choice.Do] == nil {
-			c.tried[choice.Do] = map[string]bool{}
+	for i, choice := range s {
+		if !slices.ContainsFunc(s[:i], func(earlier Choice) bool { return earlier.Do == choice.Do }) {
+			c.runs[choice.Do]++
 		}
-		c.tried[choice.Do][choice.String()] = true
+		if _, planned := c.planned[choice.Do][choice.String()]; planned {
+			c.planned[choice.Do][choice.String()] = true
+		}
 		if at := c.writes[choice.At.String()]; at != nil {
 			at[choice.Do] = true
 		}
@@ -95,8 +98,15 @@ func (c *coverage) add(s Schedule) {
 func (c *coverage) report() Coverage {
 	r := Coverage{Writes: map[string][]Fault{}, Kinds: map[string][]Fault{}, Edits: slices.Sorted(maps.Keys(c.edits))}
 	for _, fault := range faults {
-		if c.planned[fault] > 0 || c.runs[fault] > 0 {
-			r.Faults = append(r.Faults, FaultCoverage{Fault: fault, Points: c.planned[fault], Tried: len(c.tried[fault]), Runs: c.runs[fault]})
+		places := c.planned[fault]
+		tried := 0
+		for _, happened := range places {
+			if happened {
+				tried++
+			}
+		}
+		if len(places) > 0 || c.runs[fault] > 0 {
+			r.Faults = append(r.Faults, FaultCoverage{Fault: fault, Points: len(places), Tried: tried, Runs: c.runs[fault]})
 		}
 	}
 	for name, at := range c.writes {
@@ -145,5 +155,5 @@ func (e *explorer) saveCoverage(c *Coverage) error {
 	if err := os.MkdirAll(*coverageDir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(*coverageDir, strings.ReplaceAll(e.t.Name(), "/", "_")+".json"), append(content, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(*coverageDir, e.name+".json"), append(content, '\n'), 0o644)
 }

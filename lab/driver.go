@@ -116,7 +116,7 @@ func (w *world) do(step Step) {
 	select {
 	case err := <-result:
 		if err != nil {
-			w.find(stepFailed, "the step %q failed: %v", step.Name, err)
+			w.find(stepFailed, "the step %q failed: %v", step.Name, advised(err))
 		}
 	case <-time.After(time.Minute):
 		w.find(stepFailed, "the step %q has not returned after a minute. A step must not wait for the operator", step.Name)
@@ -176,10 +176,11 @@ func (w *world) isReleased(r *release) bool {
 	return r.point != nil && w.happened[*r.point] || r.at > 0 && w.now() >= r.at
 }
 
-// choiceAt returns the index of the choice that takes effect at an action, or -1.
+// choiceAt returns the index of the choice that takes effect at an action, or -1. A choice without an effect there never begins.
 func (w *world) choiceAt(a *action) int {
 	for i := range w.schedule {
-		if a.is(w.schedule[i].At) && !w.states[i].begun || w.goesOn(i, a) {
+		begins := !w.states[i].begun && a.is(w.schedule[i].At) && w.schedule[i].Do.fits(a.verb)
+		if begins || w.goesOn(i, a) {
 			return i
 		}
 	}

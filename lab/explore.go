@@ -41,7 +41,8 @@ var exploreFor = flag.Duration("flyball.explore", 0, "explore each scenario of p
 
 // explorer runs a scenario many times.
 type explorer struct {
-	t        *testing.T
+	t        *testing.T // a part of the exploration may be a subtest
+	name     string     // of the test, for files
 	operator Operator
 	scenario Scenario
 	scheme   *runtime.Scheme
@@ -53,10 +54,13 @@ type explorer struct {
 	known       *knowledge
 	seen        map[uint64]bool // signatures of runs
 	journal     *journal        // of an exploration that may write files; else nil
+	accepted    []saved         // findings that do not fail the test
 
 	conditions conditions
 	same       sameResponses
 	quiet      atomic.Int64 // counts how often the world of a run was quiet
+	world      *world       // of the run
+	bubble     atomic.Value // the number of its bubble, a string
 	percent    int          // of the garbage collector before the exploration
 	// program, if not nil, is a program that the lab runs in real time, and the explorer has no t.
 	program  *Program
@@ -68,7 +72,7 @@ func newExplorer(t *testing.T, op Operator, scenario Scenario) (*explorer, error
 	if op.Start == nil {
 		return nil, errors.New("lab: the operator has no Start")
 	}
-	e := &explorer{t: t, operator: op, scenario: scenario, ctx: context.Background(), seen: map[uint64]bool{}}
+	e := &explorer{t: t, name: strings.ReplaceAll(t.Name(), "/", "_"), operator: op, scenario: scenario, ctx: context.Background(), seen: map[uint64]bool{}}
 	e.setDefaults()
 	e.percent = debug.SetGCPercent(800) // a run has much garbage, and keeps little
 	if err := e.prepare(); err != nil {
@@ -229,14 +233,30 @@ func (e *explorer) explore() {
 		os.Remove(filepath.Join(e.directory(), journalName))
 		return
 	}
-	if e.replayFiles(); e.t.Failed() {
-		return
+	e.readAccepted()
+	if e.replayFiles() {
+		e.subtest("EXPLORE", e.exploreAnew)
 	}
+}
+
+// subtest runs a part of the exploration as a subtest, so that go test -run selects it. It reports whether the part has not failed.
+func (e *explorer) subtest(name string, part func()) bool {
+	parent := e.t
+	defer func() { e.t = parent }()
+	return parent.Run(name, func(t *testing.T) {
+		e.t = t
+		part()
+	})
+}
+
+// exploreAnew runs schedules until the budget is spent, and fails the test with each finding that nobody has accepted.
+func (e *explorer) exploreAnew() {
+	e.t.Helper()
 	e.journal = e.openJournal()
 	report := e.search(3)
 	e.journal.close()
-	e.t.Logf("lab: %d schedules, %d different runs; %d schedules did not come to the point of a fault; the clean run has %d actions\n%s",
-		report.Schedules, report.Runs, report.Unreached, e.known.actions, report.Coverage)
+	e.t.Logf("lab: %d schedules, %d different runs; %d schedules did not come to the point of a fault; %d runs have an accepted finding; "+
+		"the clean run has %d actions\n%s", report.Schedules, report.Runs, report.Unreached, report.Accepted, e.known.actions, report.Coverage)
 	if err := e.saveCoverage(&report.Coverage); err != nil {
 		e.t.Error(err)
 	}
@@ -263,21 +283,26 @@ func (e *explorer) search(enough int) *Report {
 		if spent || len(report.Findings) >= enough {
 			break
 		}
-		r := e.run(schedule, clean{})
-		if !r.counts {
-			report.Unreached++
-			continue
-		}
-		report.Schedules++
-		e.seen[r.signature] = true
-		tried.add(schedule)
-		if e.scenario.Twice && r.finding == nil {
-			r.finding = e.again(&r)
-		}
-		e.judge(report, r.finding)
+		e.try(schedule, report, tried)
 	}
 	report.Runs, report.Coverage = len(e.seen), tried.report()
 	return report
+}
+
+// try runs a schedule, and adds what it shows to the report and the coverage.
+func (e *explorer) try(schedule Schedule, report *Report, tried *coverage) {
+	r := e.run(schedule, clean{})
+	if !r.counts {
+		report.Unreached++
+		return
+	}
+	report.Schedules++
+	e.seen[r.signature] = true
+	tried.add(schedule)
+	if e.scenario.Twice && r.finding == nil {
+		r.finding = e.again(&r)
+	}
+	e.judge(report, r.finding)
 }
 
 // errNoFault is the error of an exploration in which no fault has taken place.
@@ -360,7 +385,7 @@ func (e *explorer) learn() (*Finding, error) {
 			return r.finding, nil
 		}
 		if err := k.noise.Learn(r.state, k.outcome); err != nil {
-			return nil, fmt.Errorf("two clean runs end in different states: %w", err)
+			return nil, fmt.Errorf("two clean runs end in different states: %w\n%s", err, e.adviceOnClean())
 		}
 		for i, state := range r.world.rests[:min(len(r.world.rests), len(k.rests))] {
 			if err := k.restNoise.Learn(state, k.rests[i]); err != nil {
@@ -378,6 +403,17 @@ func (e *explorer) learn() (*Finding, error) {
 	return nil, nil
 }
 
+// adviceOnClean says what makes clean runs differ, and what to do.
+func (e *explorer) adviceOnClean() string {
+	between := "an hour later, and beside Pods and Services of others"
+	if e.program != nil {
+		between = "beside Pods and Services of others"
+	}
+	return "The second run began " + between + ". Nothing else was different, so the operator depends on that, on chance, or on how long it " +
+		"waits. If it ever waits for longer than " + e.limits.horizon.String() + ", set Scenario.Rest to more than that. Otherwise the objects " +
+		"that the operator makes must follow from its custom resources, and not from the time, from random numbers or from objects of others"
+}
+
 // cleanVariants are the clean runs that show what no two runs have in common.
 func (e *explorer) cleanVariants() []clean {
 	if e.program != nil {
@@ -386,15 +422,17 @@ func (e *explorer) cleanVariants() []clean {
 	return []clean{{seed: 1, delay: time.Hour + 11*time.Second}, {seed: 2, delay: time.Minute, ballast: true}}
 }
 
-// run carries out a schedule in a new world.
+// run carries out a schedule in a new world. The finding has its story.
 func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.counts = true
-			if !slices.Contains(e.scenario.Without, leak) {
-				r.finding = &Finding{Check: leak, Message: fmt.Sprint(reason), Schedule: schedule}
-			}
+			e.blame(&r, schedule, reason)
 		}
+		if r.finding != nil && e.world != nil {
+			r.finding.Story = e.world.story(r.finding)
+		}
+		e.world = nil
 	}()
 	if e.scenario.Begin != nil {
 		e.scenario.Begin()
@@ -405,6 +443,7 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 	defer e.watch()()
 	e.journal.begin(schedule)
 	for {
+		r = result{}
 		e.inBubble(schedule, variant, &r)
 		if r.world == nil || !e.wakeIdle(r.world) {
 			return r
@@ -415,18 +454,44 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 	}
 }
 
+// blame names the goroutines that are left in a bubble, or that keep each other from going on. If the run has a finding already, they
+// belong to it: a manager that does not end leaves some.
+func (e *explorer) blame(r *result, schedule Schedule, reason any) {
+	if slices.Contains(e.scenario.Without, leak) {
+		return
+	}
+	bubble, _ := e.bubble.Load().(string)
+	left := goroutinesOf(bubble)
+	if r.finding == nil {
+		r.finding = &Finding{Check: leak, Message: fmt.Sprint(reason), Schedule: schedule}
+		if w := e.world; w != nil && len(w.trace) > 0 {
+			r.finding.at = w.trace[len(w.trace)-1].at
+		}
+		if len(left) > 0 && r.world != nil {
+			r.finding.Message = "left by the operator"
+		}
+	}
+	f := r.finding
+	if f.left = left; len(left) > 0 && (f.Check == leak || f.Check == operatorFailed) {
+		f.Message += ": " + describeAll(left)
+	}
+}
+
 // inBubble is run in a bubble, with its own random names. It sets r also if it panics, because goroutines are left.
 func (e *explorer) inBubble(schedule Schedule, variant clean, r *result) {
 	utilrand.Seed(variant.seed)
 	uuid.SetRand(rand.NewChaCha8([32]byte{byte(variant.seed)}))
 	defer uuid.SetRand(nil)
-	synctest.Test(e.t, func(t *testing.T) { *r = e.inWorld(schedule, variant) })
+	synctest.Test(e.t, func(*testing.T) {
+		e.bubble.Store(bubbleOf())
+		*r = e.inWorld(schedule, variant)
+	})
 }
 
 // inWorld is run in a bubble, or in real time.
 func (e *explorer) inWorld(schedule Schedule, variant clean) (r result) {
 	w := newWorld(e, schedule)
-	r.world = w
+	e.world, r.world = w, w
 	if e.program == nil {
 		handlers := utilruntime.PanicHandlers
 		utilruntime.PanicHandlers = []func(context.Context, any){w.panicked}
@@ -452,19 +517,24 @@ func (e *explorer) inWorld(schedule Schedule, variant clean) (r result) {
 	w.stop()
 	r.signature = w.signature()
 	if w.finding != nil {
-		w.finding.Story = w.story()
 		w.finding.writes = w.writes()
 	}
 	r.finding = w.finding
 	return r
 }
 
-// judge adds a finding to the report, unless the report has it.
+// judge adds a finding to the report, unless the report has it or somebody has accepted it.
 func (e *explorer) judge(report *Report, f *Finding) {
 	if f == nil {
 		return
 	}
-	f = e.confirm(e.shrink(f))
+	if !e.isAccepted(f) {
+		f = e.confirm(e.shrink(f))
+	}
+	if e.isAccepted(f) {
+		report.Accepted++
+		return
+	}
 	for _, other := range report.Findings {
 		if other.Check == f.Check && other.Message == f.Message {
 			return
@@ -497,7 +567,7 @@ func (w *world) signature() uint64 {
 
 // directory is the folder of the saved findings of this test.
 func (e *explorer) directory() string {
-	return filepath.Join("testdata", "lab", strings.ReplaceAll(e.t.Name(), "/", "_"))
+	return filepath.Join("testdata", "lab", e.name)
 }
 
 // ballast are objects that shift what the cluster gives out: addresses and ports.

@@ -43,6 +43,10 @@ func TestNormalize(t *testing.T) {
 		{"no end", Choice{Do: TimeTravel}, "needs the point until"},
 		{"condition", Choice{Do: Hold, At: Point{Action: "x", When: "object."}}, "Syntax error"},
 		{"at rest", Choice{Do: Conflict, At: Point{Action: atRest, N: 1}}, "cannot happen at rest"},
+		{"failure of a request", Choice{Do: Fail, At: Point{Action: "operator create pods default/a"}},
+			`external failure has no effect at "operator create pods default/a": it needs a call of an external system`},
+		{"crash after an event", Choice{Do: CrashAfter, At: Point{Action: "operator see pods default/a added"}}, "it needs a request or a call"},
+		{"change at an action", Choice{Do: Change, At: Point{Action: "operator create pods default/a"}}, "it needs a rest"},
 		{"no bool", Choice{Do: Hold, At: Point{Action: "x", When: "1 + 1"}}, "is of type int"},
 	} {
 		err := Schedule{tc.choice}.normalize(&conditions{})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // A Finding is something wrong in a run.
@@ -18,7 +19,9 @@ type Finding struct {
 	// Story tells the run.
 	Story string
 
-	writes []string // in canonical form
+	writes []string      // in canonical form
+	at     time.Duration // in the run
+	left   []*goroutine  // when the run was over
 }
 
 // The checks of every run.
@@ -39,6 +42,7 @@ const (
 	startFailed    = "start"
 	operatorFailed = "operator"
 	labFailed      = "lab"
+	stuckRun       = "stuck"
 )
 
 // checks are the names of the checks that a scenario may leave out.
@@ -48,7 +52,7 @@ var checks = []string{convergence, idempotence, hotLoop, statusTruth, orphan, da
 // find records a finding. The first one counts.
 func (w *world) find(check, format string, args ...any) {
 	if w.finding == nil && !slices.Contains(w.scenario.Without, check) {
-		w.finding = &Finding{Check: check, Message: fmt.Sprintf(format, args...), Schedule: w.schedule}
+		w.finding = &Finding{Check: check, Message: fmt.Sprintf(format, args...), Schedule: w.schedule, at: w.now()}
 	}
 }
 

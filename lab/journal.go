@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +12,8 @@ import (
 )
 
 // A journal is a file with the schedule of the run that goes on. A panic in a goroutine that the operator has started ends the
-// process, and nothing can recover it. The Go runtime then adds its report to the file, and the next exploration of the test
-// finds both.
+// process, and nothing can recover it; so does the panic of the lab when a run is stuck. The Go runtime then adds its report to the
+// file, and the next exploration of the test finds both.
 type journal struct {
 	file *os.File
 }
@@ -66,7 +65,7 @@ func (j *journal) close() {
 	}
 }
 
-// unfinished returns the finding in the journal of a process that a panic has ended, or nil.
+// unfinished returns the finding in the journal of a process that did not end by itself, or nil.
 func (e *explorer) unfinished() (*Finding, error) {
 	content, err := os.ReadFile(filepath.Join(e.directory(), journalName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,15 +75,31 @@ func (e *explorer) unfinished() (*Finding, error) {
 		return nil, err
 	}
 	first, report, _ := bytes.Cut(content, []byte("\n"))
-	f := &Finding{Check: panicked, Story: string(report)}
-	for line := range strings.Lines(f.Story) {
-		if message, ok := strings.CutPrefix(line, "panic: "); ok {
-			f.Message = fmt.Sprintf("panic in a goroutine of the operator, which ended the last test process: %s", strings.TrimSpace(message))
-			break
-		}
-	}
-	if f.Message == "" || json.Unmarshal(first, &f.Schedule) != nil {
+	f := crashOf(string(report))
+	if f == nil || json.Unmarshal(first, &f.Schedule) != nil {
 		return nil, nil // somebody has ended the process
 	}
 	return f, nil
+}
+
+// crashOf returns the finding in the report of the Go runtime about the end of a process. It returns nil if the report has none: go test
+// ends a test that takes too long with a panic too.
+func crashOf(report string) *Finding {
+	for line := range strings.Lines(report) {
+		line = strings.TrimSpace(line)
+		message, isPanic := strings.CutPrefix(line, "panic: ")
+		fatal, isFatal := strings.CutPrefix(line, "fatal error: ")
+		stuck, isStuck := strings.CutPrefix(message, stuckPrefix)
+		switch {
+		case isPanic && strings.HasPrefix(message, "test timed out after "):
+			return nil
+		case isStuck:
+			return &Finding{Check: stuckRun, Message: "the last test process ended, because " + stuck, Story: report}
+		case isPanic:
+			return &Finding{Check: panicked, Message: "panic in a goroutine of the operator, which ended the last test process: " + message, Story: report}
+		case isFatal:
+			return &Finding{Check: panicked, Message: "fatal error of the Go runtime, which ended the last test process: " + fatal, Story: report}
+		}
+	}
+	return nil
 }

@@ -14,9 +14,9 @@
 // # What an operator must allow
 //
 // All requests of the operator go through the configuration that Start gets. Nothing in the operator may wait for a
-// socket, a file or a process: in a bubble, time stands still then. Set the metrics and health addresses of the manager
-// to "0". Calls of external systems go through [Call] or [Transport]. Package-level variables survive a crash of the
-// operator.
+// socket, a file or a process, nor for a mutex while the holder waits: in a bubble, time stands still then. Set the
+// metrics and health addresses of the manager to "0". Calls of external systems go through [Call] or [Transport].
+// Package-level variables survive a crash of the operator.
 //
 // Explore changes the seeds of the random names of apimachinery, which are global. It must not run in parallel with
 // other tests of the process that depend on them.
@@ -156,6 +156,8 @@ type Report struct {
 	Schedules, Runs int
 	// Unreached is the number of schedules that did not come to the point of a fault.
 	Unreached int
+	// Accepted is the number of runs with a finding that somebody has accepted for a while. It is zero but in [Explore].
+	Accepted int
 	// Coverage says what was tried.
 	Coverage Coverage
 }

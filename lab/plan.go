@@ -387,9 +387,9 @@ func (p *points) restarts() (all []Choice) {
 
 // userObject reports whether an event is about an object that a user has written.
 func userObject(users map[string]bool, a *action) bool {
-	resource, _, _ := strings.Cut(a.resource, ".")
+	object := "/" + strings.TrimPrefix(a.object, "/")
 	for key := range users {
-		if strings.HasSuffix(key, a.object) && strings.Contains(key, "/"+resource+"/") {
+		if strings.HasSuffix(key, object) && strings.Contains(key, "/"+element(a.resource)+"/") {
 			return true
 		}
 	}

@@ -29,6 +29,9 @@ func (s Schedule) normalize(c *conditions) error {
 		if s[i].At.Action == atRest && !s[i].Do.happensAtRest() {
 			return fmt.Errorf("choice %d: %s needs an action, and cannot happen at rest", i+1, s[i].Do)
 		}
+		if words := strings.Fields(s[i].At.Action); len(words) > 1 && !s[i].Do.fits(words[1]) {
+			return fmt.Errorf("choice %d: %s has no effect at %q: it needs %s", i+1, s[i].Do, s[i].At.Action, s[i].Do.place())
+		}
 		for _, p := range []*Point{&s[i].At, s[i].Until} {
 			if p == nil || p.Action == atRest {
 				continue

@@ -109,7 +109,7 @@ func (e *explorer) again(first *result) *Finding {
 	if d == "" {
 		return nil
 	}
-	return &Finding{Check: replayed, Schedule: first.world.schedule, Story: first.world.story(),
+	return &Finding{Check: replayed, Schedule: first.world.schedule, Story: first.world.story(nil),
 		Message: "the same schedule gives another run, because the operator depends on chance: " + d}
 }
 

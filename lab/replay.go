@@ -3,10 +3,13 @@ package lab
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,23 +34,50 @@ type Acceptance struct {
 	Until string `json:"until"`
 }
 
+// isInForce reports whether the acceptance has not ended. It returns an error if the acceptance is not complete.
+func (a *Acceptance) isInForce(now time.Time) (bool, error) {
+	const example = `such as "accepted": {"reason": "see issue 7", "until": "2027-03-31"}`
+	if strings.TrimSpace(a.Reason) == "" {
+		return false, errors.New("the acceptance has no reason: say why the finding is known, " + example)
+	}
+	if a.Until == "" {
+		return false, errors.New("the acceptance has no end: name the last day, " + example)
+	}
+	until, err := time.Parse(time.DateOnly, a.Until)
+	if err != nil {
+		return false, fmt.Errorf("the acceptance ends on %q, which is no day: write the year, the month and the day, %s", a.Until, example)
+	}
+	return now.Before(until.AddDate(0, 0, 1)), nil
+}
+
 // Save writes the finding into a file of a directory, which need not exist, and returns the path of the file. The name of
-// the file depends on the check and the schedule.
+// the file depends on the check and the schedule. Save keeps the acceptance that a user has written into the file.
 func (f *Finding) Save(dir string) (string, error) {
-	content, err := json.MarshalIndent(saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule}, "", "  ")
+	path := filepath.Join(dir, fileName(f.Check, f.Schedule))
+	s := saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule}
+	if before, err := readSaved(path); err == nil {
+		s.Accepted = before.Accepted
+	}
+	content, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", err
 	}
-	h := fnv.New32a()
-	schedule, _ := json.Marshal(f.Schedule)
-	h.Write(schedule)
-	name := fmt.Sprintf("%s-%08x.json", strings.ReplaceAll(f.Check, " ", "-"), h.Sum32())
-	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	return path, os.WriteFile(path, append(content, '\n'), 0o644)
 }
+
+// fileName returns the name of the file of a finding.
+func fileName(check string, s Schedule) string {
+	h := fnv.New32a()
+	content, _ := json.Marshal(s) // Save has the error
+	h.Write(content)
+	return fmt.Sprintf("%s-%08x%s", strings.ReplaceAll(check, " ", "-"), h.Sum32(), savedSuffix)
+}
+
+// savedSuffix ends the names of the files of findings.
+const savedSuffix = ".json"
 
 // ReadSchedule returns the schedule of a file that [Finding.Save] or a person has written.
 func ReadSchedule(path string) (Schedule, error) {
@@ -77,21 +107,56 @@ func readSaved(path string) (s saved, err error) {
 	return s, nil
 }
 
-// replayFiles replays the saved findings of this test. A finding that still exists fails the test.
-func (e *explorer) replayFiles() {
-	e.t.Helper()
-	paths, err := filepath.Glob(filepath.Join(e.directory(), "*.json"))
-	if err != nil {
+// files returns the paths of the saved findings of this test.
+func (e *explorer) files() (paths []string) {
+	entries, err := os.ReadDir(e.directory())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		e.t.Fatal(err)
 	}
-	for _, path := range paths {
-		if err := e.replayFile(path); err != nil {
-			e.t.Errorf("%s: %v", path, err)
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), savedSuffix) {
+			paths = append(paths, filepath.Join(e.directory(), entry.Name()))
+		}
+	}
+	return paths
+}
+
+// readAccepted learns which findings do not fail the test. The replay of a file says if the file is wrong.
+func (e *explorer) readAccepted() {
+	for _, path := range e.files() {
+		s, err := readSaved(path)
+		if err != nil || s.Accepted == nil || s.Schedule.normalize(&e.conditions) != nil {
+			continue
+		}
+		if ok, err := s.Accepted.isInForce(time.Now()); ok && err == nil {
+			e.accepted = append(e.accepted, s)
 		}
 	}
 }
 
-// replayFile replays a saved finding. It returns an error if the finding still exists, or if the file proves nothing.
+// isAccepted reports whether a finding is one that does not fail the test: of the same check, with the same message or the same schedule.
+func (e *explorer) isAccepted(f *Finding) bool {
+	return slices.ContainsFunc(e.accepted, func(s saved) bool {
+		return s.Check == f.Check && (s.Message == f.Message || fileName(s.Check, s.Schedule) == fileName(f.Check, f.Schedule))
+	})
+}
+
+// replayFiles replays the saved findings of this test, each in a subtest with the name of its file. A finding that still exists fails the
+// test. It reports whether none does.
+func (e *explorer) replayFiles() bool {
+	paths := e.files()
+	return len(paths) == 0 || e.subtest("REPLAY", func() {
+		for _, path := range paths {
+			e.subtest(strings.TrimSuffix(filepath.Base(path), savedSuffix), func() {
+				if err := e.replayFile(path); err != nil {
+					e.t.Errorf("%s: %v", path, err)
+				}
+			})
+		}
+	})
+}
+
+// replayFile replays a saved finding. It returns an error if the finding still exists and is not accepted, or if the file proves nothing.
 func (e *explorer) replayFile(path string) error {
 	s, err := readSaved(path)
 	if err != nil {
@@ -100,27 +165,48 @@ func (e *explorer) replayFile(path string) error {
 	if err := s.Schedule.normalize(&e.conditions); err != nil {
 		return err
 	}
-	if s.Check == panicked {
-		fmt.Fprintf(os.Stderr, "lab: replaying %s\n", path) // the panic may end the process
+	accepted := false
+	if s.Accepted != nil {
+		if accepted, err = s.Accepted.isInForce(time.Now()); err != nil {
+			return err
+		}
 	}
-	r := e.run(s.Schedule, clean{})
+	if s.Check == panicked || s.Check == stuckRun {
+		fmt.Fprintf(os.Stderr, "lab: replaying %s\n", path) // the run may end the process
+	}
+	f, err := e.replay(s.Schedule)
 	switch {
-	case r.finding == nil && !r.counts:
-		return fmt.Errorf("the operator no longer comes to the point of a fault, so the file proves nothing: delete it and explore again")
-	case r.finding == nil:
-		if r.finding = e.again(&r); r.finding == nil {
-			return nil
-		}
+	case err != nil:
+		return err
+	case f == nil && s.Accepted != nil:
+		e.t.Logf("%s: the accepted finding is gone: delete the acceptance, and the next one fails the test", path)
+		return nil
+	case f == nil:
+		return nil
+	case accepted && f.Check == s.Check:
+		e.t.Logf("%s: accepted until %s: %s", path, s.Accepted.Until, s.Accepted.Reason)
+		s.Message = f.Message
+		e.accepted = append(e.accepted, s)
+		return nil
+	case accepted:
+		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, f.err())
+	case s.Accepted != nil:
+		return fmt.Errorf("the finding was accepted until %s (%s), and still exists: %w", s.Accepted.Until, s.Accepted.Reason, f.err())
 	}
-	if a := s.Accepted; a != nil {
-		until, err := time.Parse(time.DateOnly, a.Until)
-		if err != nil {
-			return fmt.Errorf("the end of the acceptance: %w", err)
-		}
-		if time.Now().Before(until.AddDate(0, 0, 1)) && a.Reason != "" && r.finding.Check == s.Check {
-			e.t.Logf("%s: accepted until %s: %s", path, a.Until, a.Reason)
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %s\n\n%s", r.finding.Check, r.finding.Message, r.finding.Story)
+	return f.err()
 }
+
+// replay runs the schedule of a file, and again if nothing is found. It returns an error if a fault did not take place.
+func (e *explorer) replay(s Schedule) (*Finding, error) {
+	r := e.run(s, clean{})
+	switch {
+	case r.finding != nil:
+		return r.finding, nil
+	case !r.counts:
+		return nil, errors.New("the operator no longer comes to the point of a fault, so the file proves nothing: delete it and explore again")
+	}
+	return e.again(&r), nil
+}
+
+// err returns the finding as an error, with its story.
+func (f *Finding) err() error { return fmt.Errorf("%s: %s\n\n%s", f.Check, f.Message, f.Story) }

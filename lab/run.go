@@ -2,8 +2,12 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
@@ -57,7 +61,7 @@ func (w *world) begin0(variant clean) error {
 	w.processes = make([]*process, w.operator.Replicas)
 	for i := range w.processes {
 		if err := w.startReplica(i, nil); err != nil {
-			return fmt.Errorf("the operator does not start: %w", err)
+			return fmt.Errorf("the operator does not start: %w", advised(err))
 		}
 	}
 	w.lastChange = w.now()
@@ -68,10 +72,32 @@ func (w *world) begin0(variant clean) error {
 func (w *world) createAll(objects []client.Object) error {
 	for _, obj := range objects {
 		if err := w.client.Create(context.Background(), obj.DeepCopyObject().(client.Object)); err != nil {
-			return fmt.Errorf("an object of the scenario: %w", err)
+			return fmt.Errorf("an object of the scenario: %w", advised(err))
 		}
 	}
 	return nil
+}
+
+// advised adds to the error of a client what to do about it, if its kind is not known.
+func advised(err error) error {
+	switch {
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("%w: the cluster does not have this kind. Name the file of its CustomResourceDefinition in CRDPaths of the operator "+
+			"(--crds of flyball lab), or add the definition to CRDs", err)
+	case isNotRegistered(err):
+		return fmt.Errorf("%w: the Scheme of the operator must have the Go type. Set Operator.Scheme, and add the type to it", err)
+	}
+	return err
+}
+
+// isNotRegistered reports whether an error says that a scheme lacks a Go type.
+func isNotRegistered(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if runtime.IsNotRegisteredError(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // stop ends all processes and the control plane. All actions go on at once.
@@ -95,7 +121,7 @@ func (w *world) stop() {
 		select {
 		case err := <-p.done:
 			if err != nil && !p.crashed && !w.deposed(p) {
-				w.find(operatorFailed, "the manager of %s has ended with an error: %v", p.name, err)
+				w.find(operatorFailed, "the manager of %s has ended with an error: %v", p.name, advised(err))
 			}
 		case <-time.After(2 * time.Minute):
 			w.find(leak, "%s has not ended two minutes after its context", p.name)

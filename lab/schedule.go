@@ -142,6 +142,54 @@ func (f Fault) ofRequest() bool {
 	return false
 }
 
+// Where a fault has an effect.
+const (
+	anywhere = "an action"
+	atEvent  = "an event that the operator sees"
+	atCall   = "a call of an external system"
+	atWrite  = "a write"
+	atSent   = "a request"
+	atEffect = "a request or a call of an external system"
+)
+
+// place returns where the fault has an effect, but for rests.
+func (f Fault) place() string {
+	switch f {
+	case Freeze, FreezeKind, TimeTravel, TimeTravelKind, Miss, Bookmarks, Close, Expire:
+		return atEvent
+	case Fail, FailLate:
+		return atCall
+	case Conflict, Refuse:
+		return atWrite
+	case TooMany, ServerError, Timeout, LateTimeout, Lost:
+		return atSent
+	case CrashAfter:
+		return atEffect
+	case Change:
+		return "a rest"
+	}
+	return anywhere
+}
+
+// fits reports whether the fault has an effect at an action with a verb.
+func (f Fault) fits(verb string) bool {
+	switch f.place() {
+	case anywhere:
+		return true
+	case atEvent:
+		return verb == see
+	case atCall:
+		return verb == call
+	case atWrite:
+		return changes(verb)
+	case atSent:
+		return verb != see && verb != call
+	case atEffect:
+		return verb != see
+	}
+	return false
+}
+
 // String returns the choice in one line.
 func (c Choice) String() string {
 	var b strings.Builder

@@ -55,6 +55,7 @@ func (w *world) observe() (released bool) {
 	}
 	if state {
 		w.lastChange = w.now()
+		w.endLoops()
 		w.checkInvariants(false)
 	}
 	return released

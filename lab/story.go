@@ -7,8 +7,9 @@ import (
 	"flyball.dev/storage"
 )
 
-// story tells the run: what users and faults did, what the operator saw and wrote, and what the server stored.
-func (w *world) story() string {
+// story tells the run: what users and faults did, what the operator saw and wrote, and what the server stored. It ends with the finding,
+// unless that is nil.
+func (w *world) story(f *Finding) string {
 	var b strings.Builder
 	for i := range w.schedule {
 		fmt.Fprintf(&b, "choice %d: %s\n", i+1, w.schedule[i])
@@ -16,8 +17,11 @@ func (w *world) story() string {
 	for i := range w.trace {
 		w.tell(&b, &w.trace[i])
 	}
-	if w.finding != nil {
-		fmt.Fprintf(&b, "%9s  ✗ %s: %s\n", age(w.now()), w.finding.Check, w.finding.Message)
+	if f != nil {
+		fmt.Fprintf(&b, "%9s  ✗ %s: %s\n", age(f.at), f.Check, f.Message)
+		if len(f.left) > 0 {
+			fmt.Fprintf(&b, "\nThe goroutines that are left:\n\n%s\n", stacksOf(f.left))
+		}
 	}
 	return b.String()
 }

@@ -3,8 +3,8 @@ package lab
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,8 +12,8 @@ import (
 // stuckAfter is the real time after which a run without progress is stuck.
 var stuckAfter = time.Minute
 
-// watch watches a run from outside of its bubble until the function that it returns is called. If a goroutine of the run
-// waits for something outside of the bubble, the bubble is never quiet, virtual time stands still, and nothing can end its
+// watch watches a run from outside of its bubble until the function that it returns is called. While a goroutine of the run
+// neither ends nor waits for another one of the bubble, the bubble is never quiet, virtual time stands still, and nothing can end its
 // goroutines. So watch ends the program, with a panic that names them.
 func (e *explorer) watch() (stop func()) {
 	done := make(chan struct{})
@@ -29,9 +29,8 @@ func (e *explorer) watch() (stop func()) {
 			}
 			now := e.quiet.Load()
 			if now == last {
-				panic(fmt.Sprintf("lab: the operator waits for something outside of its bubble, such as a socket, a file or a process, and time stands still. "+
-					"All requests to the cluster must go through the configuration that Start gets, and other calls through lab.Call or lab.Transport. "+
-					"These goroutines run:\n\n%s", outside()))
+				bubble, _ := e.bubble.Load().(string)
+				panic(stuckPrefix + stuckBecause(goroutinesOf(bubble)))
 			}
 			last = now
 		}
@@ -39,20 +38,57 @@ func (e *explorer) watch() (stop func()) {
 	return func() { close(done) }
 }
 
-var bubbled = regexp.MustCompile(`^goroutine \d+ \[[^\]]*synctest bubble`)
+// stuckPrefix begins the panic of a run that is stuck.
+const stuckPrefix = "lab: the run is stuck: "
 
-// outside returns the stacks of the goroutines in bubbles that are not blocked for good.
-func outside() string {
-	buffer := make([]byte, 16<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
-	var found []string
-	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
-		header, _, _ := strings.Cut(stack, "\n")
-		if bubbled.MatchString(header) && !strings.Contains(header, "(durable)") && !strings.Contains(header, "synctest.Wait") {
-			found = append(found, stack)
+// stuckBecause says why a bubble is never quiet: a goroutine spins, or waits for something outside of the bubble, or for a mutex. What one
+// of the first two keeps locked is no reason of its own.
+func stuckBecause(all []*goroutine) string {
+	var running, locking, outside, awake []*goroutine
+	for _, g := range all {
+		switch {
+		case g.blocked():
+			continue
+		case g.runs():
+			running = append(running, g)
+		case g.locks():
+			locking = append(locking, g)
+		default:
+			outside = append(outside, g)
+		}
+		awake = append(awake, g)
+	}
+	switch {
+	case len(running) > 0:
+		return fmt.Sprintf("the operator spins, and time stands still: %s.\nA loop must wait for an event, a request or a timer.\n"+
+			"These goroutines do not wait:\n\n%s", describeAll(running), stacksOf(awake))
+	case len(outside) == 0 && len(locking) > 0:
+		return stuckAtMutex(locking, all)
+	case len(outside) == 0:
+		return fmt.Sprintf("it makes no progress, and its goroutines wait for each other: %s.\n\n%s", describeAll(all), stacksOf(all))
+	}
+	return fmt.Sprintf("the operator waits for something outside of its bubble, such as a socket, a file, a process or a channel of another test, "+
+		"and time stands still: %s.\nAll requests to the cluster must go through the configuration that Start gets, and other calls through "+
+		"lab.Call or lab.Transport.\nThese goroutines wait:\n\n%s", describeAll(outside), stacksOf(awake))
+}
+
+// stuckAtMutex says who waits for a mutex, and who may hold it.
+func stuckAtMutex(waiters, all []*goroutine) string {
+	var holders []*goroutine
+	for _, waiter := range waiters {
+		for _, g := range likelyHolders(waiter, all) {
+			if !slices.Contains(holders, g) {
+				holders = append(holders, g)
+			}
 		}
 	}
-	return strings.Join(found, "\n\n")
+	holder := "No other goroutine of the same package waits: the goroutines wait for each other, or one has not unlocked what it has locked"
+	if len(holders) > 0 {
+		holder = "The holder is likely " + describeAll(holders)
+	}
+	return fmt.Sprintf("the operator waits for a mutex, and time stands still: %s.\n%s.\nIn virtual time, nobody may wait for a mutex while its "+
+		"holder waits for a request, a timer or another goroutine: unlock the mutex before that, or use a channel with room for one value instead.\n"+
+		"These goroutines wait for a mutex, and then the likely holders:\n\n%s", describeAll(waiters), holder, stacksOf(slices.Concat(waiters, holders)))
 }
 
 // panicked records a panic that was recovered, as the ones of reconcilers are.

@@ -51,6 +51,7 @@ type world struct {
 	counters     []*counter
 	serverPoints bool
 	slow         *release // if not nil, the cluster's controllers wait
+	loops        map[loopOf]*loop
 
 	actor        *action // the last action that was chosen
 	trace        []event
@@ -129,6 +130,7 @@ func newWorld(e *explorer, schedule Schedule) *world {
 		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
 		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{},
+		loops:    map[loopOf]*loop{},
 		counters: schedule.counters(), serverPoints: schedule.hasServerPoints(),
 		arrived: make(chan struct{}, 1), began: time.Now(),
 	}

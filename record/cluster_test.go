@@ -9,12 +9,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +31,7 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/record"
+	"flyball.dev/record/recordtest"
 	"flyball.dev/record/restore"
 	"flyball.dev/storage/memory"
 )
@@ -67,68 +66,10 @@ func dynamicFor(t testing.TB, config *rest.Config) dynamic.Interface {
 	return c
 }
 
-// recording is a recorder that runs.
-type recording struct {
-	path    string
-	written chan struct{} // receives after a write to the file
-	stop    func() error  // ends it
-}
-
-// A notifier is a file that tells of writes.
-type notifier struct {
-	*os.File
-	written chan struct{} // has a buffer of 1
-}
-
-func (n notifier) Write(p []byte) (int, error) {
-	written, err := n.File.Write(p)
-	select {
-	case n.written <- struct{}{}:
-	default:
-	}
-	return written, err
-}
-
-// recordPlane starts to record, and returns when all objects are recorded.
-func recordPlane(t testing.TB, config *rest.Config, o record.Options) *recording {
-	t.Helper()
-	listed := make(chan int, 1)
-	o.Listed = func(objects int) { listed <- objects }
-	cluster, header, err := record.NewCluster(t.Context(), config, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "recording")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := make(chan struct{}, 1)
-	w, err := record.NewWriter(notifier{file, written}, header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- cluster.Record(ctx, w) }()
-	stop := sync.OnceValue(func() error {
-		cancel()
-		return errors.Join(<-done, w.Close(), file.Close())
-	})
-	t.Cleanup(func() { _ = stop() })
-	select {
-	case <-listed:
-	case err := <-done:
-		done <- err
-		t.Fatalf("the recorder has ended: %v", err)
-	}
-	return &recording{path, written, stop}
-}
-
 // entries returns the entries of a recording.
-func (r *recording) entries(t testing.TB) []record.Entry {
+func entries(t testing.TB, path string) []record.Entry {
 	t.Helper()
-	f, err := record.Open(r.path)
+	f, err := record.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,22 +85,6 @@ func (r *recording) entries(t testing.TB) []record.Entry {
 		entries = append(entries, e)
 	}
 	return entries
-}
-
-// await waits until the recording has an entry.
-func (r *recording) await(t testing.TB, what string, is func(record.Entry) bool) {
-	t.Helper()
-	deadline := time.After(5 * time.Minute)
-	for {
-		if slices.ContainsFunc(r.entries(t), is) {
-			return
-		}
-		select {
-		case <-r.written:
-		case <-deadline:
-			t.Fatalf("not recorded: %s", what)
-		}
-	}
 }
 
 // content decodes an object.
@@ -260,14 +185,16 @@ func storm(ctx context.Context, c dynamic.Interface, random *rand.Rand, n int) e
 
 // TestStorm records a storm of writes. After each of 1,000 random changes, the recording has the objects that the server lists at the
 // resource version of the change.
-func TestStorm(t *testing.T) {
+func TestStorm(t *testing.T) { synctest.Test(t, testStorm) }
+
+func testStorm(t *testing.T) {
 	plane := start(t, controlplane.Options{})
 	define(t, plane)
 	c := dynamicFor(t, plane.Config())
 	if err := storm(t.Context(), c, rand.New(rand.NewPCG(1, 1)), 100); err != nil {
 		t.Fatal(err)
 	}
-	r := recordPlane(t, plane.Config(), record.Options{})
+	recording, stop := recordtest.Start(t, plane.Config(), record.Options{})
 	var writers sync.WaitGroup
 	for i := range uint64(8) {
 		writers.Go(func() {
@@ -277,23 +204,12 @@ func TestStorm(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	last := object(configMaps, "last", 0)
-	if _, err := c.Resource(configMaps).Namespace("default").Create(t.Context(), last, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, gvr := range []schema.GroupVersionResource{configMaps, secretGVR, widgetGVR} {
-		if _, err := c.Resource(gvr).Namespace("default").Apply(t.Context(), "end", object(gvr, "end", 0), metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		r.await(t, "the last "+gvr.Resource, func(e record.Entry) bool { return e.Name == "end" && e.Resource.Name == gvr.Resource })
-	}
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Wait() // until all changes are recorded
+	stop()
 
-	entries := r.entries(t)
+	all := entries(t, recording)
 	var changes []int
-	for i, e := range entries {
+	for i, e := range all {
 		if e.Type == record.Lost || e.Type == record.Missing {
 			t.Errorf("%s of %s: %s", e.Type, e.Resource.GroupResource(), e.Text)
 		}
@@ -315,7 +231,7 @@ func TestStorm(t *testing.T) {
 		chosen[i] = true
 	}
 	m := record.NewMoment(record.Header{})
-	for i, e := range entries {
+	for i, e := range all {
 		m.Apply(e)
 		if chosen[i] {
 			compareWithServer(t, c, m, e)
@@ -388,12 +304,14 @@ func awaitServed(t *testing.T, c dynamic.Interface, gvr schema.GroupVersionResou
 }
 
 // TestReplay serves moments of a recording by control planes, and lets one go on to the end.
-func TestReplay(t *testing.T) {
+func TestReplay(t *testing.T) { synctest.Test(t, testReplay) }
+
+func testReplay(t *testing.T) {
 	plane := start(t, controlplane.Options{})
 	c := dynamicFor(t, plane.Config())
-	r := recordPlane(t, plane.Config(), record.Options{})
+	recording, stop := recordtest.Start(t, plane.Config(), record.Options{})
 	define(t, plane)
-	r.await(t, "widgets", func(e record.Entry) bool { return e.Type == record.Listed && e.Resource.Name == "widgets" })
+	time.Sleep(time.Second) // until the widgets are recorded
 	resources := []schema.GroupVersionResource{configMaps, secretGVR, widgetGVR, {Version: "v1", Resource: "namespaces"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}}
 	type moment struct {
@@ -405,20 +323,13 @@ func TestReplay(t *testing.T) {
 		if err := storm(t.Context(), c, rand.New(rand.NewPCG(4, i)), 100); err != nil {
 			t.Fatal(err)
 		}
-		for _, gvr := range resources[:3] {
-			name := fmt.Sprint("end", i)
-			if _, err := c.Resource(gvr).Namespace("default").Create(t.Context(), object(gvr, name, 0), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			r.await(t, name, func(e record.Entry) bool { return e.Name == name && e.Resource.Name == gvr.Resource })
-		}
+		synctest.Wait() // until all changes are recorded
 		moments = append(moments, moment{time.Now(), objectsOf(t, c, true, resources...)})
+		time.Sleep(time.Second)
 	}
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	for _, moment := range moments {
-		m, f, err := record.ReadMoment(r.path, moment.at.Format(time.RFC3339Nano))
+		m, f, err := record.ReadMoment(recording, moment.at.Format(time.RFC3339Nano))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +344,7 @@ func TestReplay(t *testing.T) {
 		}
 	}
 
-	m, f, err := record.ReadMoment(r.path, "+0s")
+	m, f, err := record.ReadMoment(recording, "+0s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,127 +409,136 @@ func (o *outage) set(down bool) {
 func TestOutage(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(fmt.Sprint("compacted ", compacted), func(t *testing.T) {
-			plane := start(t, controlplane.Options{})
-			c := dynamicFor(t, plane.Config()).Resource(configMaps).Namespace("default")
-			for _, name := range []string{"changed", "deleted", "replaced", "same"} {
-				if _, err := c.Create(t.Context(), object(configMaps, name, 0), metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			network := &outage{}
-			config := rest.CopyConfig(plane.Config())
-			config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-				network.RoundTripper = rt
-				return network
-			})
-			r := recordPlane(t, config, record.Options{Kinds: []string{"cm"}})
-			network.set(true)
-			for _, name := range []string{"deleted", "replaced"} {
-				if err := c.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, name := range []string{"replaced", "new", "passing"} {
-				if _, err := c.Create(t.Context(), object(configMaps, name, 1), metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := c.Apply(t.Context(), "changed", object(configMaps, "changed", 2), metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Delete(t.Context(), "passing", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if compacted {
-				latest, _, err := plane.Storage().Revisions(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := plane.Storage().Compact(t.Context(), latest); err != nil {
-					t.Fatal(err)
-				}
-			}
-			network.set(false)
-			if _, err := c.Create(t.Context(), object(configMaps, "end", 0), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			r.await(t, "the end", func(e record.Entry) bool { return e.Name == "end" })
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
-			}
-			m := record.NewMoment(record.Header{})
-			var story []string
-			for _, e := range r.entries(t) {
-				m.Apply(e)
-				if e.Type == record.Lost || e.Type != record.Exists && e.Name != "" {
-					story = append(story, strings.TrimSpace(e.Type.String()+" "+e.Name))
-				}
-			}
-			_, gap := m.Incomplete[schema.GroupResource{Resource: "configmaps"}]
-			if gap {
-				t.Error("the recording is incomplete at its end")
-			}
-			lost := strings.Contains(strings.Join(story, ","), "lost")
-			passing := strings.Contains(strings.Join(story, ","), "added passing,")
-			if lost != compacted || passing == compacted {
-				t.Errorf("the recording has %q", story)
-			}
-			list, err := c.List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := map[string]map[string]any{}
-			for _, item := range list.Items {
-				want[item.GetName()] = item.Object
-			}
-			got := map[string]map[string]any{}
-			for key, object := range m.Objects {
-				if key.Namespace == "default" {
-					got[key.Name] = content(t, object)
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
+			synctest.Test(t, func(t *testing.T) { testOutage(t, compacted) })
 		})
 	}
 }
 
+func testOutage(t *testing.T, compacted bool) {
+	plane := start(t, controlplane.Options{})
+	c := dynamicFor(t, plane.Config()).Resource(configMaps).Namespace("default")
+	for _, name := range []string{"changed", "deleted", "replaced", "same"} {
+		if _, err := c.Create(t.Context(), object(configMaps, name, 0), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network := &outage{}
+	config := rest.CopyConfig(plane.Config())
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		network.RoundTripper = rt
+		return network
+	})
+	recording, stop := recordtest.Start(t, config, record.Options{Kinds: []string{"cm"}})
+	network.set(true)
+	time.Sleep(time.Second) // the recorder tries to watch again
+	for _, name := range []string{"deleted", "replaced"} {
+		if err := c.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"replaced", "new", "passing"} {
+		if _, err := c.Create(t.Context(), object(configMaps, name, 1), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Apply(t.Context(), "changed", object(configMaps, "changed", 2), metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), "passing", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if compacted {
+		latest, _, err := plane.Storage().Revisions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plane.Storage().Compact(t.Context(), latest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network.set(false)
+	if _, err := c.Create(t.Context(), object(configMaps, "end", 0), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute) // until the watch is back
+	stop()
+	m := record.NewMoment(record.Header{})
+	var story []string
+	for _, e := range entries(t, recording) {
+		m.Apply(e)
+		if e.Type == record.Lost || e.Type != record.Exists && e.Name != "" {
+			story = append(story, strings.TrimSpace(e.Type.String()+" "+e.Name))
+		}
+	}
+	_, gap := m.Incomplete[schema.GroupResource{Resource: "configmaps"}]
+	if gap {
+		t.Error("the recording is incomplete at its end")
+	}
+	lost := strings.Contains(strings.Join(story, ","), "lost")
+	passing := strings.Contains(strings.Join(story, ","), "added passing,")
+	if lost != compacted || passing == compacted {
+		t.Errorf("the recording has %q", story)
+	}
+	list, err := c.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]any{}
+	for _, item := range list.Items {
+		want[item.GetName()] = item.Object
+	}
+	got := map[string]map[string]any{}
+	for key, object := range m.Objects {
+		if key.Namespace == "default" {
+			got[key.Name] = content(t, object)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestKinds records a kind that is defined meanwhile, until its definition is deleted.
-func TestKinds(t *testing.T) {
+func TestKinds(t *testing.T) { synctest.Test(t, testKinds) }
+
+func testKinds(t *testing.T) {
 	plane := start(t, controlplane.Options{})
 	c := dynamicFor(t, plane.Config())
-	r := recordPlane(t, plane.Config(), record.Options{})
+	recording, stop := recordtest.Start(t, plane.Config(), record.Options{})
 	define(t, plane)
-	r.await(t, "the new kind", func(e record.Entry) bool { return e.Type == record.Listed && e.Resource.Name == "widgets" })
+	time.Sleep(time.Second) // until the new kind is recorded
 	if _, err := c.Resource(widgetGVR).Namespace("default").Create(t.Context(), object(widgetGVR, "a", 1), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.await(t, "an object of the new kind", func(e record.Entry) bool { return e.Type == record.Added && e.Name == "a" })
+	synctest.Wait() // until the object is recorded
 	definitions := c.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	if err := definitions.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.await(t, "the end of the kind", func(e record.Entry) bool { return e.Type == record.Removed && e.Resource.Name == "widgets" })
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	time.Sleep(time.Second) // until the end of the kind is recorded
+	stop()
 	m := record.NewMoment(record.Header{})
-	for _, e := range r.entries(t) {
+	var story []string
+	for _, e := range entries(t, recording) {
 		m.Apply(e)
+		if e.Type == record.Ended || e.Resource.Name == "widgets" {
+			story = append(story, strings.TrimSpace(e.Type.String()+" "+e.Name))
+		}
+	}
+	if got, want := strings.Join(story, ", "), "served, listed, added a, deleted a, removed, ended"; got != want {
+		t.Errorf("the recording has %s, want %s", got, want)
 	}
 	for key := range m.Objects {
 		if key.Resource == "widgets" {
 			t.Errorf("%s is still there", key)
 		}
 	}
-	if e := r.entries(t); e[len(e)-1].Type != record.Ended {
-		t.Error("the recording has no end")
-	}
 }
 
 // TestRights records as a user who may read ConfigMaps only, and as one who may read nothing.
-func TestRights(t *testing.T) {
+func TestRights(t *testing.T) { synctest.Test(t, testRights) }
+
+func testRights(t *testing.T) {
 	plane := start(t, controlplane.Options{})
 	admin, err := client.New(plane.Config(), client.Options{})
 	if err != nil {
@@ -637,16 +557,14 @@ func TestRights(t *testing.T) {
 	config.Impersonate.UserName = "ann"
 	var mu sync.Mutex
 	notices := map[string]bool{}
-	r := recordPlane(t, config, record.Options{Notice: func(text string) {
+	recording, stop := recordtest.Start(t, config, record.Options{Notice: func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		notices[text] = true
 	}})
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	m := record.NewMoment(record.Header{})
-	for _, e := range r.entries(t) {
+	for _, e := range entries(t, recording) {
 		m.Apply(e)
 	}
 	for key, reason := range m.Incomplete {
@@ -677,7 +595,9 @@ func TestRights(t *testing.T) {
 }
 
 // TestSecrets records no data of Secrets.
-func TestSecrets(t *testing.T) {
+func TestSecrets(t *testing.T) { synctest.Test(t, testSecrets) }
+
+func testSecrets(t *testing.T) {
 	plane := start(t, controlplane.Options{})
 	c := dynamicFor(t, plane.Config())
 	redactor, err := record.NewRedactor(record.SecretFields)
@@ -691,17 +611,15 @@ func TestSecrets(t *testing.T) {
 	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r := recordPlane(t, plane.Config(), record.Options{Redactor: redactor})
+	recording, stop := recordtest.Start(t, plane.Config(), record.Options{Redactor: redactor})
 	secret.SetName("after")
 	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.await(t, "a Secret", func(e record.Entry) bool { return e.Name == "after" })
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Wait() // until the Secret is recorded
+	stop()
 	values := map[string]string{}
-	for _, e := range r.entries(t) {
+	for _, e := range entries(t, recording) {
 		if bytes.Contains(e.Object, []byte(data)) || bytes.Contains(e.Object, []byte("aHVudGVyMmh1bnRlcjI")) {
 			t.Errorf("%s has the data", e.Key())
 		}

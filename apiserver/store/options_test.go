@@ -102,7 +102,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestKeys checks keys with those that kube-apiserver uses.
+// TestKeys compares keys with the keys of kube-apiserver.
 func TestKeys(t *testing.T) {
 	for want, r := range map[string]schema.GroupResource{
 		"/registry/pods/ns/a":                                           {Resource: "pods"},

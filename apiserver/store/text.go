@@ -21,7 +21,7 @@ var lastToken atomic.Uint32
 // newToken returns a token that no other store has.
 func newToken() uint32 { return (noteVerbatim + lastToken.Add(1)) &^ noteExact }
 
-// isNoted reports whether the note of a record says what the store wants to know of the value.
+// isNoted reports whether a record has the notes that the store needs about the value.
 func (s *Store) isNoted(r *storage.Record) bool {
 	note := r.Note()
 	return note != noteNone && (s.text == nil || note&^noteExact == s.token)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controlplanetest"
 )
 
 // TestWarnings: commands print the warnings of the API server to standard error as kubectl does, each once.
@@ -25,16 +26,7 @@ kind: Pod
 metadata: {name: NAME}
 spec: {nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: c, image: i}]}
 ---`
-	const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {a: {type: string, format: nonsense}}}}}]
-`
+	definition := controlplanetest.WidgetDefinition("{a: {type: string, format: nonsense}}")
 	for command, tt := range map[string]struct{ manifest, want string }{
 		"apply": {strings.ReplaceAll(pod, "NAME", "a") + strings.ReplaceAll(pod, "NAME", "b"),
 			`Warning: spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`},

@@ -89,7 +89,7 @@ func (c *consoleClient) get(ctx context.Context, into any, part string, pairs ..
 		if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&status) != nil || status.Message == "" {
 			status.Message = response.Status
 		}
-		return fmt.Errorf("the console: %s", status.Message)
+		return fmt.Errorf("the console: %s", terminal.Quoted(status.Message))
 	}
 	return json.NewDecoder(response.Body).Decode(into)
 }
@@ -162,24 +162,26 @@ func printTop(out io.Writer, now console.Now) {
 	for _, c := range now.Controllers {
 		state := ""
 		switch {
+		case c.Stopped:
+			state = "stopped"
 		case c.Paused:
 			state = "paused"
 		case !c.Started:
 			state = "not started"
 		case len(c.PausedRequests) > 0:
-			state = fmt.Sprintf("%d requests paused", len(c.PausedRequests))
+			state = fmt.Sprintf("%d requests paused", len(c.PausedRequests)+c.MorePaused)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d/%d\t%.1f\t%s\t%s\t%d\t%s\n", c.Name, c.Ready, c.Waiting, c.Processing, c.Workers,
+		terminal.Printf(table, "%s\t%d\t%d\t%d/%d\t%.1f\t%s\t%s\t%d\t%s\n", c.Name, c.Ready, c.Waiting, c.Processing, c.Workers,
 			c.Rate, c.P50, c.P99, c.Errors, state)
 	}
 	_ = table.Flush()
 	for _, c := range now.Controllers {
 		for _, r := range c.Active {
-			fmt.Fprintf(out, "\n%s %s for %s: %s\n", c.Name, r.Request, r.Took, causesText(r.Causes))
+			terminal.Printf(out, "\n%s %s for %s: %s\n", c.Name, r.Request, r.Took, causesText(r.Causes))
 		}
 	}
 	if now.Warnings > 0 {
-		fmt.Fprintf(out, "\n%d warnings: see the console\n", now.Warnings)
+		terminal.Printf(out, "\n%d warnings: see the console\n", now.Warnings)
 	}
 }
 
@@ -192,6 +194,8 @@ func causesText(causes []console.Cause) string {
 		}
 		if c.Origin != nil {
 			text += fmt.Sprintf(" by %s %s", c.Origin.Controller, c.Origin.Request)
+		} else if c.By == "forgotten" {
+			text += " (who wrote it is forgotten)"
 		}
 		texts = append(texts, text)
 	}
@@ -301,10 +305,10 @@ func whyWrites(ctx context.Context, out io.Writer, c *consoleClient, kind, name,
 		return printJSON(out, page)
 	}
 	if len(page.Writes) == 0 {
-		fmt.Fprintf(out, "No recorded reconcile is of %s %s, or wrote it.\n", kind, name)
+		terminal.Printf(out, "No recorded reconcile is of %s %s, or wrote it.\n", kind, page.Object.Name)
 	}
 	for _, w := range page.Writes {
-		fmt.Fprintf(out, "%s  by %s %s\n", w.Time.Local().Format("15:04:05.000"), w.Controller, w.Request)
+		terminal.Printf(out, "%s  by %s %s\n", w.Time.Local().Format("15:04:05.000"), w.Controller, w.Request)
 		printWrite(out, w.Write)
 	}
 	return nil
@@ -312,17 +316,17 @@ func whyWrites(ctx context.Context, out io.Writer, c *consoleClient, kind, name,
 
 // printKey prints the timeline of a request.
 func printKey(out io.Writer, key console.Key) {
-	fmt.Fprintf(out, "%s %s", key.Controller, key.Request)
+	terminal.Printf(out, "%s %s", key.Controller, key.Request)
 	switch q := key.Queue; {
 	case q == nil:
 		fmt.Fprint(out, ": not queued")
 	case q.State == "waiting":
-		fmt.Fprintf(out, ": waits until %s", q.Due.Local().Format("15:04:05.000"))
+		terminal.Printf(out, ": waits until %s", q.Due.Local().Format("15:04:05.000"))
 	default:
-		fmt.Fprintf(out, ": %s since %s", q.State, q.Since.Local().Format("15:04:05.000"))
+		terminal.Printf(out, ": %s since %s", q.State, q.Since.Local().Format("15:04:05.000"))
 	}
 	if key.Retries > 0 {
-		fmt.Fprintf(out, ", %d retries", key.Retries)
+		terminal.Printf(out, ", %d retries", key.Retries)
 	}
 	fmt.Fprintln(out)
 	for _, r := range key.Reconciles {
@@ -330,20 +334,26 @@ func printKey(out io.Writer, key console.Key) {
 		if r.Running {
 			result = "running"
 		}
-		fmt.Fprintf(out, "\n%s  %s in %s, after %s in the queue\n", r.Started.Local().Format("15:04:05.000"), result, r.Took, r.Waited)
-		fmt.Fprintf(out, "  because  %s\n", causesText(r.Causes))
+		terminal.Printf(out, "\n%s  %s in %s, after %s in the queue\n", r.Started.Local().Format("15:04:05.000"), result, r.Took, r.Waited)
+		terminal.Printf(out, "  because  %s\n", causesText(r.Causes))
 		if r.Error != "" {
-			fmt.Fprintf(out, "  error    %s\n", r.Error)
+			terminal.Printf(out, "  error    %s\n", r.Error)
 		}
 		for _, w := range r.Writes {
 			printWrite(out, w)
 		}
 		for _, l := range r.Lines {
-			fmt.Fprintf(out, "  log      %s %s\n", l.Message, l.Values)
+			terminal.Printf(out, "  log      %s %s\n", l.Message, l.Values)
+		}
+		for _, more := range r.NotShown {
+			terminal.Printf(out, "  and %s\n", more)
 		}
 	}
 	if key.More > 0 {
-		fmt.Fprintf(out, "\nand %d earlier ones\n", key.More)
+		terminal.Printf(out, "\nand %d earlier ones\n", key.More)
+	}
+	if key.Forgotten > 0 {
+		terminal.Printf(out, "\n%d earlier reconciles of the controller are forgotten\n", key.Forgotten)
 	}
 }
 
@@ -353,22 +363,22 @@ func printWrite(out io.Writer, w console.Write) {
 	if w.SubResource != "" {
 		what += " " + w.SubResource
 	}
-	fmt.Fprintf(out, "  %-8s %s", w.Verb, what)
+	terminal.Printf(out, "  %-8s %s", w.Verb, what)
 	if w.Error != "" {
-		fmt.Fprintf(out, ": %s", w.Error)
+		terminal.Printf(out, ": %s", w.Error)
 	}
 	fmt.Fprintln(out)
 	for _, c := range w.Changes {
 		switch {
 		case c.Before == "":
-			fmt.Fprintf(out, "             + %s: %s\n", c.Field, c.After)
+			terminal.Printf(out, "             + %s: %s\n", c.Field, c.After)
 		case c.After == "":
-			fmt.Fprintf(out, "             - %s: %s\n", c.Field, c.Before)
+			terminal.Printf(out, "             - %s: %s\n", c.Field, c.Before)
 		default:
-			fmt.Fprintf(out, "             ~ %s: %s → %s\n", c.Field, c.Before, c.After)
+			terminal.Printf(out, "             ~ %s: %s → %s\n", c.Field, c.Before, c.After)
 		}
 	}
 	if w.Unknown != "" {
-		fmt.Fprintf(out, "             (%s)\n", w.Unknown)
+		terminal.Printf(out, "             (%s)\n", w.Unknown)
 	}
 }

@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/console"
@@ -66,6 +71,59 @@ func TestTopAndWhy(t *testing.T) {
 	} {
 		if out, err := run(strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
+		}
+	}
+}
+
+// TestConsoleTexts prints texts that obey nobody: names, messages and log lines with control characters.
+func TestConsoleTexts(t *testing.T) {
+	const evil = "a\x1b]0;owned\x07b\u009b31m\nc\u202ed\x7f"
+	cause := console.Cause{Event: evil, Kind: evil, Object: evil, Version: evil, By: "forgotten", Origin: &console.Origin{Controller: evil, Request: evil}}
+	r := console.Reconcile{
+		Controller: evil, Request: evil, Causes: []console.Cause{cause, {Event: evil, By: "forgotten"}}, Result: evil, Error: evil,
+		Lines: []console.Line{{Message: evil, Values: evil}}, NotShown: []string{evil},
+		Writes: []console.Write{{Verb: evil, Kind: evil, Object: evil, SubResource: evil, Error: evil, Unknown: evil, Changes: []console.Change{
+			{Field: evil, Before: evil, After: evil}, {Field: evil, Before: evil}, {Field: evil, After: evil},
+		}}},
+	}
+	answers := map[string]any{
+		"now": console.Now{Controllers: []console.Controller{
+			{Name: evil, Kind: "Thing", Stopped: true, Started: true, Active: []console.Reconcile{r}}, {Name: "paused", Paused: true},
+		}},
+		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7},
+		"caches": console.Caches{},
+		"object": console.ObjectPage{Object: &console.Object{Name: evil}, Writes: []console.WrittenBy{{Controller: evil, Request: evil, Write: r.Writes[0]}}},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.FormValue("name"), "absent") {
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(map[string]string{"message": evil})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answers[path.Base(r.URL.Path)])
+	}))
+	defer server.Close()
+	t.Setenv(consoleVariable, server.URL+"/console/?token=x")
+	for args, want := range map[string]string{
+		"top": "stopped", "top -o json": `"stopped": true`, "why thing/x": "7 earlier reconciles of the controller are forgotten",
+		"why thing/x -o json": `"controller"`, "why other/x": "by a", "why other/x -o json": `"writes"`, "why other/absent": "",
+	} {
+		var out bytes.Buffer
+		cmd := root()
+		cmd.SetArgs(strings.Fields(args))
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			out.WriteString(err.Error())
+		}
+		for _, r := range out.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%s: the output has %U: %q", args, r, out.String())
+				break
+			}
+		}
+		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "owned") {
+			t.Errorf("%s has no %q: %s", args, want, out.String())
 		}
 	}
 }

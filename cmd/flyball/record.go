@@ -151,30 +151,8 @@ func createRecording(path string) (*os.File, string, error) {
 
 // recordShow returns the command "flyball record show".
 func recordShow() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "show FILE",
-		Short: "Check a recording, and print what it has",
-		Example: `  flyball record show incident.recording
-  flyball record show incident.recording -o json`,
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			s, damage := describeRecording(args[0])
-			if s == nil {
-				return damage
-			}
-			if output == "json" {
-				return errors.Join(printJSON(cmd.OutOrStdout(), s), damage)
-			}
-			return errors.Join(s.write(cmd.OutOrStdout()), damage)
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "the output format: json; by default a table")
-	completeValues(cmd, "output", "json")
-	return cmd
+	return showCommand("Check a recording, and print what it has", `  flyball record show incident.recording
+  flyball record show incident.recording -o json`, summarizeRecording)
 }
 
 // recordingSummary says what a recording has.
@@ -193,8 +171,8 @@ type recordedResources struct {
 	Notes    []string `json:"notes,omitempty"`
 }
 
-// describeRecording reads a whole recording. With a damaged recording, it returns the summary of the intact part, too.
-func describeRecording(path string) (*recordingSummary, error) {
+// summarizeRecording reads a whole recording. With a damaged recording, it returns the summary of the intact part, too.
+func summarizeRecording(path string) (summary, error) {
 	f, err := record.Open(path)
 	if err != nil {
 		return nil, err

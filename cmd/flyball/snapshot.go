@@ -91,40 +91,8 @@ Kubeconfigs and tokens of the saved control plane are good.`,
 
 // snapshotShow returns the command "flyball snapshot show".
 func snapshotShow() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "show FILE",
-		Short: "Check a file, and print the resources in it",
-		Example: `  flyball snapshot show backup.snapshot
-  flyball snapshot show backup.snapshot -o json`,
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			s, err := summarize(args[0])
-			if err != nil {
-				return err
-			}
-			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), s)
-			}
-			return s.write(cmd.OutOrStdout())
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "the output format: json; by default a table")
-	return cmd
-}
-
-// oneFile checks the arguments of a command that takes one file.
-func oneFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one file, not %d arguments: see %s --help", len(args), cmd.CommandPath())
-	}
-	if args[0] == "" {
-		return errors.New("the name of the file must not be empty")
-	}
-	return nil
+	return showCommand("Check a file, and print the resources in it", `  flyball snapshot show backup.snapshot
+  flyball snapshot show backup.snapshot -o json`, summarizeSnapshot)
 }
 
 // saveSnapshot saves the control plane of a kubeconfig to a file.
@@ -153,14 +121,6 @@ func saveSnapshot(ctx context.Context, out, errs io.Writer, admin, file string) 
 	return nil
 }
 
-// counter counts the bytes that are written to it.
-type counter atomic.Int64
-
-func (c *counter) Write(p []byte) (int, error) {
-	(*atomic.Int64)(c).Add(int64(len(p)))
-	return len(p), nil
-}
-
 // restoreSnapshot makes a data directory from a file.
 func restoreSnapshot(out io.Writer, file, dir string, replace bool) error {
 	report, err := datadir.Restore(dir, file, replace)
@@ -174,8 +134,8 @@ func restoreSnapshot(out io.Writer, file, dir string, replace bool) error {
 	return nil
 }
 
-// summary says what a snapshot has.
-type summary struct {
+// snapshotSummary says what a snapshot has.
+type snapshotSummary struct {
 	Format    int             `json:"format"`
 	Revision  uint64          `json:"revision"`
 	Taken     time.Time       `json:"taken,omitzero"`
@@ -193,8 +153,8 @@ type resourceSize struct {
 // ownRecords stands for the records of the control plane beside the objects: its authorities, keys and address.
 const ownRecords = "(the control plane)"
 
-// summarize reads a whole snapshot.
-func summarize(file string) (*summary, error) {
+// summarizeSnapshot reads a whole snapshot.
+func summarizeSnapshot(file string) (summary, error) {
 	f, err := snapshot.Open(file)
 	if err != nil {
 		return nil, err
@@ -216,7 +176,7 @@ func summarize(file string) (*summary, error) {
 	if err != nil {
 		return nil, snapshot.Describe(file, err)
 	}
-	s := &summary{Format: snapshot.Format, Revision: header.Revision, Taken: header.Taken, Size: size.Load()}
+	s := &snapshotSummary{Format: snapshot.Format, Revision: header.Revision, Taken: header.Taken, Size: size.Load()}
 	for _, size := range sizes {
 		s.Resources = append(s.Resources, size)
 	}
@@ -225,7 +185,7 @@ func summarize(file string) (*summary, error) {
 }
 
 // write writes a summary for people.
-func (s *summary) write(out io.Writer) error {
+func (s *snapshotSummary) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "format %d, revision %d, %d bytes", s.Format, s.Revision, s.Size)
 	if !s.Taken.IsZero() {

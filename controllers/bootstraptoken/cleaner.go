@@ -3,18 +3,16 @@
 package bootstraptoken
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flyball.dev/controllers/internal/cleaner"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/predicate"
-	"flyball.dev/ctrl/reconcile"
 )
 
 // secretType is the type of Secrets with bootstrap tokens.
@@ -32,42 +30,34 @@ var isToken = builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.O
 //
 //upstream:pkg/controller/bootstrap.NewTokenCleaner
 func AddCleanerToManager(mgr manager.Manager) error {
-	return builder.ControllerManagedBy(mgr).Named("token-cleaner").For(&corev1.Secret{}, isToken).Complete(&cleaner{mgr.GetClient()})
+	return builder.ControllerManagedBy(mgr).
+		Named("token-cleaner").
+		For(&corev1.Secret{}, isToken).
+		Complete(cleaner.New(mgr.GetClient(), deadline))
 }
 
-// cleaner deletes tokens.
-type cleaner struct{ client client.Client }
-
-// Reconcile deletes a token when it expires.
+// deadline returns the time at which a token is deleted, or false if the Secret is no token or never expires.
 //
 //upstream:pkg/controller/bootstrap.TokenCleaner.evalSecret
-func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	secret := &corev1.Secret{}
-	if err := c.client.Get(ctx, req.NamespacedName, secret); err != nil || secret.Type != secretType {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
+	if secret.Type != secretType {
+		return time.Time{}, false
 	}
-	left, expired := timeLeft(secret, time.Now())
-	if !expired {
-		return reconcile.Result{RequeueAfter: left}, nil
-	}
-	err := c.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
-	if apierrors.IsConflict(err) {
-		err = nil // another Secret has the name
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	return expiration(secret)
 }
 
-// timeLeft returns the time that a token has left, or 0 if it never expires. A token with a time that is not valid has expired.
+// expiration returns the time at which a token expires, or false if it never does. A token with a time that is not valid has
+// expired long ago.
 //
 //upstream:k8s.io/cluster-bootstrap/util/secrets.GetExpiration
-func timeLeft(secret *corev1.Secret, now time.Time) (left time.Duration, expired bool) {
+func expiration(secret *corev1.Secret) (at time.Time, ok bool) {
 	text := string(secret.Data["expiration"])
 	if text == "" {
-		return 0, false
+		return time.Time{}, false
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if left = at.Sub(now); err != nil || left <= 0 {
-		return 0, true
+	if err != nil {
+		return time.Time{}, true
 	}
-	return left, false
+	return at, true
 }

@@ -99,7 +99,8 @@ var nameOfToken = regexp.MustCompile(`\Abootstrap-token-([a-z0-9]{6})\z`)
 func signing(token *corev1.Secret, now time.Time) (id, secret string, ok bool) {
 	name := nameOfToken.FindStringSubmatch(token.Name)
 	id, secret = string(token.Data["token-id"]), string(token.Data["token-secret"])
-	_, expired := timeLeft(token, now)
+	expires, ok := expiration(token)
+	expired := ok && !now.Before(expires)
 	return id, secret, token.Type == secretType && name != nil && name[1] == id && secret != "" && !expired &&
 		string(token.Data["usage-bootstrap-signing"]) == "true"
 }

@@ -1,17 +1,15 @@
 package certificates
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"flyball.dev/controllers/internal/cleaner"
 	"flyball.dev/ctrl/builder"
-	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
-	"flyball.dev/ctrl/reconcile"
 )
 
 // The time for which requests are kept that are issued, denied or failed, and requests that wait for an approval
@@ -31,33 +29,12 @@ func AddCleanerToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("certificatesigningrequest-cleaner").
 		For(&certificatesv1.CertificateSigningRequest{}).
-		Complete(&cleaner{mgr.GetClient()})
+		Complete(cleaner.New(mgr.GetClient(), deadline))
 }
 
-// cleaner deletes requests.
-type cleaner struct{ client client.Client }
-
-// Reconcile deletes one request when it is too old.
+// deadline returns the time at which a request is deleted, or false for never.
 //
 //upstream:pkg/controller/certificates/cleaner.CSRCleanerController.handle
-func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	csr := &certificatesv1.CertificateSigningRequest{}
-	if err := c.client.Get(ctx, req.NamespacedName, csr); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	at, ok := deadline(csr)
-	if !ok {
-		return reconcile.Result{}, nil
-	}
-	if left := time.Until(at); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(c.client.Delete(ctx, csr,
-		client.Preconditions{UID: &csr.UID, ResourceVersion: &csr.ResourceVersion}))
-}
-
-// deadline returns when a request is to be deleted, or false for never.
-//
 //upstream:pkg/controller/certificates/cleaner.isIssuedPastDeadline
 //upstream:pkg/controller/certificates/cleaner.isDeniedPastDeadline
 //upstream:pkg/controller/certificates/cleaner.isFailedPastDeadline
@@ -94,7 +71,7 @@ func deadline(csr *certificatesv1.CertificateSigningRequest) (earliest time.Time
 	return earliest, ok
 }
 
-// expiry returns when a certificate in PEM expires.
+// expiry returns the time at which a certificate in PEM expires.
 //
 //upstream:pkg/controller/certificates/cleaner.isExpired
 func expiry(text []byte) (time.Time, bool) {

@@ -34,7 +34,7 @@ func AddToManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// reconciler reconciles the rules of a role with those that it aggregates.
+// reconciler reconciles the rules of a role with the rules of the roles that it aggregates.
 type reconciler struct{ client client.Client }
 
 // aggregating returns requests for all roles that aggregate, since any may select, or have

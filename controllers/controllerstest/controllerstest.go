@@ -6,6 +6,7 @@ package controllerstest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,11 +51,12 @@ func WithControlPlane(t *testing.T, o controlplane.Options, test func(e Env)) {
 	synctest.Test(t, func(t *testing.T) { WithPlane(t, o, test) })
 }
 
-// WithPlane runs a test with a control plane of its own. The test fails if RBAC forbids a request of a controller.
+// WithPlane runs a test with a control plane of its own. The test fails if RBAC forbids a request of a controller, or if a
+// controller returns a result that is ignored.
 func WithPlane(t *testing.T, o controlplane.Options, test func(e Env)) {
 	t.Helper()
 	if o.Logger.GetSink() == nil {
-		o.Logger = logr.New(&authorizedSink{klog.Background().GetSink(), t})
+		o.Logger = logr.New(&checkedSink{LogSink: klog.Background().GetSink(), t: t})
 	}
 	plane, err := controlplane.Start(t.Context(), o)
 	if err != nil {
@@ -120,7 +122,7 @@ func (e Env) ConfigFor(id controllers.Identity) *rest.Config {
 func (e Env) ManagerOptions() manager.Options {
 	skipNames := true
 	return manager.Options{
-		Logger:     logr.New(&authorizedSink{log.NullLogSink{}, e.T}),
+		Logger:     Quiet(e.T),
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skipNames},
 	}
@@ -149,23 +151,39 @@ func (e Env) CreateAll(objects ...client.Object) {
 	}
 }
 
-// authorizedSink fails the test when a controller logs that RBAC forbids one of its requests.
-type authorizedSink struct {
+// Quiet returns a logger that drops all messages. The test fails if they show a mistake of a controller, as with WithPlane.
+func Quiet(t *testing.T) logr.Logger { return logr.New(&checkedSink{LogSink: log.NullLogSink{}, t: t}) }
+
+// checkedSink fails the test when a controller logs that RBAC forbids one of its requests, or that its result is ignored.
+type checkedSink struct {
 	logr.LogSink
-	t *testing.T
+	t     *testing.T
+	about []any // the values of the logger
 }
 
-func (s *authorizedSink) Error(err error, message string, keysAndValues ...any) {
+// Enabled is true at the level of the messages of controllers. See controlplane.Options.Logger.
+func (s *checkedSink) Enabled(level int) bool { return level <= 1 || s.LogSink.Enabled(level) }
+
+func (s *checkedSink) Info(level int, message string, keysAndValues ...any) {
+	if strings.HasPrefix(message, "The reconciler returned an error together with ") {
+		s.t.Errorf("%s: %v", message, s.about)
+	}
+	if s.LogSink.Enabled(level) {
+		s.LogSink.Info(level, message, keysAndValues...)
+	}
+}
+
+func (s *checkedSink) Error(err error, message string, keysAndValues ...any) {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), ` is forbidden: User "system:`) {
 		s.t.Errorf("%s: %v", message, err)
 	}
 	s.LogSink.Error(err, message, keysAndValues...)
 }
 
-func (s *authorizedSink) WithValues(keysAndValues ...any) logr.LogSink {
-	return &authorizedSink{s.LogSink.WithValues(keysAndValues...), s.t}
+func (s *checkedSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return &checkedSink{s.LogSink.WithValues(keysAndValues...), s.t, slices.Concat(s.about, keysAndValues)}
 }
 
-func (s *authorizedSink) WithName(name string) logr.LogSink {
-	return &authorizedSink{s.LogSink.WithName(name), s.t}
+func (s *checkedSink) WithName(name string) logr.LogSink {
+	return &checkedSink{s.LogSink.WithName(name), s.t, s.about}
 }

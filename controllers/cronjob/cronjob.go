@@ -21,6 +21,7 @@ import (
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/events"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -109,7 +110,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		cj.Status = p.status
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, cj)))
 	}
-	return reconcile.Result{RequeueAfter: p.after}, err
+	return requeue.After(p.after, err)
 }
 
 // jobs returns the Jobs that a CronJob owns, and the Jobs in its status that exist. Jobs that are not in the cache are

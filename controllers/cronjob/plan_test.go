@@ -41,7 +41,7 @@ func aCronJob(t *testing.T, schedule string, change ...func(*batchv1.CronJob)) *
 }
 
 // jobsOf parses a list of Jobs such as "10:00 11:00:Complete manual": their times, or a name, and
-// the condition of those that have finished.
+// the condition of the finished ones.
 func jobsOf(t *testing.T, cj *batchv1.CronJob, list string) (all []*batchv1.Job) {
 	for text := range strings.FieldsSeq(list) {
 		name, condition := text, ""

@@ -26,6 +26,7 @@ import (
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -122,28 +123,28 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case set.DeletionTimestamp != nil: // its revisions may be gone already
 		return reconcile.Result{}, nil
 	}
-	result, err := r.sync(ctx, set, selector)
+	after, err := r.sync(ctx, set, selector)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // nothing can be created in the namespace any more
 	}
-	return result, claim.IgnoreOwnerDeleted(err)
+	return requeue.After(after, claim.IgnoreOwnerDeleted(err))
 }
 
-// sync takes the next step for a DaemonSet with a selector.
+// sync takes the next step for a DaemonSet with a selector, and returns the time until the step after it.
 //
 //upstream:pkg/controller/daemon.DaemonSetsController.updateDaemonSet
-func (r *reconciler) sync(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector) (reconcile.Result, error) {
+func (r *reconciler) sync(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector) (time.Duration, error) {
 	h, err := r.history(ctx, set, selector)
 	if h == nil || err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	pods, err := r.claimPods(ctx, set, selector)
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	nodes, err := r.nodes(ctx)
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	o := newObserved(set, h.current.Labels[hashLabel], nodes, pods, time.Now())
 	o.backoff = func(node string) time.Duration { return r.failedPodBackoff(set, node, o.now) }
@@ -165,7 +166,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.DaemonSet, selector l
 	if after > 0 {
 		p.waitFor(after)
 	}
-	return reconcile.Result{RequeueAfter: p.after}, errors.Join(err, r.updateStatus(ctx, set, status))
+	return p.after, errors.Join(err, r.updateStatus(ctx, set, status))
 }
 
 // claimPods adopts and releases pods, and returns the pods that the DaemonSet then owns.

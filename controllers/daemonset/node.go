@@ -16,7 +16,7 @@ type fit struct {
 	stay bool // a pod on the node should stay there
 }
 
-// fitOf returns the relation of a node to a DaemonSet. The tolerations are those of its pods. A taint NoSchedule that the
+// fitOf returns the relation of a node to a DaemonSet. The tolerations are the ones of its pods. A taint NoSchedule that the
 // pods do not tolerate keeps new pods away, but existing ones may stay.
 //
 //upstream:pkg/controller/daemon.nodeShouldRunDaemonPod

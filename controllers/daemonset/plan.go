@@ -122,7 +122,7 @@ func (o *observed) manageNode(p *plan, node string, run bool) {
 	}
 }
 
-// deleteTerminated deletes the pods on a node that have terminated, and returns those that are neither terminated nor being deleted.
+// deleteTerminated deletes the pods on a node that have terminated, and returns the others that are not being deleted.
 func (o *observed) deleteTerminated(p *plan, node string) (active []*corev1.Pod) {
 	for _, pod := range notDeleted(o.pods[node]) {
 		switch pod.Status.Phase {

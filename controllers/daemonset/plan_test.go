@@ -16,7 +16,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// newSet returns a DaemonSet whose present template has the hash "new".
+// newSet returns a DaemonSet with a template that has the hash "new".
 func newSet(change ...func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", Generation: 3},

@@ -90,7 +90,7 @@ func (o *observed) rolloutPlan() (plan, error) {
 	return o.surgePlan(surge)
 }
 
-// rolling returns the nodes that take part in a rolling update, sorted: those that have pods or should have one.
+// rolling returns the nodes that take part in a rolling update, sorted: the nodes that have pods or should have one.
 func (o *observed) rolling() []string {
 	names := map[string]bool{}
 	for name, f := range o.fits {

@@ -27,6 +27,7 @@ import (
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
@@ -91,9 +92,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		failed = nil // an event of the controller or of a pod causes the next reconcile
 	}
 	if equality.Semantic.DeepEqual(*before, b.Status) {
-		return reconcile.Result{RequeueAfter: after}, failed
+		return requeue.After(after, failed)
 	}
-	return reconcile.Result{RequeueAfter: after}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, b)))
+	return requeue.After(after, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, b))))
 }
 
 // fail sets the status of a budget that cannot be computed. It keeps the message of the first failure, since the

@@ -40,7 +40,7 @@ func AddToManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// zoneChanged is a predicate for new and deleted nodes, and for those with another zone.
+// zoneChanged is a predicate for new and deleted nodes, and for nodes with another zone.
 //
 //upstream:pkg/controller/endpointslice.Controller.updateNode
 var zoneChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

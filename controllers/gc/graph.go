@@ -256,7 +256,7 @@ func (g *graph) addDependentToOwners(v *vertex) {
 	}
 }
 
-// removeDependentFromOwners removes v from the dependents of owners, except of those in keep.
+// removeDependentFromOwners removes v from the dependents of owners, except of the owners in keep.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.removeDependentFromOwners
 func (g *graph) removeDependentFromOwners(v *vertex, owners, keep []*metav1.OwnerReference) {

@@ -68,7 +68,7 @@ type place struct {
 	namespace string
 }
 
-// shared is a place with what its objects share.
+// shared is a place, and the fields that its objects share.
 type shared struct {
 	place
 	objects    int      // the number of vertices
@@ -87,7 +87,7 @@ type vertex struct {
 	beingDeleted, unverified bool
 }
 
-// more has what few objects have. It is immutable.
+// more has the fields that few objects have. It is immutable.
 type more struct {
 	owners          []*metav1.OwnerReference // dependents of an owner share references
 	finalizers      []string
@@ -97,7 +97,7 @@ type more struct {
 
 var none more
 
-// rest returns what few objects have.
+// rest returns the fields that few objects have.
 func (v *vertex) rest() *more {
 	if v.more == nil {
 		return &none

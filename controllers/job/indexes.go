@@ -49,7 +49,7 @@ func indexesOf(list ...int) indexes {
 	return x.normalized()
 }
 
-// normalized sorts the intervals in place, and merges those that overlap or adjoin.
+// normalized sorts the intervals in place, and merges intervals that overlap or adjoin.
 func (x indexes) normalized() indexes {
 	slices.SortFunc(x, func(a, b interval) int { return cmp.Compare(a.first, b.first) })
 	merged := x[:0]

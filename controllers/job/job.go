@@ -27,6 +27,7 @@ import (
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/jobstate"
 	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -129,7 +130,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	err = podcontrol.InParallel(len(untrack), func(i int) error {
 		return removeFinalizer(ctx, r.client, untrack[i], false)
 	})
-	return reconcile.Result{RequeueAfter: p.after}, errors.Join(managing, err)
+	return requeue.After(p.after, errors.Join(managing, err))
 }
 
 // managePods executes a plan and returns the pods that the Job then owns.

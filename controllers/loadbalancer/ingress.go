@@ -62,7 +62,7 @@ func classOf(in *networkingv1.Ingress) string {
 	return in.Annotations[legacyClass]
 }
 
-// Reconcile gives an Ingress the address of the load balancer. An Ingress of another class keeps what it has.
+// Reconcile gives an Ingress the address of the load balancer. An Ingress of another class keeps its addresses.
 func (r *ingressReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	in := &networkingv1.Ingress{}
 	if err := r.client.Get(ctx, req.NamespacedName, in); err != nil {

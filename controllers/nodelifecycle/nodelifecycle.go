@@ -25,6 +25,7 @@ import (
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/nodestate"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -142,8 +143,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.recorder.Eventf(reference(node.Name, node), corev1.EventTypeNormal, "RegisteredNode",
 			"Node %[1]s event: Registered Node %[1]s in Controller", node.Name)
 	}
-	result, err := r.reconcileNode(ctx, node)
-	return result, client.IgnoreNotFound(err)
+	after, err := r.reconcileNode(ctx, node)
+	return requeue.After(after, client.IgnoreNotFound(err))
 }
 
 // restore adds all nodes to their zones, once, so that the first nodes are not taken for all nodes.
@@ -167,23 +168,24 @@ func (r *reconciler) restore(ctx context.Context) error {
 	return nil
 }
 
-// reconcileNode sets the conditions, the labels and the taints of a node, and the readiness of its pods.
-func (r *reconciler) reconcileNode(ctx context.Context, node *corev1.Node) (result reconcile.Result, err error) {
-	result.RequeueAfter, err = r.checkHealth(ctx, node)
+// reconcileNode sets the conditions, the labels and the taints of a node, and the readiness of its pods. It returns the time
+// until the next change without an event.
+func (r *reconciler) reconcileNode(ctx context.Context, node *corev1.Node) (after time.Duration, err error) {
+	after, err = r.checkHealth(ctx, node)
 	if err != nil {
-		return result, err
+		return after, err
 	}
 	r.setZone(node)
 	if r.setReadiness(node) {
 		if err := r.markPodsNotReady(ctx, node); err != nil {
-			return result, err
+			return after, err
 		}
 	}
-	after, err := r.reconcileSpec(ctx, node)
-	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
-		result.RequeueAfter = after
+	next, err := r.reconcileSpec(ctx, node)
+	if next > 0 && (after == 0 || next < after) {
+		after = next
 	}
-	return result, err
+	return after, err
 }
 
 // checkHealth makes the conditions of a node Unknown if its kubelet has given no sign of life for too long, and otherwise

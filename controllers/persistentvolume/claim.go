@@ -353,7 +353,7 @@ func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.Persistent
 	return nil, nil
 }
 
-// waitForConsumer records an event that says what a claim waits for.
+// waitForConsumer records an event with the reason for which a claim waits.
 //
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.emitEventForUnboundDelayBindingClaim
 //upstream:pkg/controller/volume/persistentvolume.PersistentVolumeController.findNonScheduledPodsByPVC

@@ -82,7 +82,7 @@ func (p *plan) scalesFromZero() bool {
 	})
 }
 
-// invalid ends a plan whose pods cannot be determined.
+// invalid ends a plan for pods that cannot be determined.
 //
 //upstream:pkg/controller/podautoscaler.HorizontalController.validateAndParseSelector
 func (p *plan) invalid(eventReason, conditionReason, conditionMessage string, err error) {

@@ -93,7 +93,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
-// remembered returns what the controller remembers of a scaler.
+// remembered returns the history of a scaler.
 func (r *reconciler) remembered(key types.NamespacedName) *scaler {
 	r.mu.Lock()
 	defer r.mu.Unlock()

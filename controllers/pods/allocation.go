@@ -31,7 +31,9 @@ type allocations struct {
 // allocation is the resources that a node has granted to a pod.
 type allocation struct {
 	uid        types.UID
+	pod        *corev1.ResourceRequirements           // of the pod as a whole, or nil
 	containers map[string]corev1.ResourceRequirements // containers without resources are not in it
+	generation int64                                  // of the pod when its last resize was granted, or zero
 }
 
 // add adds a container.
@@ -44,7 +46,7 @@ func (a *allocation) add(name string, r corev1.ResourceRequirements) {
 
 // allocationOfSpec returns the allocation of a pod without a resize that waits.
 func allocationOfSpec(pod *corev1.Pod) allocation {
-	a := allocation{pod.UID, map[string]corev1.ResourceRequirements{}}
+	a := allocation{uid: pod.UID, pod: pod.Spec.Resources, containers: map[string]corev1.ResourceRequirements{}}
 	for c := range podstate.Containers(&pod.Spec) {
 		a.add(c.Name, c.Resources)
 	}
@@ -69,6 +71,7 @@ func allocationOfStatus(pod *corev1.Pod) allocation {
 			a.add(s.Name, r)
 		}
 	}
+	a.pod = allocationOfPod(pod, inProgress)
 	return a
 }
 
@@ -80,7 +83,7 @@ func areResized(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	return false
+	return isPodResized(pod, &pod.Status) || !equality.Semantic.DeepEqual(allocationOfPod(pod, false), pod.Spec.Resources)
 }
 
 // granted returns a pod with its allocated resources. It returns the pod itself if no resize waits. The caller holds the lock.
@@ -95,6 +98,10 @@ func (a *allocations) granted(pod *corev1.Pod) *corev1.Pod {
 		has = allocationOfStatus(pod)
 	}
 	granted := pod
+	if !equality.Semantic.DeepEqual(has.pod, pod.Spec.Resources) {
+		granted = pod.DeepCopy()
+		granted.Spec.Resources = has.pod.DeepCopy()
+	}
 	for c := range podstate.Containers(&pod.Spec) {
 		if r := has.containers[c.Name]; !equality.Semantic.DeepEqual(r, c.Resources) {
 			if granted == pod {
@@ -106,12 +113,25 @@ func (a *allocations) granted(pod *corev1.Pod) *corev1.Pod {
 	return granted
 }
 
-// record records the resources in the specification of a pod as its allocation. The caller holds the lock.
-func (a *allocations) record(pod *corev1.Pod) {
+// record records the resources in the specification of a pod as its allocation. generation is the one of its last resize. The caller holds
+// the lock.
+func (a *allocations) record(pod *corev1.Pod, generation int64) {
 	if a.pods == nil {
 		a.pods = map[types.NamespacedName]allocation{}
 	}
-	a.pods[client.ObjectKeyFromObject(pod)] = allocationOfSpec(pod)
+	has := allocationOfSpec(pod)
+	has.generation = generation
+	a.pods[client.ObjectKeyFromObject(pod)] = has
+}
+
+// generation returns the generation of a pod when its last resize was granted, or zero.
+func (a *allocations) generation(pod *corev1.Pod) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if has := a.pods[client.ObjectKeyFromObject(pod)]; has.uid == pod.UID {
+		return has.generation
+	}
+	return 0
 }
 
 // of returns a pod with its allocated resources.
@@ -144,7 +164,7 @@ func (r *reconciler) allocate(ctx context.Context, pod *corev1.Pod) (granted *co
 		}
 		return pod, "", nil
 	}
-	a.record(granted)
+	a.record(granted, a.pods[client.ObjectKeyFromObject(pod)].generation)
 	r.noteDeferral(client.ObjectKeyFromObject(pod), true) // before the reads: what is released after them tries it again
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
@@ -158,7 +178,7 @@ func (r *reconciler) allocate(ctx context.Context, pod *corev1.Pod) (granted *co
 		lack := a.lack(node, p, all)
 		switch {
 		case lack == "":
-			a.record(p)
+			a.record(p, p.Generation)
 			if p != pod {
 				r.enqueue(client.ObjectKeyFromObject(p))
 			}

@@ -48,3 +48,46 @@ func TestAllocationOfStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocationOfPodByStatus is TestAllocationOfStatus for the resources of a pod as a whole.
+func TestAllocationOfPodByStatus(t *testing.T) {
+	overhead := cpu("250m")
+	for name, tt := range map[string]struct {
+		spec, has, allocated, overhead string
+		started, inProgress            bool
+		want                           string // "" for none
+	}{
+		"no resize":        {"1", "1", "1", "", true, false, "1"},
+		"with an overhead": {"1", "1250m", "1250m", "250m", true, false, "1"},
+		"not started":      {"1", "", "", "", false, false, "1"},
+		"a new resize":     {"3", "1", "1", "", true, false, "1"},
+		"in progress":      {"3", "1", "3", "", true, true, "3"},
+		"another one while the first is in progress": {"3", "1", "2", "", true, true, "2"},
+		"the first resources":                        {"3", "", "", "", true, false, ""},
+	} {
+		p := pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers = nil
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu(tt.spec)}
+			if tt.overhead != "" {
+				p.Spec.Overhead = overhead
+			}
+			if tt.has != "" {
+				p.Status.Resources, p.Status.AllocatedResources = &corev1.ResourceRequirements{Requests: cpu(tt.has)}, cpu(tt.allocated)
+			}
+			if tt.started {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{}}}
+			}
+			if tt.inProgress {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}}
+			}
+		})
+		a := &allocations{}
+		granted, got := a.of(p), ""
+		if granted.Spec.Resources != nil {
+			got = granted.Spec.Resources.Requests.Cpu().String()
+		}
+		if got != tt.want || (granted == p) != (tt.want == tt.spec) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}

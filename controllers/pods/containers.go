@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -22,18 +21,21 @@ type containers struct {
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
 	stopping      map[string]moment // by container, when the stop of a changed one began
-	pulls         map[string]int32  // by container, the attempts to pull its image that its status has shown
+	preStops      map[string]sandbox.PreStop
+	pulls         map[string]pullBackOff // by image, as its pulls are known
+	generation    int64                  // of the pod when its last resize was granted, or zero
 	now           metav1.Time
 
-	pulledSince time.Time        // when the pull of the next container began
-	attempts    map[string]int32 // by container, the attempts to pull its image until now
-	start, stop []runKey         // processes to start and to stop
-	changes     []change         // containers that stop because they have changed
-	noGrace     bool             // the processes to stop have no grace period
-	stopPod     *time.Duration   // stop all processes with this grace period
-	running     []string         // containers without a process that still run while the pod is stopped
-	killing     []string         // containers that are stopped
-	after       time.Duration    // until the next change by time, or zero
+	pulledSince time.Time      // when the pull of the next container began
+	start, stop []runKey       // processes to start and to stop
+	changes     []change       // containers that stop because they have changed
+	noGrace     bool           // the processes to stop have no grace period
+	stopPod     *time.Duration // stop all processes with this grace period
+	running     []string       // containers without a process that still run while the pod is stopped
+	killing     []string       // containers that are stopped
+	hooks       []hook         // hooks of containers that are stopped
+	podLimits   bool           // a container stops because of new limits of the pod
+	after       time.Duration  // until the next change by time, or zero
 }
 
 // runKey is the key of a run of a container of a pod.
@@ -144,7 +146,7 @@ func hasFailed(spec *corev1.Container, all []corev1.ContainerStatus) bool {
 }
 
 // ephemeralStatuses returns the statuses of the ephemeral containers. They start without regard to the init containers, run
-// once, and are never ready. None starts in a pod of which the other containers have completed.
+// once, and are never ready. None starts when the other containers of the pod have completed.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
 func (c *containers) ephemeralStatuses(completed bool) (all []corev1.ContainerStatus) {
@@ -193,10 +195,12 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 	}
-	changed := old.Image != spec.Image || restartsOnResize(&old, spec)
+	byPod := c.restartsOnPodResize(&old, spec)
+	changed := old.Image != spec.Image || restartsOnResize(&old, spec) || byPod
 	if changed && old.State.Running != nil {
 		var end *corev1.ContainerStateTerminated
 		if end = c.killedByChange(spec, &old); end == nil {
+			c.podLimits = c.podLimits || byPod
 			return c.stillRunning(spec, old, as)
 		}
 		s.RestartCount++
@@ -204,7 +208,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	}
 	waitsForRestart := crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0
 	if old.State.Terminated == nil && (changed || old.State.Running == nil) {
-		if w := c.pull(spec, &old, as, changed); w != nil {
+		if w := c.pull(spec, &old, old.Image != spec.Image && (old.Image != "" || as == ephemeralRole)); w != nil {
 			s.State.Waiting = w
 			return s
 		}
@@ -223,7 +227,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 			s.LastTerminationState = corev1.ContainerState{} // another container has no back-off
 		}
 		c.setID(&s)
-		c.terminate(spec, &s, as, *old.State.Terminated)
+		c.terminate(spec, &s, as, *old.State.Terminated, false)
 	case waitsForRestart:
 		c.until(untilRestart(&old, c.now.Time))
 		return old
@@ -250,7 +254,8 @@ func (c *containers) killedByChange(spec *corev1.Container, old *corev1.Containe
 		c.stop = append(c.stop, key)
 		return nil
 	}
-	e := c.scriptedStop(spec, since, since.Add(gracePeriod(c.pod)))
+	limit := since.Add(gracePeriod(c.pod))
+	e := c.scriptedStop(spec, c.terminatedAt(spec, key.number, since, limit), limit)
 	if left := e.at.Sub(c.now.Time); left > 0 {
 		c.until(left)
 		return nil
@@ -287,7 +292,7 @@ func whyChanged(spec *corev1.Container, old *corev1.ContainerStatus) string {
 // stillRunning returns the status of a changed container while it stops.
 func (c *containers) stillRunning(spec *corev1.Container, old corev1.ContainerStatus, as role) corev1.ContainerStatus {
 	p := c.at(spec, as, old.RestartCount, old.State.Running.StartedAt.Time, c.now.Time)
-	old.Ready, old.Started = p.ready, &p.started
+	old.Ready, old.Started = p.ready && as != initRole, &p.started
 	old.AllocatedResources = spec.Resources.Requests
 	return old
 }
@@ -310,7 +315,7 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 		}
 		c.wait(s, old)
 	case p.end != nil:
-		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt))
+		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt), p.end.restarts)
 	case p.starting:
 		c.wait(s, old)
 	default:
@@ -353,15 +358,16 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 }
 
 // terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
-// its restart. A sidecar that has succeeded is Terminated while it waits.
+// its restart. A sidecar that has succeeded is Terminated while it waits. always says that the container restarts whatever its exit
+// code is.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
-func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated) {
-	if demandsAll(spec, end.ExitCode) {
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, always bool) {
+	if !always && demandsAll(spec, end.ExitCode) {
 		s.State.Terminated = &end // until all are restarted
 		return
 	}
-	if as == ephemeralRole || !restarts(c.pod, spec, end.ExitCode) {
+	if as == ephemeralRole || !always && !restarts(c.pod, spec, end.ExitCode) {
 		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end
 		return
@@ -388,91 +394,4 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 // setID sets the ID of a container. Each run has its own.
 func (c *containers) setID(s *corev1.ContainerStatus) {
 	s.ContainerID = sandbox.ID(c.pod, s.Name, s.RestartCount)
-}
-
-// pull returns the waiting state of a container while its image is pulled, or nil.
-func (c *containers) pull(spec *corev1.Container, old *corev1.ContainerStatus, as role, changed bool) *corev1.ContainerStateWaiting {
-	was := ""
-	if old.State.Waiting != nil && !changed {
-		was = old.State.Waiting.Reason
-	}
-	if isMissing(spec.Image, c.missingImages) {
-		return c.failedPull(spec, was, pullError(spec.Image), later(c.pulledSince, old.LastTerminationState.Terminated))
-	}
-	script := c.script.container(c.pod, spec)
-	if script == nil || script.Pull == nil || old.LastTerminationState.Terminated != nil {
-		return nil
-	}
-	p := script.Pull
-	begin := c.pulledSince.Add(pullBackOff(p.Failures))
-	if p.Failures < 0 || begin.After(c.now.Time) {
-		return c.failedPull(spec, was, cmp.Or(p.Message, pullError(spec.Image)), c.pulledSince)
-	}
-	if left := begin.Add(jittered(c.pod, p.Duration, p.Jitter, spec.Name, "pull")).Sub(c.now.Time); left > 0 {
-		c.until(left)
-		if failsToPull(was) {
-			return old.State.Waiting // until the pull has succeeded
-		}
-		return &corev1.ContainerStateWaiting{Reason: c.initialReason()}
-	}
-	return nil
-}
-
-// pullBackOff returns the time that a number of failed pulls take.
-//
-//upstream:pkg/kubelet/images.imageManager.pullImage
-func pullBackOff(failures int32) (total time.Duration) {
-	delay := firstRestart
-	for range min(failures, 10_000) {
-		total += delay
-		delay = min(2*delay, maxRestart)
-	}
-	return total
-}
-
-// failedPull returns the waiting state of a container with an image that cannot be pulled since some time. Each attempt has the reason
-// ErrImagePull first. was is the reason for which the container already waits, or "".
-func (c *containers) failedPull(spec *corev1.Container, was, message string, since time.Time) *corev1.ContainerStateWaiting {
-	if spec.ImagePullPolicy == corev1.PullNever {
-		return pullFailure(spec, was, message)
-	}
-	attempts, next := int32(1), since.Add(firstRestart)
-	for delay := firstRestart; !next.After(c.now.Time); {
-		delay = min(2*delay, maxRestart)
-		n := time.Duration(1)
-		if delay == maxRestart {
-			n = max(c.now.Sub(next)/delay, 1) // of the same length: a user may write a start in the far past
-		}
-		next, attempts = next.Add(n*delay), attempts+int32(n)
-	}
-	c.until(next.Sub(c.now.Time))
-	if reported, ok := c.pulls[spec.Name]; ok && attempts > reported {
-		was = "" // a new one
-	}
-	if c.attempts == nil {
-		c.attempts = map[string]int32{}
-	}
-	c.attempts[spec.Name] = attempts
-	return pullFailure(spec, was, message)
-}
-
-// failsToPull reports whether a container waits for an image for this reason, after a pull that has failed.
-func failsToPull(reason string) bool { return reason == errImagePull || reason == imagePullBackOff }
-
-// pullFailure returns the waiting state of a container with an image that cannot be pulled: ErrImagePull first, then
-// ImagePullBackOff. was is the reason for which the container already waits for the image, or "". message is the error.
-//
-//upstream:pkg/kubelet/images.imageManager.EnsureImageExists
-//upstream:pkg/kubelet/images.imageManager.pullImage
-func pullFailure(spec *corev1.Container, was, message string) *corev1.ContainerStateWaiting {
-	switch {
-	case spec.ImagePullPolicy == corev1.PullNever:
-		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,
-			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", spec.Image)}
-	case failsToPull(was):
-		return &corev1.ContainerStateWaiting{Reason: imagePullBackOff,
-			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, message)}
-	default:
-		return &corev1.ContainerStateWaiting{Reason: errImagePull, Message: message}
-	}
 }

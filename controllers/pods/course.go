@@ -25,9 +25,10 @@ type runEnd struct {
 	exitCode        int32
 	reason, message string    // the reason is Completed or Error by default
 	at              time.Time // zero is now
+	restarts        bool      // whatever the exit code is
 }
 
-// role is what a container is for.
+// role is the role of a container in its pod.
 type role uint8
 
 const (
@@ -51,7 +52,7 @@ func roleOf(pod *corev1.Pod, c *corev1.Container) role {
 	}
 }
 
-// courses are what the containers of a pod do. They are functions of the pod, of its processes and of the time.
+// courses are the courses of the containers of a pod. They are functions of the pod, of its processes and of the time.
 type courses struct {
 	pod      *corev1.Pod
 	script   *Script
@@ -60,7 +61,7 @@ type courses struct {
 	started  map[string]moment // the exact starts, which the status has in seconds
 }
 
-// executor is what executes a container.
+// executor is the executor of a container.
 type executor uint8
 
 const (
@@ -126,7 +127,7 @@ func (c *courses) live(container string) bool {
 func pointOf(r *sandbox.Run) point {
 	p := point{startedAt: r.StartedAt, starting: r.Starting, started: r.Started, ready: r.Started && r.Ready}
 	if r.End != nil {
-		p.end = &runEnd{exitCode: r.End.ExitCode, message: r.End.Message, at: r.End.At}
+		p.end = &runEnd{exitCode: r.End.ExitCode, reason: r.End.Reason, message: r.End.Message, at: r.End.At, restarts: r.End.Restarts}
 	}
 	return p
 }

@@ -362,7 +362,7 @@ func TestRestartDuringAStop(t *testing.T) {
 				for {
 					s := next(p, given, &Options{}, now.Add(after))
 					for _, c := range s.changes {
-						note(&given.stopping, c.container, moment{c.number, c.since})
+						given.stopping = with(given.stopping, c.container, moment{c.number, c.since})
 					}
 					if s.status == nil {
 						return

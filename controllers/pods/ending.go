@@ -57,7 +57,7 @@ func end(c *containers, why ending) step {
 	}
 	c.stopAll(&s, since, limit)
 	running := c.live("") || anyRuns(&s)
-	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing}
+	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing, hooks: c.hooks}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace
@@ -125,7 +125,7 @@ func later(at time.Time, end *corev1.ContainerStateTerminated) time.Time {
 func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 	for spec, status := range statusesOf(c.pod, s) {
 		if roleOf(c.pod, spec) != sidecarRole {
-			*status = c.stopped(spec, *status, since, limit)
+			*status = c.stopped(spec, *status, since, since, limit)
 		}
 	}
 	turn, wait := since, false
@@ -145,14 +145,14 @@ func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 		if wait || turn.After(limit) {
 			turn = limit
 		}
-		*status = c.stopped(spec, *status, turn, limit)
+		*status = c.stopped(spec, *status, since, turn, limit)
 		await(status)
 	}
 }
 
-// stopped returns the status of a container that is stopped at some time and killed at the limit. A container that has ended by
-// itself before keeps its end. A container that waits for its hook postStart is stopped too.
-func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, limit time.Time) corev1.ContainerStatus {
+// stopped returns the status of a container that is stopped with its pod at some time, gets SIGTERM when it has its turn, and is killed
+// at the limit. A container that has ended by itself before keeps its end. A container that waits for its hook postStart is stopped too.
+func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, turn, limit time.Time) corev1.ContainerStatus {
 	r := c.runOf(s.Name, s.RestartCount)
 	switch {
 	case s.State.Terminated != nil, crashed(&s), s.State.Running == nil && r == nil:
@@ -161,13 +161,17 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 		return c.stoppedRun(spec, s, r)
 	}
 	start := s.State.Running.StartedAt
-	e := c.ownEnd(spec, &s, since)
+	term := c.terminatedAt(spec, s.RestartCount, since, limit)
+	if turn.After(term) {
+		term = turn
+	}
+	e := c.ownEnd(spec, &s, term)
 	if e == nil {
 		c.killing = append(c.killing, s.Name)
-		if start.After(since) {
-			since = start.Time // an earlier status was not written
+		if start.After(term) {
+			term = start.Time // an earlier status was not written
 		}
-		e = c.scriptedStop(spec, since, limit)
+		e = c.scriptedStop(spec, term, limit)
 	}
 	if e.at.After(c.now.Time) {
 		c.until(e.at.Sub(c.now.Time))
@@ -188,7 +192,7 @@ func (c *containers) stoppedRun(spec *corev1.Container, s corev1.ContainerStatus
 	case p.end != nil:
 		return c.ended(s, p.end, s.State.Running.StartedAt)
 	case s.State.Running != nil:
-		s.Ready, s.Started = p.ready && s.Started != nil, startedOf(&s, p.started)
+		s.Ready, s.Started = p.ready && s.Started != nil && roleOf(c.pod, spec) != initRole, startedOf(&s, p.started)
 	}
 	c.killing = append(c.killing, s.Name)
 	return s
@@ -209,6 +213,38 @@ func (c *containers) ownEnd(spec *corev1.Container, s *corev1.ContainerStatus, u
 		return nil
 	}
 	return e
+}
+
+// hook is a hook preStop of a container without a process that is to be executed.
+type hook struct {
+	runKey
+	deadline time.Time
+}
+
+// terminatedAt returns when a container without a process gets SIGTERM that is stopped at some time: at the end of its hook preStop,
+// or at the limit.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.executePreStopHook
+func (c *containers) terminatedAt(spec *corev1.Container, number int32, since, limit time.Time) time.Time {
+	if spec.Lifecycle == nil || spec.Lifecycle.PreStop == nil || !since.Before(limit) {
+		return since
+	}
+	at := limit
+	state, executed := c.preStops[spec.Name]
+	switch sleep := spec.Lifecycle.PreStop.Sleep; {
+	case sleep != nil:
+		at = since.Add(time.Duration(sleep.Seconds) * time.Second)
+	case !executed:
+		return since
+	case state.Started && state.Number == number && !state.End.IsZero():
+		at = state.End
+	default:
+		c.hooks = append(c.hooks, hook{runKey{spec.Name, number}, limit})
+	}
+	if at.After(limit) {
+		return limit
+	}
+	return at
 }
 
 // scriptedStop returns the end of a container without a process that is stopped at some time, and killed at the limit or after

@@ -55,9 +55,10 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalidScript, invalid.Message})
 	}
 	before, ended := allContainers(&pod.Status), completed(pod, status)
+	pulled := map[string]bool{}
 	for spec, is := range statusesOf(pod, status) {
 		was := find(before, spec.Name)
-		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), &was, is)...)
+		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), &was, is, pulled)...)
 		if !ended && backsOff(spec, is) && (is.RestartCount > was.RestartCount || !backsOff(spec, &was)) {
 			events = append(events, containerEvent{fieldPath(pod, spec.Name), corev1.EventTypeWarning, "BackOff",
 				fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", spec.Name, pod.Name, pod.Namespace, pod.UID)})
@@ -77,11 +78,12 @@ func killingEvents(pod *corev1.Pod, containers []string) []containerEvent {
 	return events
 }
 
-// containerEvents returns the events of a change of a container's status.
+// containerEvents returns the events of a change of a container's status. pulled are the images that containers before it have pulled, to
+// which it adds its own.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.startContainer
 //upstream:pkg/kubelet/images.imageManager.EnsureImageExists
-func containerEvents(spec *corev1.Container, at string, was, is *corev1.ContainerStatus) []containerEvent {
+func containerEvents(spec *corev1.Container, at string, was, is *corev1.ContainerStatus, pulled map[string]bool) []containerEvent {
 	var events []containerEvent
 	add := func(typ, reason, format string, args ...any) {
 		events = append(events, containerEvent{at, typ, reason, fmt.Sprintf(format, args...)})
@@ -114,7 +116,8 @@ func containerEvents(spec *corev1.Container, at string, was, is *corev1.Containe
 	}
 	failed := was.State.Waiting != nil && failsToPull(was.State.Waiting.Reason) && was.Image == is.Image
 	for range starts {
-		if failed || spec.ImagePullPolicy == corev1.PullAlways {
+		if failed && !pulled[spec.Image] || spec.ImagePullPolicy == corev1.PullAlways {
+			pulled[spec.Image] = true
 			add(normal, "Pulling", "Pulling image %q", spec.Image)
 			add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
 		} else {

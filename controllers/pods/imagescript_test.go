@@ -349,7 +349,7 @@ containers:
 			{pod("curl", "curlimages/curl", "curl", "-sd", "a=b", "http://handled.default.svc"), "Succeeded restarts=0 ready=false Completed=0", "POST of handled.default.svc: a=b"},
 			{pod("script", "busybox", "sh", "-c", "curl -s server | grep up && curl -s nowhere"), "Failed restarts=0 ready=false Error=6", "up\n"},
 			{pod("idle-wget", "busybox", "wget", "idle"), "Failed restarts=0 ready=false Error=1", "Connecting to idle\nwget: can't connect to remote host: Connection refused\n"},
-			{pod("outside", "busybox", "wget", "-q", "https://example.com"), "Failed restarts=0 ready=false Error=1", "wget: bad address 'example.com'\n"},
+			{pod("outside", "busybox", "wget", "-q", "https://example.com"), "Failed restarts=0 ready=false Error=1", "wget: not an http or ftp url: https://example.com\n"},
 			{pod("load", "busybox", "sh", "-c", "while true; do wget -q -O- http://idle; done"), "Running restarts=0 ready=true running", ""},
 			{waits, "Running restarts=0 ready=true running", ""},
 			{probed, "Running restarts=0 ready=true running", ""},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -113,12 +114,14 @@ func addNodes(mgr manager.Manager, o *Options, stages Stages) error {
 	r := &nodeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, addresses: newAddresses(nodeNetwork), leases: newLeases(),
 		stages: stages}
 	runs := predicate.NewPredicateFuncs(func(node client.Object) bool { return o.runs(node.(*corev1.Node)) })
+	// A node that a stage cannot change comes back in time for the renewal of its lease.
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, renewInterval)
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.Or(runs, watches.OnlyDeletes))).
 		WatchesRawSource(source.Func(r.onStages)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(watches.Named(corev1.NamespaceNodeLease))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries}).
 		Complete(r)
 }
 
@@ -175,13 +178,13 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		}
 	}
 	if r.options.WithoutLeases {
-		return reconcile.Result{RequeueAfter: next}, playErr
+		return requeue.After(next, playErr)
 	}
 	after, err := r.renew(ctx, node, time.Now()) // also if a stage fails
 	if next > 0 {
 		after = min(after, next)
 	}
-	return reconcile.Result{RequeueAfter: after}, errors.Join(playErr, err)
+	return requeue.After(after, errors.Join(playErr, err))
 }
 
 // update registers a node, and updates its status. Its writes are patches: if the cache is behind the taints of the node, they

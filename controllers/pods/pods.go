@@ -22,6 +22,7 @@ import (
 
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/controllers/pods/sandbox"
 	"flyball.dev/ctrl/builder"
@@ -107,14 +108,12 @@ type reconciler struct {
 	stages     Stages // nil if there are none
 
 	allocations allocations
+	memories    memories
 
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	restored bool                                                    // restoreAddresses is done
-	memories map[types.NamespacedName]memory
-	deferred map[types.NamespacedName]bool // pods with resizes that have to wait
-	freed    map[types.NamespacedName]bool // pods that have released resources, by a status that the cache may not have yet
-	stale    map[types.NamespacedName]bool // pods with volumes of objects that have changed
+	deferred map[types.NamespacedName]bool                           // pods with resizes that have to wait
 }
 
 // Reconcile executes the next step of one pod.
@@ -150,7 +149,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if played, after, err := r.play(ctx, pod, Addresses{Host: hostIP, Pod: ip}); played || err != nil {
-		return reconcile.Result{RequeueAfter: after}, err
+		return requeue.After(after, err)
 	}
 	given, err := r.provide(ctx, pod, ip)
 	given.hostIP = hostIP
@@ -193,6 +192,9 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	if !stopping {
 		killing = endingEvents(pod, s.ending, s.killing)
 	}
+	for _, h := range s.hooks {
+		r.sandboxes.StartPreStop(ctx, pod, podstate.Container(&pod.Spec, h.container), h.number, h.deadline)
+	}
 	if s.stopPod != nil {
 		r.sandboxes.StopPod(pod, *s.stopPod, s.running)
 		recordEvents(r.recorder, pod, killing)
@@ -222,7 +224,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 		}
 	}
 	if err == nil {
-		r.notePulls(pod, s.pulls)
+		r.noteWritten(pod, s.pulls)
 	}
 	return err
 }
@@ -234,6 +236,8 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 		r.dependents.remove(client.ObjectKeyFromObject(pod))
 		if podstate.Finished(pod) {
 			r.allocations.forget(client.ObjectKeyFromObject(pod))
+			r.mounts.remove(client.ObjectKeyFromObject(pod))
+			r.noteEnd(pod)
 		}
 		given.granted = r.allocations.of(pod)
 		return given, nil
@@ -247,6 +251,7 @@ func (r *reconciler) provide(ctx context.Context, pod *corev1.Pod, ip string) (g
 	if given.granted, given.deferred, err = r.allocate(ctx, pod); err != nil {
 		return given, err
 	}
+	given.generation = r.allocations.generation(pod)
 	u, err := r.resolve(ctx, pod, mounted)
 	if err != nil {
 		return given, err

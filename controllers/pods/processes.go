@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -48,8 +47,7 @@ func (r *reconciler) addSandboxes(mgr manager.Manager) error {
 		}
 		r.options.Shell = shell.New(o)
 	}
-	r.memories, r.stale = map[types.NamespacedName]memory{}, map[types.NamespacedName]bool{}
-	r.deferred, r.freed = map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+	r.deferred = map[types.NamespacedName]bool{}
 	r.sandboxes = sandbox.New(sandbox.Options{
 		Handlers: r.options.Handlers, Shell: r.options.Shell, Pod: r.pod, Reader: r.reader, Claim: r.claim,
 		Script: r.options.scriptedLog, Image: r.options.image, Changed: r.enqueue, Record: r.recordContainer,
@@ -117,12 +115,8 @@ func (r *reconciler) forget(key types.NamespacedName) {
 	if r.stages != nil {
 		r.stages.Forget(&corev1.Pod{}, key)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.stale, key)
-	delete(r.memories, key)
-	delete(r.deferred, key)
-	delete(r.freed, key)
+	r.memories.forget(key)
+	r.noteDeferral(key, false)
 }
 
 // plan returns the next step of a pod. It starts the processes of the step, until none is left to start.
@@ -151,10 +145,16 @@ func (r *reconciler) plan(ctx context.Context, given provision) (step, error) {
 	return s, nil
 }
 
-// observe adds what is known of the script and the processes of a pod.
+// observe adds the state of the script and the processes of a pod.
 func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provision) {
 	given.script, given.invalid = r.options.scriptOf(pod)
 	for c := range podstate.Containers(&pod.Spec) {
+		if state, ok := r.sandboxes.PreStop(pod, c); ok {
+			if given.preStops == nil {
+				given.preStops = map[string]sandbox.PreStop{}
+			}
+			given.preStops[c.Name] = state
+		}
 		var by executor
 		switch r.sandboxes.Executes(pod, c) {
 		case sandbox.ByHandler:
@@ -170,19 +170,14 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provis
 		given.executed[c.Name] = by
 	}
 	given.runs = r.sandboxes.Runs(pod.UID)
+	m := r.memories.of(pod)
+	given.started, given.stopping, given.pulls = m.starts, m.stops, m.pulls
 	key := client.ObjectKeyFromObject(pod)
-	r.mu.Lock()
-	queue := r.queue
-	if m := r.memories[key]; m.uid == pod.UID {
-		given.started, given.stopping, given.pulls = m.starts, m.stops, m.pulls
-	}
-	stale := r.stale[key]
-	delete(r.stale, key)
-	r.mu.Unlock()
-	if err := r.sandboxes.Update(ctx, pod, stale); err != nil && !apierrors.IsNotFound(err) {
+	if err := r.sandboxes.Update(ctx, pod, r.noteStale(key, false)); err != nil && !apierrors.IsNotFound(err) {
 		// As with kubelet, the files of the volume stay as they are, and the pod goes on: it may be about to end.
+		r.noteStale(key, true)
 		r.mu.Lock()
-		r.stale[key] = true
+		queue := r.queue
 		r.mu.Unlock()
 		if queue != nil {
 			queue.AddAfter(reconcile.Request{NamespacedName: key}, volumeRetry)
@@ -220,80 +215,6 @@ func (r *reconciler) start(ctx context.Context, pod *corev1.Pod, k runKey, given
 	return nil
 }
 
-// memory is what the controller knows of a pod besides its status, by container. A restart of the controller forgets it.
-type memory struct {
-	uid    types.UID
-	starts map[string]moment // the exact starts of scripted runs
-	stops  map[string]moment // when the stop of a changed container began
-	pulls  map[string]int32  // the attempts to pull an image that the status has shown
-}
-
-// memoryOf returns a memory of a pod that the caller may write. The caller holds the lock.
-func (r *reconciler) memoryOf(pod *corev1.Pod) memory {
-	m := r.memories[client.ObjectKeyFromObject(pod)]
-	if m.uid != pod.UID {
-		m = memory{}
-	}
-	return memory{pod.UID, maps.Clone(m.starts), maps.Clone(m.stops), m.pulls}
-}
-
-// note notes a time in the run of a container.
-func note(of *map[string]moment, container string, m moment) {
-	if *of == nil {
-		*of = map[string]moment{}
-	}
-	(*of)[container] = m
-}
-
-// noteStarts notes the exact times of the starts in a status.
-func (r *reconciler) noteStarts(pod *corev1.Pod, s *corev1.PodStatus) {
-	if r.options.Script == nil && pod.Annotations[ScriptAnnotation] == "" && !hasOutcome(pod) {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.memoryOf(pod)
-	for _, status := range statusesOf(pod, s) {
-		if run := status.State.Running; run != nil && run.StartedAt.Nanosecond() != 0 {
-			note(&m.starts, status.Name, moment{status.RestartCount, run.StartedAt.Time})
-		}
-	}
-	if m.starts != nil {
-		r.memories[client.ObjectKeyFromObject(pod)] = m
-	}
-}
-
-// noteChanges notes when the stops of changed containers begin, and returns the events of the new stops.
-func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []containerEvent) {
-	if len(changes) == 0 {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.memoryOf(pod)
-	for _, c := range changes {
-		if was, ok := m.stops[c.container]; ok && was.number == c.number {
-			continue
-		}
-		note(&m.stops, c.container, moment{c.number, c.since})
-		events = append(events, containerEvent{fieldPath(pod, c.container), corev1.EventTypeNormal, "Killing", c.message})
-	}
-	r.memories[client.ObjectKeyFromObject(pod)] = m
-	return events
-}
-
-// notePulls notes the attempts to pull images that the status of a pod shows.
-func (r *reconciler) notePulls(pod *corev1.Pod, attempts map[string]int32) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.memoryOf(pod)
-	if len(attempts)+len(m.pulls) == 0 {
-		return
-	}
-	m.pulls = attempts
-	r.memories[client.ObjectKeyFromObject(pod)] = m
-}
-
 // recordContainer records an event about a container.
 func (r *reconciler) recordContainer(pod *corev1.Pod, c *corev1.Container, typ, reason, message string) {
 	recordEvents(r.recorder, pod, []containerEvent{{fieldPath(pod, c.Name), typ, reason, message}})
@@ -304,10 +225,8 @@ func (r *reconciler) usersOf(kind string) handler.MapFunc {
 	waiting, mounted := r.dependents.requests(kind), r.mounts.requests(kind)
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		users := mounted(ctx, o)
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		for _, user := range users {
-			r.stale[user.NamespacedName] = true
+			r.noteStale(user.NamespacedName, true)
 		}
 		return append(waiting(ctx, o), users...)
 	}

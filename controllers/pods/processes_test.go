@@ -541,7 +541,8 @@ func TestScriptOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, example, _ := strings.Cut(string(page), "```yaml\n")
+	_, section, _ := strings.Cut(string(page), "\n## Scripts\n")
+	_, example, _ := strings.Cut(section, "```yaml\n")
 	example, _, ok := strings.Cut(example, "```")
 	if !ok {
 		t.Fatal("the page has no example")

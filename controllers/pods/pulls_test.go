@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 )
@@ -47,5 +49,25 @@ func TestPullAttempts(t *testing.T) {
 		check("after 82 s", "scripted", "Running restarts=0 ready=true running", 4, 3)
 		wait(10 * time.Minute)
 		check("after 11 min", "missing", backsOff, 7, 7) // at 0, 10, 30, 70, 150, 310 and 610 s
+	})
+}
+
+// TestPullOfASharedImage: a container finds the image that another one has pulled.
+func TestPullOfASharedImage(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		p := controllerstest.Pod("p", "web:1")
+		p.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{pull: {failures: 1}}]"}
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "same", Image: "web:1"})
+		w.CreateAll(p)
+		wait(12 * time.Second)
+		for _, s := range w.Pod("p").Status.ContainerStatuses {
+			if s.State.Running == nil {
+				t.Errorf("%s is %+v", s.Name, s.State)
+			}
+		}
+		if got := w.counts("p", "Pulling"); got[`Pulling image "web:1"`] != 2 { // one that fails, and one that does not
+			t.Errorf("the pulls: %v", got)
+		}
+		w.WantEvent("p", "Normal Pulled", `Container image "web:1" already present on machine and can be accessed by the pod`)
 	})
 }

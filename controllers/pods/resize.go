@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -27,19 +28,6 @@ func (r *reconciler) noteDeferral(key types.NamespacedName, deferred bool) {
 	} else {
 		delete(r.deferred, key)
 	}
-}
-
-// noteFreed notes whether the last status of a pod has released resources, and reports whether the one before had.
-func (r *reconciler) noteFreed(key types.NamespacedName, freed bool) (before bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before = r.freed[key]
-	if freed {
-		r.freed[key] = true
-	} else {
-		delete(r.freed, key)
-	}
-	return before
 }
 
 // retryDeferred enqueues the pods with resizes that have to wait, after a pod has released resources.
@@ -95,7 +83,7 @@ func resizing(pod *corev1.Pod, s *corev1.PodStatus) bool {
 			return true
 		}
 	}
-	return false
+	return isPodResized(pod, s)
 }
 
 // setResize sets the conditions of a resize of a pod, and removes the ones that do not apply. deferred says why the
@@ -117,10 +105,13 @@ func (c *containers) setResize(s *corev1.PodStatus, deferred string, ended bool)
 	}
 	switch {
 	case !resizing(c.pod, s):
-	case progress.Type != "":
+	case progress.Type != "" && progress.ObservedGeneration >= c.generation:
 		s.Conditions = append(s.Conditions, progress) // of the generation with which it began
 	default:
 		c.setCondition(s, corev1.PodResizeInProgress, true, "", "")
+		if c.generation != 0 {
+			s.Conditions[len(s.Conditions)-1].ObservedGeneration = c.generation // a later resize may have to wait
+		}
 	}
 }
 
@@ -145,9 +136,9 @@ func resizeEvents(pod *corev1.Pod, status *corev1.PodStatus) (events []container
 	if !resizing(pod, &pod.Status) {
 		return nil
 	}
-	if progress.Type == "" {
-		progress.ObservedGeneration = pod.Generation
-		add(corev1.EventTypeNormal, "ResizeStarted", "started", pod.Generation, "")
+	if now := condition(status, corev1.PodResizeInProgress); progress.Type == "" || now.ObservedGeneration > progress.ObservedGeneration {
+		progress.ObservedGeneration = cmp.Or(now.ObservedGeneration, pod.Generation)
+		add(corev1.EventTypeNormal, "ResizeStarted", "started", progress.ObservedGeneration, "")
 	}
 	if !resizing(pod, status) {
 		add(corev1.EventTypeNormal, "ResizeCompleted", "completed", progress.ObservedGeneration, "")

@@ -89,7 +89,7 @@ func TestRestartAllContainers(t *testing.T) {
 				for {
 					s := next(p, given, &Options{}, at)
 					for _, c := range s.changes {
-						note(&given.stopping, c.container, moment{c.number, c.since})
+						given.stopping = with(given.stopping, c.container, moment{c.number, c.since})
 					}
 					if s.status != nil {
 						p.Status = *s.status

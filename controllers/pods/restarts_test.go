@@ -82,7 +82,7 @@ func TestPullOfAnOldPod(t *testing.T) {
 			p.Status.StartTime = new(metav1.NewTime(tt.start))
 		})
 		s := next(p, provided, &Options{}, now)
-		if got := s.pulls["c"]; got != tt.want || s.after <= 0 || s.after > maxRestart {
+		if got := s.pulls["web:404"].failed; got != tt.want || s.after <= 0 || s.after > maxRestart {
 			t.Errorf("since %s: %d attempts, the next one in %s, want %d attempts", tt.start, got, s.after, tt.want)
 		}
 	}

@@ -76,6 +76,7 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 		s.Phase = c.pod.Status.Phase // until the others have stopped
 	}
 	c.setAllRestarting(&s)
+	c.setPodResources(&s)
 	c.setResize(&s, given.deferred, podstate.Finished(&corev1.Pod{Status: s}))
 	setScriptCondition(&s, given.invalid, c)
 	return s

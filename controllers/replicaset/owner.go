@@ -83,7 +83,7 @@ func fromController(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	return rs
 }
 
-// setControllerStatus sets the status of a ReplicationController to that of a ReplicaSet.
+// setControllerStatus gives a ReplicationController the status of a ReplicaSet.
 //
 //upstream:pkg/controller/replication.convertRStoRC
 func setControllerStatus(rc *corev1.ReplicationController, s appsv1.ReplicaSetStatus) {

@@ -19,6 +19,7 @@ import (
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -99,7 +100,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if failed != nil {
 		err = errors.Join(err, failed.err)
 	}
-	return reconcile.Result{RequeueAfter: after}, err
+	return requeue.After(after, err)
 }
 
 // claimPods adopts and releases active pods, and returns the pods that the owner then owns. Other pods stay with
@@ -117,7 +118,7 @@ func (r *reconciler) claimPods(ctx context.Context, owner client.Object, selecto
 	return append(owned, claim.Classify(owner, selector, inactive).Owned...), err
 }
 
-// manageReplicas creates or deletes pods and returns those that the owner then owns.
+// manageReplicas creates or deletes pods and returns the pods that the owner then owns.
 //
 //upstream:pkg/controller/replicaset.ReplicaSetController.manageReplicas
 func (r *reconciler) manageReplicas(ctx context.Context, owner client.Object, rs *appsv1.ReplicaSet,

@@ -21,6 +21,7 @@ import (
 
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
@@ -94,10 +95,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	status := corev1.ResourceQuotaStatus{Hard: hard, Used: upstream.Mask(used, upstream.ResourceNames(hard))}
 	if q.Status.Used != nil && equality.Semantic.DeepEqual(status, q.Status) {
-		return reconcile.Result{RequeueAfter: resync}, failed
+		return requeue.After(resync, failed)
 	}
 	q.Status = status
-	return reconcile.Result{RequeueAfter: recount}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
+	return requeue.After(recount, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q))))
 }
 
 // read returns a quota, or nil if it does not exist. It reads live, since the cache may lack a charge of admission

@@ -90,7 +90,7 @@ func TestResourceQuotas(t *testing.T) {
 	})
 }
 
-// TestResourceQuotaIsStale deletes a pod before the cache has what admission has charged for it.
+// TestResourceQuotaIsStale deletes a pod before the cache has the usage that admission has charged for it.
 func TestResourceQuotaIsStale(t *testing.T) {
 	var stale atomic.Pointer[corev1.ResourceQuota]
 	controllerstest.WithController(t, "resourcequota-controller", func(controllerstest.Env) interceptor.Funcs {

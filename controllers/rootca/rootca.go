@@ -26,7 +26,7 @@ const (
 	Key  = "ca.crt"
 )
 
-// The annotation of the ConfigMap that says what it is for.
+// The annotation of the ConfigMap that describes its purpose.
 //
 //upstream:pkg/controller/certificates/rootcacertpublisher.DescriptionAnnotation
 //upstream:pkg/controller/certificates/rootcacertpublisher.Description

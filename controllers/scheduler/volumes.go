@@ -78,7 +78,7 @@ func (r *reconciler) reserve(ctx context.Context, pod *corev1.Pod, d *framework.
 	return r.finish(ctx, pod, w)
 }
 
-// unassumeVolumes takes back what assumeVolume has assumed: the volumes are as the cache has them.
+// unassumeVolumes takes back the assumptions of assumeVolume: the volumes are as the cache has them.
 //
 //upstream:pkg/scheduler/framework/plugins/volumebinding.volumeBinder.revertAssumedPVs
 func (r *reconciler) unassumeVolumes(ctx context.Context, list []framework.Binding) {

@@ -56,11 +56,21 @@ type compiled struct {
 type catalog struct {
 	library *library
 	reader  client.Reader
-	mapper  meta.RESTMapper
+	mapper  meta.RESTMapperWithContext
 
 	mu      sync.Mutex
 	current *edition
 	failed  map[string]*failure // while they were played, by the name of the stage
+}
+
+// changedSince returns the kinds with stages that have changed since another edition.
+func (e *edition) changedSince(number int) (kinds []schema.GroupVersionKind) {
+	for kind, since := range e.since {
+		if since > number {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // edition returns the present edition. The first call waits for the stages.
@@ -71,18 +81,17 @@ func (c *catalog) edition(ctx context.Context) (*edition, error) {
 	if e != nil {
 		return e, nil
 	}
-	e, _, err := c.update(ctx)
-	return e, err
+	return c.update(ctx)
 }
 
-// update reads the stages, and returns the kinds with changed stages.
-func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.GroupVersionKind, err error) {
+// update reads the stages, and returns a new edition.
+func (c *catalog) update(ctx context.Context) (*edition, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(Kind.GroupVersion().WithKind(Kind.Kind + "List"))
 	if err := c.reader.List(ctx, list); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
 	before := c.current
@@ -97,7 +106,7 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 		}
 		got, ok := before.sources[u.GetName()]
 		if !ok || got.uid != u.GetUID() || got.generation != u.GetGeneration() || got.failure != nil && got.failure.reason == reasonKind {
-			got = c.compile(u)
+			got = c.compile(ctx, u)
 		}
 		e.sources[u.GetName()] = got
 		if got.failure != nil {
@@ -106,6 +115,9 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 		}
 		e.kinds[got.stage.kind] = append(e.kinds[got.stage.kind], got.stage)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // kinds may not have been found for this reason
+	}
 	for name, f := range c.failed {
 		if s, ok := e.sources[name]; !ok || s.uid != f.uid || s.generation != f.generation {
 			delete(c.failed, name)
@@ -113,23 +125,20 @@ func (c *catalog) update(ctx context.Context) (_ *edition, changed []schema.Grou
 	}
 	for kind, stages := range before.kinds {
 		if !slices.Equal(stages, e.kinds[kind]) {
-			changed = append(changed, kind)
+			e.since[kind] = e.number
 		}
 	}
 	for kind := range e.kinds {
 		if before.kinds[kind] == nil {
-			changed = append(changed, kind)
+			e.since[kind] = e.number
 		}
 	}
-	for _, kind := range changed {
-		e.since[kind] = e.number
-	}
 	c.current = e
-	return e, changed, nil
+	return e, nil
 }
 
 // compile compiles a stage.
-func (c *catalog) compile(u *unstructured.Unstructured) compiled {
+func (c *catalog) compile(ctx context.Context, u *unstructured.Unstructured) compiled {
 	result := compiled{uid: u.GetUID(), generation: u.GetGeneration()}
 	fail := func(reason string, err error) compiled {
 		result.failure = &failure{uid: result.uid, generation: result.generation, reason: reason, message: err.Error()}
@@ -144,7 +153,7 @@ func (c *catalog) compile(u *unstructured.Unstructured) compiled {
 		return fail(reasonInvalid, fmt.Errorf("spec.resourceRef.apiGroup: %w", err))
 	}
 	kind := gv.WithKind(s.Spec.ResourceRef.Kind)
-	if _, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+	if _, err := c.mapper.RESTMappingWithContext(ctx, kind.GroupKind(), kind.Version); err != nil {
 		return fail(reasonKind, fmt.Errorf("spec.resourceRef: %w", err))
 	}
 	if result.stage, err = c.library.compile(s, kind); err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
@@ -63,6 +64,7 @@ type reconciler struct {
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // nil before the start
+	told  int                                                     // the last edition with changes that all players know
 }
 
 func (r *reconciler) start(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -83,7 +85,7 @@ func (r *reconciler) enqueue(stage string) {
 
 // Reconcile puts a stage into effect, and sets its condition.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	e, changed, err := r.catalog.update(ctx)
+	e, err := r.catalog.update(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -94,11 +96,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			}
 		}
 	}
-	if len(changed) > 0 {
-		r.changed()
-		if err := r.others.enqueueAll(ctx, changed); err != nil {
-			return reconcile.Result{}, err
-		}
+	if err := r.tell(ctx, e); err != nil {
+		return reconcile.Result{}, err
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(Kind)
@@ -113,6 +112,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: missingKind}, nil
 	}
 	return reconcile.Result{}, nil
+}
+
+// tell makes the objects with changed stages be played.
+func (r *reconciler) tell(ctx context.Context, e *edition) error {
+	r.mu.Lock()
+	changed := e.changedSince(r.told)
+	r.mu.Unlock()
+	if len(changed) == 0 {
+		return nil
+	}
+	r.changed()
+	if err := r.others.enqueueAll(ctx, changed); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = max(r.told, e.number)
+	return nil
 }
 
 // setCondition sets the condition of a stage, and records an event if the stage does not work.
@@ -181,7 +198,13 @@ func (o *others) watch(kind schema.GroupVersionKind) error {
 	enqueue := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, of client.Object) []jobKey {
 		return []jobKey{{kind, client.ObjectKeyFromObject(of)}}
 	})
-	return o.controller.Watch(source.TypedKind(o.cache, objectOf(kind), enqueue))
+	err := o.controller.Watch(source.TypedKind(o.cache, objectOf(kind), enqueue))
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.watched, kind)
+	}
+	return err
 }
 
 // enqueueAll enqueues all objects of kinds.
@@ -215,5 +238,5 @@ func (o *others) Reconcile(ctx context.Context, key jobKey) (reconcile.Result, e
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	_, after, err := o.player.Play(ctx, u, pods.Addresses{})
-	return reconcile.Result{RequeueAfter: after}, err
+	return requeue.After(after, err)
 }

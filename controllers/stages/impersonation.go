@@ -16,7 +16,7 @@ func (p *player) patchAs(ctx context.Context, user string, patch *lifecycle.Patc
 		return nil, err
 	}
 	kind := kindOf(o)
-	mapping, err := p.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := p.mapper.RESTMappingWithContext(ctx, kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
 	}

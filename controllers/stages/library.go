@@ -211,7 +211,7 @@ func (l *library) actions(s *stage, o client.Object, a pods.Addresses) (all []ac
 	return all, nil
 }
 
-// content returns what the library renders of an object: the value of a pod or node, and the fields of any other object.
+// content returns the data that the library gets of an object: the value of a pod or node, and the fields of any other object.
 func content(o client.Object) any {
 	if u, ok := o.(interface{ UnstructuredContent() map[string]any }); ok {
 		return u.UnstructuredContent()

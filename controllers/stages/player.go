@@ -23,7 +23,7 @@ import (
 // player plays stages. Its methods may be called from several goroutines at once, but Play only once at a time for an object.
 type player struct {
 	client     client.Client
-	mapper     meta.RESTMapper
+	mapper     meta.RESTMapperWithContext
 	recorder   record.EventRecorder
 	library    *library
 	catalog    *catalog
@@ -194,7 +194,7 @@ func (p *player) act(ctx context.Context, a *action, o client.Object) (client.Ob
 		if err != nil {
 			return nil, err
 		}
-		_, err = lifecycle.ApplyResource(ctx, d, p.mapper, o.GetNamespace(), a.apply)
+		_, err = lifecycle.ApplyResource(ctx, d, p.client.RESTMapper(), o.GetNamespace(), a.apply)
 		return nil, err
 	}
 	return nil, nil

@@ -24,6 +24,7 @@ package stages
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,7 +107,7 @@ func binding() *rbacv1.ClusterRoleBinding {
 func (c *Controller) AddToManager(mgr manager.Manager) (pods.Stages, error) {
 	p := &player{
 		client:   mgr.GetClient(),
-		mapper:   mgr.GetRESTMapper(),
+		mapper:   meta.ToRESTMapperWithContext(mgr.GetRESTMapper()),
 		recorder: events.RecorderFor(mgr, "kwok_controller"),
 		jobs:     map[jobKey]*job{},
 		dynamicFor: func(user string) (dynamic.Interface, error) {

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -153,6 +155,31 @@ func TestFailingStages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLeaseDespiteFailure: a node with a stage that fails for an hour stays alive.
+func TestLeaseDespiteFailure(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{Stages: stages.New()}, func(e controllerstest.Env) {
+		e.CreateAll(stageOf(t, "failing", `
+resourceRef: {apiGroup: v1, kind: Node}
+selector: {matchLabels: {test: x}}
+steps: [{apply: {template: '{apiVersion: example.com/v1, kind: Missing, metadata: {name: x}}'}}]`))
+		e.WaitIdle()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball"}}
+		e.Must(e.Patch(e.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"test":"x"}}}`))))
+		e.WaitIdle()
+		if got := condition(e, "failing"); !strings.HasPrefix(got, "False StageFailed: ") {
+			t.Errorf("the condition is %q", got)
+		}
+		for range 60 {
+			time.Sleep(time.Minute) // virtual
+			lease := &coordinationv1.Lease{}
+			e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "kube-node-lease", Name: "flyball"}, lease))
+			if since := time.Since(lease.Spec.RenewTime.Time); since > 40*time.Second {
+				e.Fatalf("the lease was renewed %s ago", since)
+			}
+		}
+	})
 }
 
 // TestCycleOfStages has two stages that follow each other without a delay. They stop, and say why.

@@ -27,6 +27,7 @@ import (
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/controllers/internal/requeue"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -130,11 +131,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	result, err := r.sync(ctx, set, pods, &h)
+	after, err := r.sync(ctx, set, pods, &h)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // nothing can be created in the namespace any more
 	}
-	return result, claim.IgnoreOwnerDeleted(err)
+	return requeue.After(after, claim.IgnoreOwnerDeleted(err))
 }
 
 // hasOrphans reports whether a StatefulSet that is being deleted has revisions without an owner: they are left to the next
@@ -150,12 +151,12 @@ func (r *reconciler) hasOrphans(ctx context.Context, set *appsv1.StatefulSet, se
 	return slices.ContainsFunc(list.Items, func(r appsv1.ControllerRevision) bool { return metav1.GetControllerOf(&r) == nil }), err
 }
 
-// sync executes the next plan for a StatefulSet with these pods and this history.
+// sync executes the next plan for a StatefulSet with these pods and this history, and returns the time until the plan after it.
 //
 //upstream:pkg/controller/statefulset.defaultStatefulSetControl.performUpdate
-func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, h *history) (reconcile.Result, error) {
+func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, h *history) (time.Duration, error) {
 	if err := r.saveRevision(ctx, set, h); err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	claims := &claimReader{ctx: ctx, reader: r.client, namespace: set.Namespace}
 	o := &observed{set: set, pods: pods, claim: claims.get, now: time.Now(),
@@ -163,13 +164,13 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 	if h.current != h.update {
 		template, err := templateOf(set, h.current)
 		if err != nil {
-			return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("revision %s: %w", h.current.Name, err))
+			return 0, reconcile.TerminalError(fmt.Errorf("revision %s: %w", h.current.Name, err))
 		}
 		o.current.template = template
 	}
 	p := nextPlan(o)
 	if claims.err != nil {
-		return reconcile.Result{}, claims.err
+		return 0, claims.err
 	}
 	err := r.execute(ctx, set, &p)
 	if !equality.Semantic.DeepEqual(p.status, set.Status) {
@@ -177,7 +178,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, set)))
 	}
 	err = errors.Join(err, r.truncateHistory(ctx, h.beyondLimit(set, pods)))
-	return reconcile.Result{RequeueAfter: p.after}, err
+	return p.after, err
 }
 
 // claimReader reads claims of a namespace. The first error is kept.

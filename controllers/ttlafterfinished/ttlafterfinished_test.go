@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestTimeLeft(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	finished := func(kind batchv1.JobConditionType, status corev1.ConditionStatus) []batchv1.JobCondition {
 		return []batchv1.JobCondition{{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
@@ -30,13 +30,13 @@ func TestTimeLeft(t *testing.T) {
 		{name: "about to fail", ttl: ttl(0), conditions: finished(batchv1.JobFailureTarget, corev1.ConditionTrue)},
 		{name: "later", ttl: ttl(90), conditions: complete, left: 30 * time.Second, ok: true},
 		{name: "now", ttl: ttl(60), conditions: complete, ok: true},
-		{name: "failed long ago", ttl: ttl(0), conditions: finished(batchv1.JobFailed, corev1.ConditionTrue), ok: true},
+		{name: "failed long ago", ttl: ttl(0), conditions: finished(batchv1.JobFailed, corev1.ConditionTrue), left: -time.Minute, ok: true},
 		{name: "already being deleted", ttl: ttl(0), conditions: complete, deleted: &metav1.Time{Time: now}},
 	} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.deleted},
 			Spec: batchv1.JobSpec{TTLSecondsAfterFinished: tt.ttl}, Status: batchv1.JobStatus{Conditions: tt.conditions}}
-		if left, ok := timeLeft(job, now); left != tt.left || ok != tt.ok {
-			t.Errorf("%s: %s, %v", tt.name, left, ok)
+		if at, ok := deadline(job); ok != tt.ok || ok && at.Sub(now) != tt.left {
+			t.Errorf("%s: %s, %v", tt.name, at.Sub(now), ok)
 		}
 	}
 }

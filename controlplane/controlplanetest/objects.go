@@ -33,7 +33,21 @@ func Decode(tb testing.TB, text string) *unstructured.Unstructured {
 	return u
 }
 
-// Widgets is the definition of the custom kind Widget, in YAML.
+// WidgetDefinition returns a definition of the custom kind Widget, in YAML. The properties are in YAML's flow style.
+func WidgetDefinition(properties string) string {
+	return `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: ` + properties + `}}}]
+`
+}
+
+// Widgets is a definition of the custom kind Widget with a status and required fields, in YAML.
 const Widgets = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -126,10 +126,10 @@ type Options struct {
 	DefaultUnsafeDisableDeepCopy *bool
 
 	// DefaultKeepDecoded selects the objects that are kept as decoded Go values beside the packed
-	// ones: true keeps all, false keeps none. Nil, the recommended setting, keeps those that
-	// are read without a deep copy, until they change or have not been read this way for some minutes,
-	// those that are read and have long lists of structs for the most part, as long as they are read, and
-	// all objects of a kind with deep copies disabled. A Go value takes about ten times the
+	// ones: true keeps all, false keeps none. Nil, the recommended setting, keeps three sorts of
+	// objects: objects that are read without a deep copy, until they change or have not been read this
+	// way for some minutes; objects that consist of long lists of structs for the most part, as long as they
+	// are read; and all objects of a kind with deep copies disabled. A Go value takes about ten times the
 	// memory of the packed object, and benefits only reads without a deep copy: the others are faster
 	// from the packed object. Flyball only.
 	DefaultKeepDecoded *bool

@@ -15,7 +15,7 @@ import (
 var errIncomplete = errors.New("the object's representation lacks fields")
 
 // convert returns a copy of an object in another representation. It fails with errIncomplete if the
-// object may lack fields: metadata lacks all others, a Go type those that it does not declare.
+// object may lack fields: metadata lacks all others, and a Go type lacks undeclared ones.
 func convert(
 	obj client.Object, gvk schema.GroupVersionKind, to representation.Representation, scheme *runtime.Scheme,
 ) (client.Object, error) {

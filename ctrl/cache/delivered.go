@@ -26,7 +26,7 @@ const progressInterval = 100 * time.Millisecond
 // present resource version of each kind, and waits until the watch has reached it.
 //
 // Flyball's API server sends a bookmark then. Another one sends one in a minute or so; there the kind
-// is listed, and its watch has reached the list when the cache has what is in it. In that case, the
+// is listed, and its watch has reached the list when the cache has the objects of the list. In that case, the
 // events of an object that was created and deleted again may still be on their way.
 //
 // It returns the error of ctx if that ends first, and errors of the API but for kinds that are not
@@ -137,8 +137,8 @@ func (p *partition) requestProgress(ctx context.Context) (version uint64, reques
 	return version, requested && bookmarks && !custom, nil
 }
 
-// arrivals wakes those that wait for something to arrive from the server. The zero value is ready to
-// use.
+// arrivals wakes the goroutines that wait for something to arrive from the server. The zero value is
+// ready to use.
 type arrivals struct {
 	waiting atomic.Bool // some has the lock, so that signal is cheap without
 
@@ -157,7 +157,7 @@ func (a *arrivals) next() <-chan struct{} {
 	return a.some
 }
 
-// signal wakes those that wait.
+// signal wakes the waiting goroutines.
 func (a *arrivals) signal() {
 	if !a.waiting.Load() {
 		return

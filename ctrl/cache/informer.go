@@ -61,7 +61,7 @@ type informer struct {
 // newInformer returns an informer that is not running yet.
 func (c *informerCache) newInformer(ctx context.Context, key informerKey) (*informer, error) {
 	gvk := key.gvk
-	mapping, err := meta.ToRESTMapperWithContext(c.opts.Mapper).RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
+	mapping, err := c.mapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}

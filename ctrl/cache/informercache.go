@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +22,7 @@ import (
 // informerCache is the Cache that New returns: a map of informers, which are started on first use.
 type informerCache struct {
 	opts   Options
+	mapper meta.RESTMapperWithContext // of opts
 	kinds  byKind
 	server connection
 
@@ -93,6 +95,7 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 	}
 	return &informerCache{
 		opts:      opts,
+		mapper:    meta.ToRESTMapperWithContext(opts.Mapper),
 		kinds:     kinds,
 		server:    connection{config, opts.HTTPClient, opts.Scheme, serializer.NewCodecFactory(opts.Scheme)},
 		informers: map[informerKey]*informer{},
@@ -142,8 +145,8 @@ func (c *informerCache) informerAfter(
 	return i, c.ctx != nil, nil
 }
 
-// OnInformer has f called with every informer, those that exist and each one that is created later,
-// before it starts. f must not call the cache. It is Flyball's own; managers call it, once.
+// OnInformer has f called with every existing informer and, before it starts, with every later one. f
+// must not call the cache. It is Flyball's own; managers call it, once.
 func (c *informerCache) OnInformer(f func(schema.GroupVersionKind, Informer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -109,7 +109,7 @@ func TestMutatingHandler(t *testing.T) {
 	})
 }
 
-// A reader without a deep copy must not modify what the copy shares, but owns the struct itself.
+// A reader without a deep copy owns the struct, but must not modify the variables that the copy shares.
 func TestMutatingReader(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}

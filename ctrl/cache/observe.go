@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
@@ -88,8 +89,11 @@ func (s cachedState) Object() client.Object {
 	return obj
 }
 
+// UID implements observe.State.
+func (s cachedState) UID() types.UID { return s.obj.UID() }
+
 // Size implements observe.State.
-func (s cachedState) Size() int { return s.obj.Size() }
+func (s cachedState) Size() int { return s.obj.Size(observe.MaxState) }
 
 // Summary implements observe.CachedKind.
 func (i *informer) Summary() observe.KindSummary {

@@ -38,7 +38,7 @@ type partition struct {
 	// source runs the reflector or the custom informer until a context is done.
 	source interface{ Run(context.Context) }
 
-	// arrivals wakes those that wait for the watch.
+	// arrivals wakes the goroutines that wait for the watch.
 	arrivals arrivals
 
 	// synced is set once a list is complete, missing while the server is known not to have the kind.

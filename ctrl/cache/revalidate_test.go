@@ -412,7 +412,7 @@ func TestWrappedCache(t *testing.T) {
 	})
 }
 
-// Reads that wait for own writes are measured, and only those.
+// Only reads that wait for own writes are measured.
 func TestMetricsOfLiveReads(t *testing.T) {
 	count := func(operation, result string) (n uint64) {
 		families, err := metrics.Registry.Gather()

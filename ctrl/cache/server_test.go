@@ -48,7 +48,7 @@ func (s *server) breakWatches(bytes string) {
 	s.Break(io.ErrUnexpectedEOF)
 }
 
-// selections returns what the requests since the last call selected.
+// selections returns the selectors of the requests since the last call.
 func (s *server) selections() (all []string) {
 	for _, r := range s.Requests() {
 		parts := strings.Split(strings.TrimPrefix(r.Path, "/api/v1/"), "/")

@@ -24,7 +24,7 @@ var (
 	_ optional.InformerObserver = (*informerCache)(nil)
 )
 
-// errStarted is returned by what has to be set before an informer starts.
+// errStarted is the error of a setting that comes after the start of an informer.
 var errStarted = errors.New("informer has already started")
 
 // Run implements toolscache.SharedInformer.

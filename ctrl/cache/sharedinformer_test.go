@@ -111,7 +111,7 @@ func sortedTexts(values any) string {
 	return strings.Join(all, ", ")
 }
 
-// answers are what an indexer returns for everything that can be asked of it.
+// answers are the results of all methods of an indexer.
 func answers(x toolscache.Indexer) (all []string) {
 	add := func(question string, values any, err error) {
 		all = append(all, fmt.Sprintf("%s: %s, error %v", question, sortedTexts(values), err != nil))

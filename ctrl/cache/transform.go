@@ -11,8 +11,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// transformLock is a mutex with a timeout. It serializes the transforms of one kind: those of
-// watches, in all representations and namespaces, of this process's writes, and of live reads.
+// transformLock is a mutex with a timeout. It serializes the transforms of one kind: for watches in
+// all representations and namespaces, for this process's writes, and for live reads.
 type transformLock chan struct{}
 
 // transformLock returns the lock of a kind.

@@ -124,6 +124,8 @@ type client struct {
 	mapper meta.RESTMapper
 	log    logr.Logger
 
+	contextMapper meta.RESTMapperWithContext // is mapper
+
 	cache             Reader
 	cacheUnstructured bool
 	live              map[schema.GroupVersionKind]bool
@@ -174,6 +176,7 @@ func newClient(config *rest.Config, options Options) (*client, error) {
 			return nil, err
 		}
 	}
+	c.contextMapper = meta.ToRESTMapperWithContext(c.mapper)
 	if options.Cache != nil && options.Cache.Reader != nil {
 		return c, c.readFrom(options.Cache)
 	}

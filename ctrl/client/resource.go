@@ -82,7 +82,7 @@ func (c *client) resource(ctx context.Context, key resourceKey) (*resource, erro
 		return r.(*resource), nil
 	}
 	gvk := key.gvk
-	mapping, err := meta.ToRESTMapperWithContext(c.mapper).RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
+	mapping, err := c.contextMapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("%w: if it is a CRD, it should be installed, and serve this version", err)
 	}

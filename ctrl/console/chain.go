@@ -15,8 +15,13 @@ import (
 // origins finds the reconcile that wrote a version of an object.
 type origins struct {
 	runs    []observe.Copy // in the order of their starts
-	written map[version]*observe.Run
-	deleted map[version][]deletion
+	written map[version]change
+	deleted map[version][]change // by objects, or by namespaces if whole collections were deleted
+	// unversioned are the objects with recorded writes of which the version is not known.
+	unversioned map[version]bool
+	// reach is what is not recorded, and forgotten how many reconciles are not.
+	reach     observe.Reach
+	forgotten uint64
 	// previous has the reconcile before of the same request, by the identifiers of the reconciles.
 	previous map[uint64]*observe.Run
 }
@@ -28,15 +33,29 @@ type version struct {
 	version string
 }
 
-// deletion is the deletion of an object, which has no version.
-type deletion struct {
+// change is a write by a reconcile.
+type change struct {
 	run *observe.Run
 	at  time.Time
+	uid types.UID // of an object that was deleted; empty if it is not known
+	// guessed is whether the UID is the cache's, which may have been behind.
+	guessed bool
 }
+
+// Who wrote the version of a cause, if somebody did.
+const (
+	byReconcile = "reconcile"
+	bySomebody  = "somebody else"
+	byForgotten = "forgotten" // the record does not reach as far
+	byUnknown   = "unknown"   // a recorded write may have done it
+)
 
 // origins returns the origins of all causes, as far as they are recorded.
 func (c *Console) origins() *origins {
-	o := &origins{written: map[version]*observe.Run{}, deleted: map[version][]deletion{}, previous: map[uint64]*observe.Run{}}
+	o := &origins{
+		written: map[version]change{}, deleted: map[version][]change{}, unversioned: map[version]bool{},
+		previous: map[uint64]*observe.Run{},
+	}
 	type request struct{ controller, name string }
 	last := map[request]*observe.Run{}
 	add := func(run *observe.Run) {
@@ -47,16 +66,20 @@ func (c *Console) origins() *origins {
 			o.previous[r.ID] = before
 		}
 		last[key] = run
+		o.reach.Merge(r.Unrecorded)
 		for i := range r.Writes {
 			w := &r.Writes[i]
 			v := version{w.Type.GVK.GroupKind(), w.Key, w.Version}
 			switch {
 			case w.Err != "" || w.DryRun || w.Version != "" && w.Was == w.Version: // nothing was written
-			case w.Verb == "delete":
-				o.deleted[v] = append(o.deleted[v], deletion{run, run.Started.Add(w.At)})
-			case w.Version != "":
+			case w.Deletes():
+				v.version = ""
+				o.deleted[v] = append(o.deleted[v], change{run, run.Started.Add(w.At), w.UID, w.Guessed})
+			case w.Version == "":
+				o.unversioned[v] = true
+			default:
 				if _, ok := o.written[v]; !ok { // a write that changes nothing returns the version before
-					o.written[v] = run
+					o.written[v] = change{run: run, at: run.Started.Add(w.At)}
 				}
 			}
 		}
@@ -69,38 +92,77 @@ func (c *Console) origins() *origins {
 	for _, run := range slices.Compact(runs) { // one may have ended in between
 		add(run)
 	}
+	// What was forgotten meanwhile is in both.
+	reach, forgotten := c.recorder.Forgotten()
+	o.reach.Merge(reach)
+	o.forgotten = forgotten
 	return o
 }
 
-// of returns the reconcile that is the origin of a cause, or nil.
-func (o *origins) of(why cause.Cause) *observe.Run {
-	if o == nil || why.Object.Name == "" {
-		return nil
+// of returns the reconcile that wrote the version of a cause, or that deleted the object, before a time, and who did. Nobody
+// wrote anything for a request that was listed, say.
+func (o *origins) of(why cause.Cause, before time.Time) (run *observe.Run, by string) {
+	if o == nil || why.Object.Name == "" || why.Kind == cause.Listed || why.Kind == cause.Resync {
+		return nil, ""
 	}
 	v := version{why.GVK.GroupKind(), why.Object, why.ResourceVersion}
-	if run := o.written[v]; run != nil && why.Kind != cause.Listed && why.Kind != cause.Resync {
-		return run
-	}
-	if why.Kind != cause.Deleted {
-		return nil
+	if w, ok := o.written[v]; ok && !w.at.After(before) {
+		return w.run, byReconcile
 	}
 	v.version = ""
-	if all := o.deleted[v]; len(all) > 0 {
-		return all[len(all)-1].run
+	switch why.Kind {
+	case cause.Deleted:
+		if run, by := o.deletedBy(v, why.UID, before); by != "" {
+			return run, by
+		}
+	case cause.Created, cause.Updated:
+	default:
+		return nil, ""
 	}
-	return nil
+	switch {
+	case o.unversioned[v]:
+		return nil, byUnknown
+	case o.reach.Forgot(v.GroupKind, why.ResourceVersion, why.Kind == cause.Deleted):
+		return nil, byForgotten
+	}
+	return nil, bySomebody
 }
 
-// before returns the reconcile that is the origin of a cause of run, or nil: the origin of a retry is the reconcile before.
-func (o *origins) before(run observe.Copy, why cause.Cause) *observe.Run {
-	origin := o.of(why)
+// deletedBy returns the last reconcile that deleted an object with a UID before a time. If another deletion may have been of
+// the object, it returns that this is not known.
+func (o *origins) deletedBy(v version, uid types.UID, before time.Time) (run *observe.Run, by string) {
+	for _, d := range o.deleted[v] {
+		switch {
+		case d.at.After(before):
+		case d.uid == uid && uid != "":
+			run, by = d.run, byReconcile
+		case run == nil && (d.uid == "" || uid == "" || d.guessed):
+			by = byUnknown
+		}
+	}
+	for _, namespace := range []string{v.Namespace, ""} {
+		for _, d := range o.deleted[version{v.GroupKind, types.NamespacedName{Namespace: namespace}, ""}] {
+			if by == "" && !d.at.After(before) {
+				by = byUnknown
+			}
+		}
+	}
+	return run, by
+}
+
+// before returns the reconcile that is the origin of a cause of run, or nil, and who wrote the version of the cause. The origin
+// of a retry is the reconcile before.
+func (o *origins) before(run observe.Copy, why cause.Cause) (origin *observe.Run, by string) {
+	if o == nil {
+		return nil, ""
+	}
 	if why.Kind == cause.Retry || why.Kind == cause.Conflict {
-		origin = o.previous[run.ID]
+		if origin = o.previous[run.ID]; origin == nil {
+			return nil, byForgotten
+		}
+		return origin, byReconcile
 	}
-	if origin == nil || origin.ID >= run.ID {
-		return nil
-	}
-	return origin
+	return o.of(why, run.Started)
 }
 
 // Chain has the reconciles and writes that a change has caused.
@@ -109,8 +171,9 @@ type Chain struct {
 	Root Cause `json:"root"`
 	// Steps are the reconciles that it caused, in the order of the graph: what a reconcile caused follows it.
 	Steps []Step `json:"steps"`
-	// More is how many reconciles are not shown.
-	More int `json:"more,omitempty"`
+	// More is how many reconciles are not shown, and Forgotten how many of all are not recorded any more.
+	More      int    `json:"more,omitempty"`
+	Forgotten uint64 `json:"forgotten,omitempty"`
 }
 
 // Step is a reconcile of a chain.
@@ -130,8 +193,6 @@ func (c Chain) ByTime() []Step {
 	return slices.SortedStableFunc(slices.Values(c.Steps), func(a, b Step) int { return cmp.Compare(a.Reconcile.ID, b.Reconcile.ID) })
 }
 
-const maxSteps = 500
-
 // chain returns the chain that a reconcile is in.
 func (c *Console) chain(id uint64) (Chain, bool) {
 	o := c.origins()
@@ -148,15 +209,15 @@ func (c *Console) chain(id uint64) (Chain, bool) {
 	for !seen[run.ID] {
 		seen[run.ID] = true
 		for _, why := range run.Causes.List {
-			if parent := o.before(run, why); parent != nil && !seen[parent.ID] {
+			if parent, _ := o.before(run, why); parent != nil && !seen[parent.ID] {
 				run = byID[parent.ID]
 				break
 			}
 		}
 	}
 	roots := []observe.Copy{run}
-	chain := Chain{}
-	if causes := causesOf(run.Causes, nil); len(causes) > 0 {
+	chain := Chain{Forgotten: o.forgotten}
+	if causes := c.summary(run, o).Causes; len(causes) > 0 {
 		chain.Root = causes[0]
 		roots = o.causedBy(run.Causes.List[0], run)
 	}
@@ -188,7 +249,7 @@ func (o *origins) walk(c *Console, chain *Chain, roots []observe.Copy) {
 	effects := map[uint64][]effect{}
 	for _, run := range o.runs {
 		for _, why := range run.Causes.List {
-			if origin := o.before(run, why); origin != nil {
+			if origin, _ := o.before(run, why); origin != nil {
 				effects[origin.ID] = append(effects[origin.ID], effect{run, why})
 			}
 		}
@@ -203,17 +264,17 @@ func (o *origins) walk(c *Console, chain *Chain, roots []observe.Copy) {
 		if began.IsZero() || run.Started.Before(began) {
 			began = run.Started
 		}
-		if len(chain.Steps) == maxSteps {
+		if len(chain.Steps) < chainRows {
+			chain.Steps = append(chain.Steps, Step{
+				Reconcile: c.summary(run, o), After: seconds(run.Started.Sub(began)), By: by, Via: via, Depth: depth,
+			})
+		} else {
 			chain.More++
-			return
 		}
-		chain.Steps = append(chain.Steps, Step{
-			Reconcile: c.summary(run, o), After: seconds(run.Started.Sub(began)), By: by, Via: via, Depth: depth,
-		})
 		for _, e := range effects[run.ID] {
 			if !added[e.run.ID] {
 				added[e.run.ID] = true
-				add(e.run, run.ID, causesOf(cause.Causes{List: []cause.Cause{e.via}}, nil)[0], depth+1)
+				add(e.run, run.ID, causeOf(e.via), depth+1)
 			}
 		}
 	}

@@ -85,6 +85,7 @@ type Console struct {
 	local    bool // whether requests must be for a name of loopback
 
 	streams  chan struct{} // a place for each stream
+	trees    sync.Mutex    // held while a page looks at the objects of the caches
 	attached sync.Once
 }
 

@@ -1,12 +1,21 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/observe"
 )
 
 // TestPages requests every page, and its data, after a user's change that went through both controllers.
@@ -84,8 +93,11 @@ func TestErrors(t *testing.T) {
 		"controller?name=absent":                   {404, `no controller "absent"`},
 		"controller?name=site&offset=-1":           {400, "not negative"},
 		"key?controller=site&request=default/gone": {404, "no record of"},
-		"reconcile?id=4711":                        {404, "forgotten"},
-		"chain?reconcile=4711":                     {404, "forgotten"},
+		"reconcile?id=4711":                        {404, "There is no reconcile 4711"},
+		"chain?reconcile=4711":                     {404, "There is no reconcile 4711"},
+		"chain?reconcile=0":                        {404, "There is no reconcile 0"},
+		"controller?name=site&offset=2001":         {400, "at most 2000"},
+		"owners?offset=-1":                         {400, "not negative"},
 		"reconcile?id=x":                           {400, "must be a number"},
 		"object?kind=Absent.example.com&name=a":    {404, "serves no kind Absent.example.com"},
 		"object?kind=Service&name=":                {400, "NAMESPACE/NAME"},
@@ -105,6 +117,27 @@ func TestErrors(t *testing.T) {
 	}
 	if gone := s.get(t, "/console/object?kind=Service&name=default/gone"); !strings.Contains(gone, "There is no such object now.") {
 		t.Error(gone)
+	}
+}
+
+// TestClusterScoped shows the writes of an object that is in no namespace, whatever namespace a client thinks of.
+func TestClusterScoped(t *testing.T) {
+	s := open(t, shopOptions{})
+	w := s.console.recorder.AddController(fakeControls{name: "maker"}).NewWorker()
+	run := w.Begin(types.NamespacedName{Name: "made"}, nil, cause.Causes{}, 0, time.Now())
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "made"}}
+	if err := s.mgr.GetClient().Create(context.WithValue(t.Context(), observe.RunKey{}, run), made); err != nil {
+		t.Fatal(err)
+	}
+	w.End(run, observe.Outcome{Result: "success"}, false)
+	for _, name := range []string{"made", "default/made"} {
+		var page ObjectPage
+		if err := json.Unmarshal([]byte(s.get(t, "/console/api/object?kind=Namespace&name="+name)), &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Writes) != 1 || page.Writes[0].Controller != "maker" || page.Object.Name != "made" || page.Object.UID == "" {
+			t.Errorf("%s: %+v of %+v", name, page.Writes, page.Object)
+		}
 	}
 }
 

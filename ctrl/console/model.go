@@ -51,6 +51,7 @@ type Now struct {
 	RecordBytes int64        `json:"recordBytes"`
 	Warnings    int          `json:"warnings"`
 	Controllers []Controller `json:"controllers"`
+	More        int          `json:"more,omitempty"` // controllers that are not shown
 }
 
 // Busy returns the controllers with something to show: work, errors, a pause, or a reconcile in the last minute. If there
@@ -94,6 +95,7 @@ type Controller struct {
 	Name           string            `json:"name"`
 	Kind           string            `json:"kind,omitempty"`
 	Started        bool              `json:"started"`
+	Stopped        bool              `json:"stopped,omitempty"`
 	Paused         bool              `json:"paused"`
 	PausedRequests []string          `json:"pausedRequests,omitempty"`
 	Workers        int               `json:"workers"`
@@ -110,6 +112,10 @@ type Controller struct {
 	Recorded       int               `json:"recorded"`
 	Forgotten      uint64            `json:"forgotten"`
 	Active         []Reconcile       `json:"active,omitempty"`
+	// How many more there are.
+	MoreActive     int `json:"moreActive,omitempty"`
+	MorePaused     int `json:"morePaused,omitempty"`
+	MorePriorities int `json:"morePriorities,omitempty"`
 }
 
 // Priority is how many ready requests have a priority.
@@ -123,6 +129,7 @@ type Queue struct {
 	Controller Controller  `json:"controller"`
 	Offset     int         `json:"offset"`
 	Limit      int         `json:"limit"`
+	MaxOffset  int         `json:"maxOffset"`
 	ReadyKeys  []Queued    `json:"readyRequests"`
 	WaitKeys   []Queued    `json:"waitingRequests"`
 	Recent     []Reconcile `json:"recent"`
@@ -147,8 +154,11 @@ type Cause struct {
 	Object  string `json:"object,omitempty"`
 	Version string `json:"resourceVersion,omitempty"`
 	Changed string `json:"changed,omitempty"`
-	// Origin is the reconcile that wrote the object, if it is one of this manager.
+	// Origin is the reconcile that wrote the object, if it is one of this manager that is recorded.
 	Origin *Origin `json:"origin,omitempty"`
+	// By says who wrote the object: reconcile, somebody else, forgotten if a reconcile may have that is not recorded any
+	// more, or unknown if the record does not tell. It is empty for a cause that is no write.
+	By string `json:"by,omitempty"`
 }
 
 // Origin refers to a reconcile.
@@ -178,7 +188,11 @@ type Reconcile struct {
 	Writes       []Write   `json:"writes,omitempty"`
 	Lines        []Line    `json:"lines,omitempty"`
 	NotRecorded  []string  `json:"notRecorded,omitempty"`
+	NotShown     []string  `json:"notShown,omitempty"`
 }
+
+// rows is how many rows a reconcile has.
+func (r *Reconcile) rows() int { return 1 + len(r.Reads) + len(r.Writes) + len(r.Lines) }
 
 // Read is a read of a reconcile.
 type Read struct {
@@ -244,6 +258,7 @@ func controllerOf(c *observe.Controller) Controller {
 		Rate: stats.Rate, P50: seconds(stats.P50), P99: seconds(stats.P99), Recorded: stats.Recorded, Forgotten: stats.Evicted,
 	}
 	v.Paused, v.PausedRequests = c.Held()
+	v.Stopped = c.Stopped()
 	q, ok := c.Queue(0, 0)
 	v.Started, v.Ready, v.Waiting, v.Processing, v.Oldest = ok, q.Ready, q.Waiting, q.Processing, seconds(q.Oldest)
 	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(q.Depth))) {
@@ -262,36 +277,54 @@ func (c *Console) now() Now {
 	}
 	for _, observed := range c.recorder.Controllers() {
 		v := controllerOf(observed)
-		for _, run := range observed.Active() {
-			v.Active = append(v.Active, c.summary(run.Copy(), nil))
-		}
+		v.Active, v.MoreActive = c.active(observed, maxRows, nil)
 		n.Controllers = append(n.Controllers, v)
 	}
 	slices.SortStableFunc(n.Controllers, func(a, b Controller) int { return cmp.Compare(a.Name, b.Name) })
+	n.fit()
 	return n
+}
+
+// active returns up to so many running reconciles of a controller, the longest first, and how many more there are.
+func (c *Console) active(observed *observe.Controller, rows int, o *origins) (all []Reconcile, more int) {
+	runs := observed.Active()
+	cut(&runs, rows, &more)
+	for _, run := range runs {
+		all = append(all, c.summary(run.Copy(), o))
+	}
+	return all, more
 }
 
 // queuedOf returns a request in a queue.
 func queuedOf(q observe.Queued, state string, o *origins) Queued {
 	return Queued{
 		Request: q.Request, State: state, Priority: q.Priority, Since: q.Since, Due: q.Due, Again: q.Again,
-		Causes: causesOf(q.Causes, o), Total: q.Causes.Total,
+		Causes: causesOf(q.Causes, func(why cause.Cause) (*observe.Run, string) { return o.of(why, time.Now()) }),
+		Total:  q.Causes.Total,
 	}
 }
 
-func causesOf(causes cause.Causes, o *origins) []Cause {
-	var all []Cause
+// causesOf describes causes, with the reconciles that are their origins.
+func causesOf(causes cause.Causes, origin func(cause.Cause) (*observe.Run, string)) (all []Cause) {
 	for _, why := range causes.List {
-		c := Cause{Event: why.Kind.String(), Kind: kindText(why.GVK), Version: why.ResourceVersion, Changed: why.Changed}
-		if why.Object.Name != "" {
-			c.Object = observe.NameText(why.Object)
-		}
-		if run := o.of(why); run != nil {
+		c := causeOf(why)
+		run, by := origin(why)
+		if run != nil {
 			c.Origin = &Origin{run.ID, run.Controller, run.Request()}
 		}
+		c.By = by
 		all = append(all, c)
 	}
 	return all
+}
+
+// causeOf describes a cause without its origin.
+func causeOf(why cause.Cause) Cause {
+	c := Cause{Event: why.Kind.String(), Kind: kindText(why.GVK), Version: why.ResourceVersion, Changed: why.Changed}
+	if why.Object.Name != "" {
+		c.Object = observe.NameText(why.Object)
+	}
+	return c
 }
 
 // summary returns a reconcile without its reads, writes and lines.
@@ -299,8 +332,9 @@ func (c *Console) summary(run observe.Copy, o *origins) Reconcile {
 	v := Reconcile{
 		ID: run.ID, Controller: run.Controller, Request: run.Request(), Started: run.Started, Running: !run.Ended,
 		Took: seconds(run.Took), Waited: seconds(run.Causes.Waited), Priority: run.Priority,
-		Causes: causesOf(run.Causes, o), CausesTotal: run.Causes.Total,
-		Result: run.Result, RequeueAfter: seconds(run.After), Conflict: run.Conflict, Error: clip(run.Err, 2000),
+		Causes:      causesOf(run.Causes, func(why cause.Cause) (*observe.Run, string) { return o.before(run, why) }),
+		CausesTotal: run.Causes.Total,
+		Result:      run.Result, RequeueAfter: seconds(run.After), Conflict: run.Conflict, Error: clip(run.Err, 2000),
 	}
 	if v.Running {
 		v.Took = seconds(time.Since(run.Started))
@@ -308,9 +342,14 @@ func (c *Console) summary(run observe.Copy, o *origins) Reconcile {
 	return v
 }
 
-// reconcile returns a reconcile with all that is known of it.
-func (c *Console) reconcile(run observe.Copy, o *origins) Reconcile {
+// reconcile returns a reconcile with what is known of it, in at most so many rows.
+func (c *Console) reconcile(run observe.Copy, o *origins, rows int) Reconcile {
 	v := c.summary(run, o)
+	var more [3]int
+	got := share(rows-1, len(run.Reads), len(run.Writes), len(run.Lines))
+	cut(&run.Reads, got[0], &more[0])
+	cut(&run.Writes, got[1], &more[1])
+	cut(&run.Lines, got[2], &more[2])
 	for _, read := range run.Reads {
 		v.Reads = append(v.Reads, readOf(read))
 	}
@@ -330,6 +369,9 @@ func (c *Console) reconcile(run observe.Copy, o *origins) Reconcile {
 	for i, what := range []string{"reads", "writes", "log lines"} {
 		if n := run.Dropped[i]; n > 0 {
 			v.NotRecorded = append(v.NotRecorded, fmt.Sprintf("%d more %s", n, what))
+		}
+		if more[i] > 0 {
+			v.NotShown = append(v.NotShown, fmt.Sprintf("%d more %s", more[i], what))
 		}
 	}
 	return v

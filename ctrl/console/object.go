@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,7 +37,12 @@ type Object struct {
 	Health     Health      `json:"health"`
 	Conditions []Condition `json:"conditions,omitempty"`
 	Fields     []Field     `json:"fields,omitempty"`
-	Events     []Event     `json:"events,omitempty"`
+	Events     []Event     `json:"events,omitempty"` // the newest first
+	// How many more there are.
+	MoreFinalizers int `json:"moreFinalizers,omitempty"`
+	MoreConditions int `json:"moreConditions,omitempty"`
+	MoreFields     int `json:"moreFields,omitempty"`
+	MoreEvents     int `json:"moreEvents,omitempty"`
 	// Missing says why parts are missing: the object is gone, or the operator may not read it.
 	Missing []string `json:"missing,omitempty"`
 }
@@ -81,13 +88,13 @@ type Finalizer struct {
 	Manager string `json:"manager,omitempty"`
 }
 
-// resolve returns the kind with a text such as Deployment.apps.
-func (c *Console) resolve(kind string) (schema.GroupVersionKind, error) {
+// resolve returns the kind with a text such as Deployment.apps, and whether its objects are in namespaces.
+func (c *Console) resolve(kind string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	mapping, err := c.manager.GetRESTMapper().RESTMapping(schema.ParseGroupKind(kind))
 	if err != nil {
-		return schema.GroupVersionKind{}, &pageError{404, fmt.Sprintf("The API server serves no kind %s", kind)}
+		return gvk, false, &pageError{404, fmt.Sprintf("The API server serves no kind %s", clip(kind, 300))}
 	}
-	return mapping.GroupVersionKind, nil
+	return mapping.GroupVersionKind, mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // object reads an object, its fields and its events from the API server.
@@ -106,7 +113,7 @@ func (c *Console) object(ctx context.Context, gvk schema.GroupVersionKind, key t
 	default:
 		v.fill(gvk, u)
 	}
-	if v.Events, err = c.eventsOf(ctx, gvk, key); err != nil {
+	if v.Events, v.MoreEvents, err = c.eventsOf(ctx, gvk, key); err != nil {
 		v.Missing = append(v.Missing, "The events cannot be read: "+err.Error())
 	}
 	return v
@@ -126,15 +133,17 @@ func (v *Object) fill(gvk schema.GroupVersionKind, u *unstructured.Unstructured)
 	if at := u.GetDeletionTimestamp(); at != nil {
 		v.Deleting = at.Time
 	}
-	v.Finalizers = finalizersOf(u)
+	v.Finalizers, v.MoreFinalizers = finalizersOf(u)
 	v.Conditions = conditionsOf(u)
 	v.Health = healthOf(u)
-	v.Fields = fieldsOf(gvk, u)
+	v.Fields, v.MoreFields = fieldsOf(gvk, u)
 }
 
-// finalizersOf returns the finalizers with the managers that own them.
-func finalizersOf(obj metav1.Object) (all []Finalizer) {
-	for _, name := range obj.GetFinalizers() {
+// finalizersOf returns the first finalizers with the managers that own them, and how many more there are.
+func finalizersOf(obj metav1.Object) (all []Finalizer, more int) {
+	names := obj.GetFinalizers()
+	cut(&names, maxFinalizers, &more)
+	for _, name := range names {
 		f := Finalizer{Name: name}
 		for _, entry := range obj.GetManagedFields() {
 			if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), fmt.Sprintf(`"v:\"%s\""`, name)) {
@@ -143,7 +152,7 @@ func finalizersOf(obj metav1.Object) (all []Finalizer) {
 		}
 		all = append(all, f)
 	}
-	return all
+	return all, more
 }
 
 func conditionsOf(u *unstructured.Unstructured) (all []Condition) {
@@ -175,7 +184,7 @@ func healthOf(u *unstructured.Unstructured) Health {
 	if u.GetDeletionTimestamp() != nil {
 		reason := ""
 		if f := u.GetFinalizers(); len(f) > 0 {
-			reason = "waits for " + strings.Join(f, ", ")
+			reason = "waits for " + clip(strings.Join(f, ", "), 1000)
 		}
 		return Health{"deleting", reason}
 	}
@@ -210,9 +219,8 @@ func healthOf(u *unstructured.Unstructured) Health {
 	}
 }
 
-// fieldsOf returns the fields that have managers.
-func fieldsOf(gvk schema.GroupVersionKind, u *unstructured.Unstructured) []Field {
-	var all []Field
+// fieldsOf returns the first fields that have managers, and how many more there are.
+func fieldsOf(gvk schema.GroupVersionKind, u *unstructured.Unstructured) (all []Field, more int) {
 	for _, entry := range u.GetManagedFields() {
 		var set map[string]any
 		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &set) != nil {
@@ -226,31 +234,50 @@ func fieldsOf(gvk schema.GroupVersionKind, u *unstructured.Unstructured) []Field
 		if entry.Time != nil {
 			at = entry.Time.Time
 		}
-		ownedFields(set, "", u.Object, func(path string, value any) {
-			if len(all) < 2000 {
-				all = append(all, Field{path, shown(gvk, path, value), entry.Manager, how, at})
+		more += ownedFields(set, "", u.Object, func(path string, value any) bool {
+			if len(all) == maxRows {
+				return false
 			}
+			all = append(all, Field{path, shown(gvk, path, value), entry.Manager, how, at})
+			return true
 		})
 	}
 	slices.SortFunc(all, func(a, b Field) int { return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Manager, b.Manager)) })
-	return all
+	return all, more
 }
 
-// ownedFields calls add with the fields of a set that have no fields of the set below.
-func ownedFields(set map[string]any, path string, value any, add func(path string, value any)) {
+// ownedFields calls add with the fields of a set that have no fields of the set below, in order, until it returns false. It
+// returns how many fields there are from then on, without a look at their values.
+func ownedFields(set map[string]any, path string, value any, add func(path string, value any) bool) (more int) {
 	below := false
-	for step, sub := range set {
-		subset, _ := sub.(map[string]any)
+	for _, step := range slices.Sorted(maps.Keys(set)) {
+		subset, _ := set[step].(map[string]any)
+		if more > 0 {
+			more += countFields(subset)
+			continue
+		}
 		name, next, ok := followed(step, path, value)
 		if !ok {
 			continue
 		}
 		below = true
-		ownedFields(subset, name, next, add)
+		more += ownedFields(subset, name, next, add)
 	}
-	if !below && path != "" && value != nil {
-		add(path, value)
+	if !below && path != "" && value != nil && !add(path, value) {
+		return more + 1
 	}
+	return more
+}
+
+// countFields returns how many fields of a set have no fields below.
+func countFields(set map[string]any) (n int) {
+	for step, sub := range set {
+		if step != "." {
+			subset, _ := sub.(map[string]any)
+			n += countFields(subset)
+		}
+	}
+	return max(n, 1)
 }
 
 // followed follows a step of a set of fields, and returns the path and the value there.
@@ -293,22 +320,22 @@ func followed(step, path string, value any) (name string, next any, ok bool) {
 
 func matches(m, keys map[string]any) bool {
 	for k, v := range keys {
-		if fmt.Sprint(m[k]) != fmt.Sprint(v) {
+		text, ok := v.(string)
+		if own, _ := m[k].(string); ok && own != text || !ok && fmt.Sprint(m[k]) != fmt.Sprint(v) {
 			return false
 		}
 	}
 	return m != nil
 }
 
-// eventsOf returns the events of an object, the newest first.
-func (c *Console) eventsOf(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) ([]Event, error) {
+// eventsOf returns the events of an object, the newest first, and how many more were read.
+func (c *Console) eventsOf(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (all []Event, more int, err error) {
 	var list corev1.EventList
-	err := c.manager.GetAPIReader().List(ctx, &list, client.InNamespace(cmp.Or(key.Namespace, metav1.NamespaceDefault)),
+	err = c.manager.GetAPIReader().List(ctx, &list, client.InNamespace(cmp.Or(key.Namespace, metav1.NamespaceDefault)),
 		client.MatchingFields{"involvedObject.kind": gvk.Kind, "involvedObject.name": key.Name}, client.Limit(500))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []Event
 	for _, e := range list.Items {
 		v := Event{
 			Time: e.LastTimestamp.Time, Type: e.Type, Reason: e.Reason, Note: clip(e.Message, 1000),
@@ -325,5 +352,6 @@ func (c *Console) eventsOf(ctx context.Context, gvk schema.GroupVersionKind, key
 		all = append(all, v)
 	}
 	slices.SortStableFunc(all, func(a, b Event) int { return b.Time.Compare(a.Time) })
-	return all[:min(len(all), 50)], nil
+	cut(&all, 50, &more)
+	return all, more, nil
 }

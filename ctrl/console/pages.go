@@ -46,7 +46,7 @@ var views = []view{
 	{"reconcile", "reconcile", "Reconcile", (*Console).reconcilePage},
 	{"chain", "chain", "Cause chain", (*Console).chainPage},
 	{"object", "object", "Object", (*Console).objectPage},
-	{"owners", "owners", "Owners", func(c *Console, r *http.Request) (any, error) { return c.owners(r.FormValue("namespace")), nil }},
+	{"owners", "owners", "Owners", (*Console).ownersPage},
 	{"caches", "caches", "Caches", func(c *Console, _ *http.Request) (any, error) { return c.caches(), nil }},
 	{"warnings", "warnings", "Warnings", func(c *Console, _ *http.Request) (any, error) { return c.warnings(), nil }},
 }
@@ -171,7 +171,7 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request, name string, code
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"duration": Seconds.String, "ago": agoText, "bytes": bytesText, "clock": clockText, "stamp": stampText,
 	"keyURL": keyURL, "controllerURL": controllerURL, "objectURL": objectURL, "reconcileURL": reconcileURL, "chainURL": chainURL,
-	"plural": plural, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return max(a-b, 0) },
+	"plural": plural, "wrote": wroteText, "ownersURL": ownersURL, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return max(a-b, 0) },
 	"rate":   func(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) },
 	"indent": func(depth int) string { return fmt.Sprint("d", min(depth, 12)) },
 	"actor": func(p pageData, act, controller, request, label string) map[string]string {
@@ -218,9 +218,25 @@ func bytesText(n any) string {
 	}
 }
 
+// wroteText says who made the change that a chain begins with, if there is more to say than its event.
+func wroteText(by string) string {
+	switch by {
+	case bySomebody:
+		return "By somebody else."
+	case byForgotten:
+		return "Who wrote it is forgotten."
+	case byUnknown:
+		return "Who wrote it is not known."
+	}
+	return ""
+}
+
 func plural(n any, one string) string {
 	if fmt.Sprint(n) == "1" {
 		return "1 " + one
+	}
+	if stem, ok := strings.CutSuffix(one, "y"); ok {
+		return fmt.Sprintf("%v %sies", n, stem)
 	}
 	return fmt.Sprintf("%v %ss", n, one)
 }
@@ -238,8 +254,11 @@ func keyURL(controller, request string) string {
 }
 func controllerURL(name string) string   { return pageURL("controller", "name", name) }
 func objectURL(kind, name string) string { return pageURL("object", "kind", kind, "name", name) }
-func reconcileURL(id uint64) string      { return pageURL("reconcile", "id", fmt.Sprint(id)) }
-func chainURL(id uint64) string          { return pageURL("chain", "reconcile", fmt.Sprint(id)) }
+func ownersURL(namespace string, offset int) string {
+	return pageURL("owners", "namespace", namespace, "offset", fmt.Sprint(offset))
+}
+func reconcileURL(id uint64) string { return pageURL("reconcile", "id", fmt.Sprint(id)) }
+func chainURL(id uint64) string     { return pageURL("chain", "reconcile", fmt.Sprint(id)) }
 
 // controller returns the controller of a request.
 func (c *Console) controller(name string) (*observe.Controller, error) {
@@ -250,8 +269,6 @@ func (c *Console) controller(name string) (*observe.Controller, error) {
 	}
 	return nil, &pageError{http.StatusNotFound, fmt.Sprintf("There is no controller %q.", name)}
 }
-
-const pageSize = 100
 
 // number returns a number of the query, or the default.
 func number(r *http.Request, name string, byDefault int) (int, error) {
@@ -276,12 +293,18 @@ func (c *Console) queuePage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := number(r, "limit", pageSize)
+	if offset > maxOffset {
+		return nil, &pageError{http.StatusBadRequest, fmt.Sprintf("offset must be at most %d. A later request is found by its name.", maxOffset)}
+	}
+	limit, err := number(r, "limit", queueRows)
 	if err != nil {
 		return nil, err
 	}
 	o := c.origins()
-	v := Queue{Controller: controllerOf(observed), Offset: offset, Limit: min(limit, 1000), ReadyKeys: []Queued{}, WaitKeys: []Queued{}, Recent: []Reconcile{}}
+	v := Queue{
+		Controller: controllerOf(observed), Offset: offset, Limit: min(limit, queueRows), MaxOffset: maxOffset,
+		ReadyKeys: []Queued{}, WaitKeys: []Queued{}, Recent: []Reconcile{},
+	}
 	q, _ := observed.Queue(v.Offset, v.Limit)
 	for _, k := range q.ReadyKeys {
 		v.ReadyKeys = append(v.ReadyKeys, queuedOf(k, "ready", o))
@@ -289,11 +312,10 @@ func (c *Console) queuePage(r *http.Request) (any, error) {
 	for _, k := range q.WaitingKeys {
 		v.WaitKeys = append(v.WaitKeys, queuedOf(k, "waiting", o))
 	}
-	for _, run := range observed.Active() {
-		v.Controller.Active = append(v.Controller.Active, c.summary(run.Copy(), o))
-	}
+	v.Controller.Active, v.Controller.MoreActive = c.active(observed, runningRows, o)
+	v.Controller.fit(runningRows)
 	runs := observed.Runs()
-	for i := len(runs) - 1; i >= 0 && len(v.Recent) < 30; i-- {
+	for i := len(runs) - 1; i >= 0 && len(v.Recent) < recentRows; i-- {
 		v.Recent = append(v.Recent, c.summary(runs[i].Copy(), o))
 	}
 	return v, nil
@@ -307,11 +329,25 @@ type Key struct {
 	Queue      *Queued     `json:"queue"` // null if the request is not queued
 	Paused     bool        `json:"paused"`
 	AllPaused  bool        `json:"controllerPaused"`
+	Stopped    bool        `json:"controllerStopped,omitempty"`
 	Retries    int         `json:"retries"`
 	Reconciles []Reconcile `json:"reconciles"` // the newest first
-	More       int         `json:"more,omitempty"`
-	Object     *Object     `json:"object,omitempty"`
-	Tree       *Owned      `json:"tree,omitempty"`
+	// More is how many earlier reconciles of the request are recorded, and Forgotten how many reconciles of the whole
+	// controller are not any more.
+	More      int     `json:"more,omitempty"`
+	Forgotten uint64  `json:"forgotten,omitempty"`
+	Object    *Object `json:"object,omitempty"`
+	Tree      *Owned  `json:"tree,omitempty"`
+	// Unread is how many objects of the caches were not looked at for the tree.
+	Unread int `json:"unread,omitempty"`
+}
+
+// Last returns the identifier of the earliest reconcile that is shown.
+func (k *Key) Last() uint64 {
+	if len(k.Reconciles) == 0 {
+		return 0
+	}
+	return k.Reconciles[len(k.Reconciles)-1].ID
 }
 
 // keyPage is the page of a request.
@@ -324,16 +360,19 @@ func (c *Console) keyPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := c.key(observed, r.FormValue("request"), min(limit, 500))
+	before, err := number(r, "before", math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	v := c.key(observed, r.FormValue("request"), min(limit, timelineRows), uint64(before))
 	gvk := observed.Kind()
 	if gvk.Kind == "" {
 		return v, nil
 	}
 	key := parseName(v.Request)
 	v.Object = c.object(r.Context(), gvk, key)
-	if v.Object.UID != "" {
-		v.Tree = c.treeOf(types.UID(v.Object.UID), key.Namespace)
-	}
+	v.Object.fit(objectRows)
+	v.Tree, v.Unread = c.treeOf(gvk, types.UID(v.Object.UID), key.Namespace)
 	if v.Queue == nil && len(v.Reconciles) == 0 && v.Object.UID == "" {
 		return nil, &pageError{http.StatusNotFound, fmt.Sprintf(
 			"Controller %s has no record of %q: it is not queued, no reconcile of it is retained, and there is no such object.", v.Controller, v.Request)}
@@ -348,9 +387,12 @@ func parseName(text string) types.NamespacedName {
 	return types.NamespacedName{Name: text}
 }
 
-// key describes a request, without its object.
-func (c *Console) key(observed *observe.Controller, request string, limit int) *Key {
-	v := &Key{Controller: observed.ControllerName(), Request: request, Kind: kindText(observed.Kind()), Reconciles: []Reconcile{}}
+// key describes a request, without its object, with up to limit reconciles before one.
+func (c *Console) key(observed *observe.Controller, request string, limit int, before uint64) *Key {
+	v := &Key{
+		Controller: observed.ControllerName(), Request: request, Kind: kindText(observed.Kind()), Reconciles: []Reconcile{},
+		Stopped: observed.Stopped(), Forgotten: observed.Stats().Evicted,
+	}
 	o := c.origins()
 	if q, state, ok := observed.Find(request); ok {
 		queued := queuedOf(q, state, o)
@@ -362,23 +404,29 @@ func (c *Console) key(observed *observe.Controller, request string, limit int) *
 		v.Paused = v.Paused || name == request
 	}
 	v.Retries = observed.Retries(request)
+	rows := timelineRows
 	for i := len(o.runs) - 1; i >= 0; i-- {
 		run := o.runs[i]
-		if run.Controller != v.Controller || run.Request() != request {
+		if run.ID >= before || run.Controller != v.Controller || run.Request() != request {
 			continue
 		}
-		if len(v.Reconciles) == limit {
+		if len(v.Reconciles) == limit || rows <= 0 {
 			v.More++
 			continue
 		}
-		v.Reconciles = append(v.Reconciles, c.reconcile(run, o))
+		r := c.reconcile(run, o, rows)
+		v.Reconciles, rows = append(v.Reconciles, r), rows-r.rows()
 	}
 	return v
 }
 
-// forgotten is the error of a reconcile without a record.
-func forgotten(id int) error {
-	return &pageError{http.StatusNotFound, fmt.Sprintf("There is no record of reconcile %d: the oldest are forgotten.", id)}
+// unrecorded is the error of a reconcile without a record.
+func (c *Console) unrecorded(id int) error {
+	text := fmt.Sprintf("There is no record of reconcile %d: the oldest are forgotten.", id)
+	if id < 1 || uint64(id) > c.recorder.Begun() {
+		text = fmt.Sprintf("There is no reconcile %d.", id)
+	}
+	return &pageError{http.StatusNotFound, text}
 }
 
 // reconcilePage is the page of one reconcile.
@@ -390,10 +438,10 @@ func (c *Console) reconcilePage(r *http.Request) (any, error) {
 	o := c.origins()
 	for _, run := range o.runs {
 		if run.ID == uint64(id) {
-			return c.reconcile(run, o), nil
+			return c.reconcile(run, o, maxRows), nil
 		}
 	}
-	return nil, forgotten(id)
+	return nil, c.unrecorded(id)
 }
 
 // chainPage is the page of a cause chain.
@@ -404,16 +452,27 @@ func (c *Console) chainPage(r *http.Request) (any, error) {
 	}
 	chain, ok := c.chain(uint64(id))
 	if !ok {
-		return nil, forgotten(id)
+		return nil, c.unrecorded(id)
 	}
 	return chain, nil
+}
+
+// ownersPage is the page of the trees of owners.
+func (c *Console) ownersPage(r *http.Request) (any, error) {
+	offset, err := number(r, "offset", 0)
+	if err != nil {
+		return nil, err
+	}
+	return c.owners(r.FormValue("namespace"), offset), nil
 }
 
 // ObjectPage is an object with its tree and the reconciles that wrote it.
 type ObjectPage struct {
 	Object *Object     `json:"object"`
 	Tree   *Owned      `json:"tree,omitempty"`
-	Writes []WrittenBy `json:"writes"` // the newest first
+	Unread int         `json:"unread,omitempty"` // as in Key
+	Writes []WrittenBy `json:"writes"`           // the newest first
+	More   int         `json:"moreWrites,omitempty"`
 }
 
 // WrittenBy is a write with its reconcile.
@@ -427,23 +486,29 @@ type WrittenBy struct {
 
 // objectPage is the page of an object.
 func (c *Console) objectPage(r *http.Request) (any, error) {
-	gvk, err := c.resolve(r.FormValue("kind"))
+	gvk, namespaced, err := c.resolve(r.FormValue("kind"))
 	if err != nil {
 		return nil, err
 	}
 	key := parseName(r.FormValue("name"))
+	if !namespaced {
+		key.Namespace = ""
+	}
 	if key.Name == "" {
 		return nil, &pageError{http.StatusBadRequest, "The name of an object is NAMESPACE/NAME or NAME."}
 	}
 	v := &ObjectPage{Object: c.object(r.Context(), gvk, key), Writes: []WrittenBy{}}
-	if v.Object.UID != "" {
-		v.Tree = c.treeOf(types.UID(v.Object.UID), key.Namespace)
-	}
+	v.Object.fit(objectRows)
+	v.Tree, v.Unread = c.treeOf(gvk, types.UID(v.Object.UID), key.Namespace)
 	o := c.origins()
-	for i := len(o.runs) - 1; i >= 0 && len(v.Writes) < 100; i-- {
+	for i := len(o.runs) - 1; i >= 0; i-- {
 		run := o.runs[i]
 		for j := len(run.Writes) - 1; j >= 0; j-- {
-			if w := run.Writes[j]; w.Key == key && w.Type.GVK.GroupKind() == gvk.GroupKind() {
+			switch w := run.Writes[j]; {
+			case w.Key != key || w.Type.GVK.GroupKind() != gvk.GroupKind():
+			case len(v.Writes) == timelineRows:
+				v.More++
+			default:
 				v.Writes = append(v.Writes, WrittenBy{run.ID, run.Controller, run.Request(), run.Started.Add(w.At), writeOf(w)})
 			}
 		}

@@ -57,6 +57,7 @@ import (
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
+	"flyball.dev/internal/inprocess"
 )
 
 const (
@@ -193,10 +194,12 @@ type controller[request comparable] struct {
 	options     TypedOptions[request] // complete
 	development *development.Monitor  // nil if the manager has none
 	record      *observe.Controller   // nil if the manager has no console
+	reconciles  inprocess.Reconciles  // nil unless the transport of the manager learns of reconciles
 	holds       holds[request]
 
 	mu       sync.Mutex
 	started  bool
+	stopped  bool                          // whether Start has returned
 	pending  []source.TypedSource[request] // sources to start with the controller
 	sources  *eventSources[request]        // nil until they are started
 	begun    chan struct{}                 // closed when sources is set
@@ -247,6 +250,7 @@ func NewTyped[request comparable](
 		c.development = owner.DevelopmentMonitor()
 	}
 	c.observe(observe.RecorderOf(mgr))
+	c.reconciles = inprocess.ReconcilesOf(mgr.GetConfig())
 	return c, mgr.Add(c)
 }
 

@@ -584,3 +584,58 @@ func TestDefaultFromConfig(t *testing.T) {
 		t.Errorf("what was set was overwritten: %+v", o)
 	}
 }
+
+// learner is a transport that learns of reconciles, and keeps the controller from going on after the second one.
+type learner struct{ learned []string }
+
+func (l *learner) Reconciled(ctx context.Context, controller string, request any) {
+	if l.learned = append(l.learned, fmt.Sprintf("%s %v", controller, request)); len(l.learned) == 2 {
+		<-ctx.Done()
+	}
+}
+
+// TestReconciled tells the transport of each reconcile. The transport may hold the controller.
+func TestReconciled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &learner{}
+		r := start(t, TypedOptions[string]{}, func(context.Context, string) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		})
+		r.TypedController.(*controller[string]).reconciles = l
+		r.queue.Add("a")
+		<-r.requests
+		<-r.requests
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if want := r.name + " a"; !slices.Equal(l.learned, []string{want, want}) {
+			t.Errorf("learned %q, want %q twice", l.learned, want)
+		}
+	})
+}
+
+// TestStopped: a controller is stopped when its workers have returned, or when it could not start.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := unmanaged(t, TypedOptions[string]{})
+		if _, err := c.openQueue(); c.Stopped() || !errors.Is(err, errNotStarted) {
+			t.Errorf("before the start: stopped is %v: %v", c.Stopped(), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		if _, err := c.openQueue(); c.Stopped() || err != nil {
+			t.Errorf("while it runs: stopped is %v: %v", c.Stopped(), err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.openQueue(); !c.Stopped() || !errors.Is(err, errStopped) {
+			t.Errorf("after the end: stopped is %v: %v", c.Stopped(), err)
+		}
+	})
+}

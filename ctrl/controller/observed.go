@@ -61,6 +61,13 @@ func (c *controller[request]) currentQueue() workqueue.TypedRateLimitingInterfac
 	return c.sources.queue
 }
 
+// Stopped implements observe.Controls. Sources that were started by Warmup may end before the controller starts.
+func (c *controller[request]) Stopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped || !c.started && c.sources != nil && c.sources.ctx.Err() != nil
+}
+
 // text is the text of a request in the console.
 func text[request comparable](key request) string {
 	if req, ok := any(key).(reconcile.Request); ok {
@@ -181,7 +188,22 @@ func (c *controller[request]) Resume(name string) error {
 	return nil
 }
 
-var errNotStarted = errors.New("the controller has not started")
+var (
+	errNotStarted = errors.New("the controller has not started")
+	errStopped    = errors.New("the controller has stopped")
+)
+
+// openQueue returns the queue, or an error if it takes no requests.
+func (c *controller[request]) openQueue() (workqueue.TypedRateLimitingInterface[request], error) {
+	q := c.currentQueue()
+	switch {
+	case c.Stopped():
+		return nil, errStopped
+	case q == nil:
+		return nil, errNotStarted
+	}
+	return q, nil
+}
 
 // Now implements observe.Controls.
 func (c *controller[request]) Now(name string) error {
@@ -189,9 +211,9 @@ func (c *controller[request]) Now(name string) error {
 	if err != nil {
 		return err
 	}
-	q := c.currentQueue()
-	if q == nil {
-		return errNotStarted
+	q, err := c.openQueue()
+	if err != nil {
+		return err
 	}
 	viewOf(q).AddWithCause(reconcile.Cause{Kind: reconcile.CauseManual}, queue.AddOpts{}, key)
 	return nil
@@ -203,9 +225,9 @@ func (c *controller[request]) Forget(name string) error {
 	if err != nil {
 		return err
 	}
-	q := c.currentQueue()
-	if q == nil {
-		return errNotStarted
+	q, err := c.openQueue()
+	if err != nil {
+		return err
 	}
 	q.Forget(key)
 	if _, state, ok := c.Find(name); ok && state == "waiting" {

@@ -29,6 +29,11 @@ func (c *controller[request]) Start(ctx context.Context) error {
 		return errors.New("controller was started more than once. " +
 			"This is likely to be caused by being added to a manager multiple times")
 	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stopped = true
+	}()
 	m := newCounters(c.name)
 	m.maxWorkers.Set(float64(c.options.MaxConcurrentReconciles))
 
@@ -136,6 +141,9 @@ func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Wo
 	p.hotLoops.observe(rc, item.StartedAt)
 	if p.development != nil {
 		p.development.Reconciled(rc, item.StartedAt, !o.requeue && !o.failed)
+	}
+	if p.reconciles != nil {
+		p.reconciles.Reconciled(p.ctx, p.name, req)
 	}
 	if o.resetBackoff {
 		p.queue.Forget(req)

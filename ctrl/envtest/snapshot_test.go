@@ -1,7 +1,6 @@
 package envtest_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -19,37 +18,8 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/envtest"
 	"flyball.dev/record"
+	"flyball.dev/record/recordtest"
 )
-
-// recordOnce records a cluster while f runs.
-func recordOnce(t *testing.T, config *rest.Config, f func()) string {
-	t.Helper()
-	listed := make(chan struct{})
-	cluster, header, err := record.NewCluster(t.Context(), config, record.Options{Listed: func(int) { close(listed) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "recording")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := record.NewWriter(file, header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- cluster.Record(ctx, w) }()
-	<-listed
-	f()
-	synctest.Wait() // until the recorder has seen what f has done
-	cancel()
-	if err := errors.Join(<-done, w.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // TestSnapshot starts environments with what another one was: from a snapshot, and from moments of a recording.
 func TestSnapshot(t *testing.T) { synctest.Test(t, testSnapshot) }
@@ -63,14 +33,14 @@ func testSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var deleted time.Time
-	recording := recordOnce(t, before.Config, func() {
-		deleted = time.Now()
-		time.Sleep(time.Second)
-		if err := c.Delete(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-	})
+	recording, stop := recordtest.Start(t, before.Config, record.Options{})
+	deleted := time.Now()
+	time.Sleep(time.Second)
+	if err := c.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait() // until the deletion is recorded
+	stop()
 	snapshot := filepath.Join(t.TempDir(), "with@sign")
 	file, err := os.Create(snapshot)
 	if err != nil {

@@ -49,8 +49,9 @@ func (i *installer) install(ctx context.Context, hooks []Hook) error {
 func (i *installer) write(ctx context.Context, hooks []Hook) error {
 	admission := map[HookType][]any{}
 	names := map[string]int{}
+	mapper := meta.ToRESTMapperWithContext(i.client.RESTMapper())
 	for _, h := range hooks {
-		mapping, err := meta.ToRESTMapperWithContext(i.client.RESTMapper()).RESTMappingWithContext(ctx, h.Kind.GroupKind(), h.Kind.Version)
+		mapping, err := mapper.RESTMappingWithContext(ctx, h.Kind.GroupKind(), h.Kind.Version)
 		if meta.IsNoMatchError(err) {
 			err = fmt.Errorf("%w: %s", err, createFirst)
 		}

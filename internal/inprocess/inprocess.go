@@ -2,6 +2,7 @@
 package inprocess
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -46,4 +47,20 @@ func Checks(config *rest.Config) bool {
 type Caller interface {
 	// Call calls do, or refuses to, and returns the error of the call. The name identifies the call.
 	Call(name string, do func() error) error
+}
+
+// Reconciles is a transport that learns of the reconciles of its program.
+type Reconciles interface {
+	// Reconciled is called after each reconcile of a request by a controller, before the request is queued again. It may wait
+	// until ctx ends, and so keep the controller from going on. Several goroutines may call it at once.
+	Reconciled(ctx context.Context, controller string, request any)
+}
+
+// ReconcilesOf returns the transport of config if it is a [Reconciles], or nil.
+func ReconcilesOf(config *rest.Config) Reconciles {
+	if config == nil {
+		return nil
+	}
+	r, _ := config.Transport.(Reconciles)
+	return r
 }

@@ -49,6 +49,7 @@ var animals = []animal{
 	{name: "two buckets", reconcile: twoBuckets, scenario: buckets},
 	{name: "restless", reconcile: restless},
 	{name: "hot loop", reconcile: hotLoop},
+	{name: "busy wait", reconcile: busyWait},
 	{name: "collision", reconcile: collision, scenario: two},
 	{name: "unfinished generation", reconcile: unfinishedGeneration},
 	{name: "reused name", reconcile: reusedName, scenario: reborn},
@@ -459,6 +460,20 @@ func hotLoop(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	before := client.MergeFrom(w.DeepCopyObject().(client.Object))
 	metav1.SetMetaDataAnnotation(&w.ObjectMeta, looked, time.Now().String())
 	return ctrl.Result{RequeueAfter: time.Second}, e.Patch(ctx, w, before)
+}
+
+// busyWait looks at its cache after an error, for ever and without a pause.
+func busyWait(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	result, err := quiet(ctx, e, w)
+	switch {
+	case err != nil:
+		e.memory["troubled"] = "true"
+	case e.memory["troubled"] != "" && e.right:
+		result.RequeueAfter = time.Second
+	case e.memory["troubled"] != "":
+		result.RequeueAfter = time.Millisecond
+	}
+	return result, err
 }
 
 // collision cuts the names of its parts.

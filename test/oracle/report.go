@@ -163,4 +163,17 @@ for ever:
 - A StatefulSet with the policy Parallel scales down before it creates replicas, as in the next release. Kubernetes 1.37 does not scale
   down while a quota refuses a replica ([#140858](https://github.com/kubernetes/kubernetes/issues/140858);
   ` + "`" + `TestStatefulSetParallelInQuota` + "`" + `).
+
+## Pods
+
+` + "`" + `TestKubelet` + "`" + ` in ` + "`" + `test/mirror/kubelet` + "`" + ` runs the kubelet of Kubernetes 1.37 on this control plane, with a container runtime whose
+containers end as they are told, and records the statuses and the events of 91 pods: restart policies, probes, init containers,
+sidecars, ephemeral containers, images, hooks, deletions, deadlines and restart rules. ` + "`" + `TestAsKubelet` + "`" + ` compares the statuses and events
+of the stand-in for kubelet with the recording. The
+[differences](../controllers/pods/testdata/kubelet/differences.txt) are few. What a user may notice:
+
+- A container that fails its startup or liveness probe waits 10 seconds for its second restart, as one that ends by itself. With a
+  kubelet, that is its third restart.
+- A failing hook ` + "`" + `postStart` + "`" + ` has events, but no state ` + "`" + `PostStartHookError` + "`" + `.
+- A deleted pod without finalizers goes without a last status.
 `

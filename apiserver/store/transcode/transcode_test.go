@@ -143,7 +143,7 @@ func compare(t *testing.T, transcoder *transcode.Type, space *transcode.Space, e
 	}
 }
 
-// TestExact: what JSON shows and protobuf does not have.
+// TestExact: an object with a difference that JSON shows and protobuf does not have is not exact.
 func TestExact(t *testing.T) {
 	set := func(change func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 		s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{Kind: "StatefulSet"}, Spec: appsv1.StatefulSetSpec{

@@ -1,4 +1,4 @@
-// Package endpoints has what the controllers of Endpoints and EndpointSlices share: the pods of a
+// Package endpoints has the parts that the controllers of Endpoints and EndpointSlices share: the pods of a
 // Service with what they contribute to its endpoints, and the distribution of endpoints to
 // EndpointSlices.
 package endpoints

@@ -99,7 +99,7 @@ type Changes struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
 }
 
-// Plan returns the changes that make the existing slices those that are wanted. An endpoint stays in
+// Plan returns the changes from the existing slices to the wanted ones. An endpoint stays in
 // its slice, and others are added first to slices that change anyway.
 //
 //upstream:k8s.io/endpointslice.Reconciler.Reconcile

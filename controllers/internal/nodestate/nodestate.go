@@ -28,7 +28,7 @@ var conditionTaints = []struct {
 	{corev1.TaintNodeNetworkUnavailable, is(corev1.NodeNetworkUnavailable, corev1.ConditionTrue)},
 }
 
-// Taints returns the taints that a node should have: those that users have set, and those with the
+// Taints returns the taints that a node should have: the taints that users have set, and the ones with the
 // effect NoSchedule for its conditions and for spec.unschedulable.
 //
 //upstream:pkg/controller/nodelifecycle.Controller.doNoScheduleTaintingPass

@@ -1,4 +1,4 @@
-// Package volume has what the controllers of volumes and claims and the scheduler share.
+// Package volume has the functions that the controllers of volumes and claims and the scheduler share.
 package volume
 
 import (

@@ -46,7 +46,7 @@ func (f *file) Stat() (fs.FileInfo, error) {
 	return f.node.info(path.Base(path.Clean("/" + f.name))), nil
 }
 
-// check returns an error if the file is closed, or not opened for what is to be done. The lock is held.
+// check returns an error if the file is closed, or not opened for the operation. The lock is held.
 func (f *file) check(op string, may bool) error {
 	switch {
 	case f.closed:

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/controllers/pods/runtime"
 )
 
-// nodeSize is what a file or folder costs besides its name and content.
+// nodeSize is the cost of a file or folder besides its name and content, in bytes.
 const nodeSize = 256
 
 // Disk counts the bytes of files. It may be used by several goroutines at once.
@@ -86,7 +86,7 @@ type node struct {
 // lastID numbers the nodes of the process.
 var lastID atomic.Uint64
 
-// newNode returns a node, whose size is reserved.
+// newNode returns a node, and reserves its size.
 func (d *Disk) newNode(mode fs.FileMode, data []byte) (*node, error) {
 	if err := d.take(nodeSize + int64(len(data))); err != nil {
 		return nil, err

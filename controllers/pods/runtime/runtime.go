@@ -86,4 +86,32 @@ type Process struct {
 	// Next executes what would execute the process without the handler: the handler that was registered before, or the
 	// shell.
 	Next Handler
+	// Status is what SetReady and SetTermination change. It is nil if Exec is set.
+	Status Status
+}
+
+// Status changes the status of the container of a process. Its methods may be called from several goroutines at once, and have no
+// effect after the end of the process.
+type Status interface {
+	SetReady(ready bool)
+	SetTermination(reason, message string)
+}
+
+// SetReady makes the container ready or unready. A container is ready from its start, so a handler that takes time to become ready calls
+// SetReady(false) first; only a readiness probe excludes that a client sees the container ready before. With a readiness probe that is
+// executed, the container is ready if both say so. SetReady has no effect in a command. It may be called from several goroutines at once.
+func (p *Process) SetReady(ready bool) {
+	if p.Status != nil {
+		p.Status.SetReady(ready)
+	}
+}
+
+// SetTermination sets the reason and the message that the status of the container has after the handler has returned, for example
+// OOMKilled with the exit code 137. An empty reason is Completed or Error, and an empty message is the termination message of the
+// container: its file at the TerminationMessagePath, or the end of its log. SetTermination has no effect in a command, and none if the process
+// is killed. It may be called from several goroutines at once, and the last call counts.
+func (p *Process) SetTermination(reason, message string) {
+	if p.Status != nil {
+		p.Status.SetTermination(reason, message)
+	}
 }

@@ -24,7 +24,7 @@ func idle(ctx context.Context, p *runtime.Process) int {
 	return exitTerminated
 }
 
-// Executor is what executes the main process of a container.
+// Executor is the executor of the main process of a container.
 type Executor uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	ByHandler
 )
 
-// Executes returns what executes the main process of a container.
+// Executes returns the executor of the main process of a container.
 func (s *Sandboxes) Executes(pod *corev1.Pod, c *corev1.Container) Executor {
 	image := s.image(pod, c)
 	args := image.argsOf(c)

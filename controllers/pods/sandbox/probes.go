@@ -119,7 +119,7 @@ type probing struct {
 	kind probeKind
 }
 
-// probeKind is what a probe is for.
+// probeKind is the purpose of a probe.
 type probeKind string
 
 const (
@@ -140,7 +140,7 @@ func (r *run) probes() (all []*probing) {
 		case startup:
 			r.state.Started = false
 		case readiness:
-			r.state.Ready = false
+			r.probed, r.state.Ready = false, false
 		}
 		all = append(all, &probing{r, spec, kind})
 	}
@@ -205,7 +205,7 @@ func (p *probing) result(ok bool, count int32) bool {
 	}
 	switch {
 	case p.kind == readiness:
-		p.run.set(func(s *Run) { s.Ready = ok })
+		p.run.setReady(func() { p.run.probed = ok })
 		return true
 	case ok && p.kind == startup:
 		p.run.set(func(s *Run) { s.Started = true })
@@ -217,14 +217,55 @@ func (p *probing) result(ok bool, count int32) bool {
 	case ok:
 		return true
 	}
-	p.run.box.mu.Lock()
-	stopped := p.run.stopped
-	p.run.box.mu.Unlock()
-	if !stopped {
-		p.run.record(corev1.EventTypeNormal, "Killing", "Container %s failed %s probe, will be restarted", p.run.spec.Name, strings.ToLower(string(p.kind)))
-		p.run.stop(p.run.graceOf(p.spec), nil)
-	}
+	p.failed()
 	return false
+}
+
+// failed stops the run after a failure of a startup or liveness probe. The container restarts unless its policy is Never, whatever its
+// exit code is. If the pod has nothing else to keep, the pod is stopped, with its own grace period.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computePodActions
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.computeInitContainerActions
+func (p *probing) failed() {
+	r := p.run
+	restarts := restartsAfterFailure(r.pod, r.spec)
+	r.box.mu.Lock()
+	stopped := r.stopped
+	keeps := slices.ContainsFunc(r.box.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name != r.spec.Name && s.State.Terminated == nil
+	})
+	r.restarts = restarts && !stopped
+	r.box.mu.Unlock()
+	if stopped {
+		return
+	}
+	probe, grace := strings.ToLower(string(p.kind)), r.graceOf(p.spec)
+	message := fmt.Sprintf("Container %s failed %s probe", r.spec.Name, probe)
+	switch {
+	case isInit(r.pod, r.spec):
+		message = fmt.Sprintf("Init container %s failed %s probe", r.spec.Name, probe)
+	case restarts:
+		message += ", will be restarted"
+	case !keeps:
+		message, grace = "Stopping container "+r.spec.Name, r.graceOf(nil)
+	}
+	r.record(corev1.EventTypeNormal, "Killing", "%s", message)
+	r.stop(grace, nil)
+}
+
+// restartsAfterFailure reports whether a container restarts after a failure of a probe. Its rules do not count.
+//
+//upstream:pkg/kubelet/kuberuntime.shouldRestartOnFailure
+func restartsAfterFailure(pod *corev1.Pod, c *corev1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
+	}
+	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
+}
+
+// isInit reports whether a container is an init container.
+func isInit(pod *corev1.Pod, c *corev1.Container) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
 // once executes the probe, and reports whether it succeeded. It records a failure.
@@ -232,7 +273,7 @@ func (p *probing) result(ok bool, count int32) bool {
 //upstream:pkg/kubelet/prober.prober.probe
 func (p *probing) once() bool {
 	timeout := max(time.Duration(p.spec.TimeoutSeconds)*time.Second, time.Second)
-	ctx, cancel := context.WithTimeout(p.run.ctx, timeout)
+	ctx, cancel := p.run.untilEnd(timeout)
 	defer cancel()
 	var output string
 	var err error
@@ -250,8 +291,8 @@ func (p *probing) once() bool {
 	if err == nil {
 		return true
 	}
-	if r.ctx.Err() != nil {
-		return false // the run ends
+	if r.hasEnded() {
+		return false
 	}
 	if output == "" {
 		output = err.Error()

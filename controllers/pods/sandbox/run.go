@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,12 @@ type run struct {
 
 	// The lock of the sandbox protects these.
 	state    Run
+	probed   bool // the result of the readiness probe
+	unready  bool // the process has said so
+	reason   string
+	why      string // the message that the process has set
 	stopped  bool
+	restarts bool      // its end is a restart, whatever the exit code is
 	deadline time.Time // the earliest time at which a stop kills the process
 	killings sync.Once
 }
@@ -55,7 +61,7 @@ func newRun(b *sandbox, m *made, number int32) *run {
 	r := &run{
 		box: b, made: m, log: newLogBuffer(&b.owner.logBytes),
 		killed: make(chan struct{}), done: make(chan struct{}), ready: make(chan struct{}, 1),
-		state: Run{Number: number, StartedAt: time.Now(), Started: true, Ready: true},
+		probed: true, state: Run{Number: number, StartedAt: time.Now(), Started: true, Ready: true},
 	}
 	r.ctx, r.terminate = context.WithCancelCause(context.Background())
 	r.attach.init(m.spec)
@@ -80,6 +86,24 @@ func (r *run) set(change func(s *Run)) {
 	}
 }
 
+// setReady changes the result of the readiness probe or what the process says of its readiness.
+func (r *run) setReady(change func()) {
+	r.set(func(s *Run) {
+		change()
+		s.Ready = r.probed && !r.unready
+	})
+}
+
+// SetReady implements [runtime.Status].
+func (r *run) SetReady(ready bool) { r.setReady(func() { r.unready = !ready }) }
+
+// SetTermination implements [runtime.Status].
+func (r *run) SetTermination(reason, message string) {
+	r.box.mu.Lock()
+	defer r.box.mu.Unlock()
+	r.reason, r.why = reason, message
+}
+
 // start starts the process, the hook postStart and the probes.
 func (r *run) start() {
 	owner := r.box.owner
@@ -90,9 +114,9 @@ func (r *run) start() {
 	owner.spawn(func() {
 		select {
 		case code := <-result:
-			r.end(code)
+			r.end(code, true)
 		case <-r.killed:
-			r.end(exitKilled)
+			r.end(exitKilled, false)
 		}
 	})
 	if l := r.spec.Lifecycle; l == nil || l.PostStart == nil {
@@ -110,7 +134,7 @@ func (r *run) start() {
 // process returns the main process.
 func (r *run) process() *runtime.Process {
 	return &runtime.Process{
-		Pod: r.pod, Container: r.spec, Args: r.args, Env: r.env, Dir: r.dir(), FS: r.fs, Killed: r.killed,
+		Pod: r.pod, Container: r.spec, Args: r.args, Env: r.env, Dir: r.dir(), FS: r.fs, Killed: r.killed, Status: r,
 		Streams: runtime.Streams{
 			Stdin: r.attach.stdin(), Stdout: &output{r, false}, Stderr: &output{r, true}, TTY: r.spec.TTY, Resize: r.attach.resize,
 		},
@@ -145,12 +169,16 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end ends the run.
-func (r *run) end(code int) {
+// end ends the run. returned reports whether the handler of the process has returned.
+func (r *run) end(code int, returned bool) {
 	r.terminate(context.Canceled)
 	r.log.close()
 	end := &End{At: time.Now(), ExitCode: int32(code & 0xff), Message: r.message(code)}
 	r.box.mu.Lock()
+	if returned {
+		end.Reason, end.Message = r.reason, cmp.Or(r.why, end.Message)
+	}
+	end.Restarts = r.restarts
 	r.state.End = end
 	r.state.Starting, r.state.Started, r.state.Ready = false, false, false
 	r.box.mu.Unlock()
@@ -193,7 +221,9 @@ func (r *run) stop(grace time.Duration, after []<-chan struct{}) {
 	r.box.owner.spawn(func() {
 		deadline := time.Now().Add(grace)
 		if l := r.spec.Lifecycle; l != nil && l.PreStop != nil && grace > 0 {
-			r.preStop(l.PreStop, deadline)
+			ctx, cancel := context.WithDeadline(r.ctx, deadline)
+			r.preStop(ctx)
+			cancel()
 		}
 		timer := time.NewTimer(time.Until(deadline))
 		defer timer.Stop()
@@ -229,6 +259,30 @@ func (r *run) kill() {
 		close(r.killed)
 		r.attach.close()
 	})
+}
+
+// untilEnd returns a context that ends after a time, or with the run. SIGTERM does not end it, since a container that stops is probed
+// too.
+func (r *run) untilEnd(limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	r.box.owner.spawn(func() {
+		select {
+		case <-r.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// hasEnded reports whether the run has ended.
+func (r *run) hasEnded() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // graceOf returns the grace period of a container that is restarted by a probe.

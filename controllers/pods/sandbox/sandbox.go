@@ -283,10 +283,13 @@ type Run struct {
 type End struct {
 	At       time.Time
 	ExitCode int32
+	Reason   string // "" for Completed or Error
 	Message  string
+	// Restarts reports whether the container was stopped to restart, whatever its exit code is.
+	Restarts bool
 }
 
-// sandbox has what the containers of a pod have in common.
+// sandbox has the state that the containers of a pod share.
 type sandbox struct {
 	owner *Sandboxes
 	key   types.NamespacedName
@@ -301,7 +304,8 @@ type sandbox struct {
 	deadline   time.Time                // of the processes of a pod that is stopped
 	others     map[string]chan struct{} // of a pod that is stopped, the containers without a run; closed when they have ended
 	closed     bool
-	renewal    *time.Timer // of tokens
+	preStops   map[string]*preStop // by container, the hooks of containers that have no process
+	renewal    *time.Timer         // of tokens
 }
 
 // container has the runs of a container.
@@ -437,6 +441,9 @@ func (b *sandbox) close() {
 		return
 	}
 	b.closed, b.stopping = true, true
+	for _, p := range b.preStops {
+		p.cancel()
+	}
 	close(b.gone)
 	if b.renewal != nil {
 		b.renewal.Stop()

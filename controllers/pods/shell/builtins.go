@@ -202,7 +202,7 @@ func (in *interpreter) describe(name, kind, where string) {
 	}
 }
 
-// typeOf says what sort of command each name is.
+// typeOf prints the sort of command of each name.
 func typeOf(in *interpreter, args []string) int {
 	status, short, path := 0, false, false
 	for _, name := range args[1:] {

@@ -72,7 +72,7 @@ func (in *interpreter) command(c syntax.Command) {
 	}
 }
 
-// tested executes statements whose status is tested.
+// tested executes statements, and the shell tests their status.
 func (in *interpreter) tested(list []*syntax.Stmt) bool {
 	in.quiet++
 	in.statements(list)

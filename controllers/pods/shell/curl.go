@@ -27,7 +27,6 @@ const (
 	curlStatus      = 22
 	curlWrite       = 23
 	curlTimeout     = 28
-	curlTLS         = 35
 	curlRedirects   = 47
 	curlEmpty       = 52
 )
@@ -73,7 +72,7 @@ type transfer struct {
 //	curl [-sSfiIkLvGg] [-o FILE|-O] [-X METHOD] [-d DATA] [-H LINE] [-A AGENT] [-u USER:PASSWORD] [-m SECONDS]
 //		[--connect-timeout SECONDS] [--retry N] [--retry-delay SECONDS] [-w FORMAT] URL...
 //
-// There is no progress meter, and no brackets in URLs. The first -o or -O belongs to the first URL, and so on.
+// There is no HTTPS, no progress meter, and no brackets in URLs. The first -o or -O belongs to the first URL, and so on.
 func curl(c *invocation) int {
 	usage := func(format string, args ...any) int {
 		c.errorf(format, args...)
@@ -424,8 +423,6 @@ func (t *transfer) requestError(u *url.URL, err error) int {
 	case isDial:
 		port, _ := portOf(u)
 		return t.failed(curlConnect, "Failed to connect to %s port %d after %d ms: Could not connect to server", u.Hostname(), port, t.elapsed())
-	case errors.Is(err, errNoTLS):
-		return t.failed(curlTLS, "SSL connect error")
 	case errors.Is(err, errNoReply):
 		return t.failed(curlEmpty, "Empty reply from server")
 	}

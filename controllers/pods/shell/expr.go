@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// exprLevels are the operators of expr, from those that bind weakest.
+// exprLevels are the operators of expr, the weakest ones first.
 var exprLevels = [][]string{{"|"}, {"&"}, {"=", "!=", "<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}, {":"}}
 
 var (

@@ -81,7 +81,7 @@ func (in *interpreter) handler(args []string) (code int, ok bool) {
 		return 0, false
 	}
 	p := *root.spec
-	p.Args, p.Env, p.Dir, p.Exec = args, in.exported(), in.dir, true
+	p.Args, p.Env, p.Dir, p.Exec, p.Status = args, in.exported(), in.dir, true, nil
 	p.Streams = runtime.Streams{Stdin: in.stdin(), Stdout: in.stdout(), Stderr: in.stderr()}
 	p.Next = func(ctx context.Context, p *runtime.Process) int {
 		return in.protect(func() int { return in.notFound(p.Args[0], false) })

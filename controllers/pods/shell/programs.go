@@ -145,7 +145,7 @@ func (c *invocation) lines(r io.Reader, delimiter byte, each func(line []byte, e
 	}
 }
 
-// readAll reads an input whose size is bounded by the memory of a process.
+// readAll reads an input of at most the memory of a process.
 func (c *invocation) readAll(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(c.inputLimit())+1))
 	c.limitInput(c.args[0], len(b))

@@ -16,7 +16,6 @@ import (
 // The errors of a request, besides errTimeout and the error of dialing.
 var (
 	errBadURL  = errors.New("bad URL")
-	errNoTLS   = errors.New("no TLS")   // the server was reached, and the shell has no TLS
 	errNoReply = errors.New("no reply") // the server closed the connection
 	errNotHTTP = errors.New("the reply is not HTTP")
 )
@@ -45,22 +44,19 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// isHTTP reports whether a URL is one of HTTP or HTTPS.
-func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+// isHTTP reports whether a URL is one of HTTP. There is no HTTPS: wget and curl are builds without TLS.
+func isHTTP(u *url.URL) bool { return u.Scheme == "http" }
 
 // portOf returns the port of a URL.
 func portOf(u *url.URL) (int32, error) {
-	switch {
-	case u.Port() != "":
-		n, err := strconv.ParseUint(u.Port(), 10, 16)
-		if err != nil || n == 0 {
-			return 0, errBadURL
-		}
-		return int32(n), nil
-	case u.Scheme == "https":
-		return 443, nil
+	if u.Port() == "" {
+		return 80, nil
 	}
-	return 80, nil
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil || n == 0 {
+		return 0, errBadURL
+	}
+	return int32(n), nil
 }
 
 // newRequest returns a request with header lines, as "Name: value". A line without a value removes a header.
@@ -120,9 +116,6 @@ func (c *invocation) request(ctx context.Context, r *http.Request, alive func())
 			p.close()
 		}
 	}()
-	if r.URL.Scheme == "https" {
-		return nil, errNoTLS
-	}
 	from := bufio.NewReader(readerFunc(func(b []byte) (int, error) {
 		n, err := conn.Read(b)
 		c.in.step(0)

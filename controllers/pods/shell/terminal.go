@@ -30,7 +30,7 @@ type terminal struct {
 	done    sync.WaitGroup
 }
 
-// maxTyped bounds what is typed ahead.
+// maxTyped bounds the input that is typed ahead.
 const maxTyped = 1 << 20
 
 // newTerminal returns the terminal of a process. Goroutines take the keys and the sizes from now on.
@@ -109,7 +109,7 @@ func (t *terminal) type_(from io.Reader) {
 	}
 }
 
-// echo writes what a key shows.
+// echo writes the echo of a key.
 func (t *terminal) echo(text string) {
 	if text != "" {
 		t.writing.Lock()
@@ -118,7 +118,7 @@ func (t *terminal) echo(text string) {
 	}
 }
 
-// key takes a key, and returns what it shows.
+// key takes a key, and returns its echo.
 func (t *terminal) key(key byte) (echo string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

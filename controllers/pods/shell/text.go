@@ -143,7 +143,7 @@ func (c *invocation) header(o *arguments, name string, first *bool) {
 	c.printf("==> %s <==\n", name)
 }
 
-// tail writes the end of files. With -f it goes on with what is appended.
+// tail writes the end of files. With -f it goes on with appended data.
 func tail(c *invocation) int {
 	c.args = numbered(c.args)
 	o, ok := c.options("n:c:fFqvs: lines=n bytes=c follow=f retry=F")
@@ -256,7 +256,7 @@ func (c *invocation) tailOf(r io.Reader, n int, relative string, flag byte) erro
 	return err
 }
 
-// follow writes what is appended to files, until the process ends.
+// follow writes the data that is appended to files, until the process ends.
 func (c *invocation) follow(files []*description) {
 	for {
 		var changes []<-chan struct{}

@@ -208,8 +208,6 @@ func (c *invocation) downloadError(u *url.URL, err error) int {
 		return c.errorf("bad address '%s'", u.Host)
 	case isDial:
 		return c.errorf("can't connect to remote host: %s", problemOf(dial))
-	case errors.Is(err, errNoTLS):
-		return c.errorf("error getting response: Connection reset by peer")
 	}
 	return c.errorf("error getting response")
 }

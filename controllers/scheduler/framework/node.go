@@ -52,7 +52,7 @@ func (n *Node) remove(p *Pod) {
 	n.count(p, -1)
 }
 
-// count adds what a pod uses to the sums, or subtracts it.
+// count adds the requests of a pod to the sums, or subtracts them.
 //
 //upstream:pkg/scheduler/framework.NodeInfo.update
 func (n *Node) count(p *Pod, by int64) {

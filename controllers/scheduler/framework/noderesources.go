@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeResourcesFit rejects nodes that do not have what the pod requests, and prefers nodes with much left.
+// nodeResourcesFit rejects nodes that lack a request of the pod, and prefers nodes with much left.
 //
 //upstream:pkg/scheduler/framework/plugins/noderesources.Fit.Filter
 //upstream:pkg/scheduler/framework/plugins/noderesources.Fit.Score

@@ -40,7 +40,7 @@ type needs struct {
 // never is the start of a pod that did not start: after all others.
 const never = math.MaxInt64
 
-// newPod returns what a snapshot keeps of a pod.
+// newPod returns the part of a pod that a snapshot keeps.
 //
 //upstream:pkg/scheduler/framework.NewPodInfo
 //upstream:pkg/scheduler/framework.PodInfo.CalculateResource

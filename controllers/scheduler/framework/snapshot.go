@@ -174,7 +174,7 @@ func (s *Snapshot) RemovePod(uid types.UID) bool {
 	return true
 }
 
-// changed updates what the snapshot knows of all pods.
+// changed updates the sums of all pods.
 func (s *Snapshot) changed(p *Pod, by int32) {
 	s.groupTerms(p, by)
 	for _, c := range s.counts {

@@ -55,7 +55,7 @@ func TestSnapshotAgainstModel(t *testing.T) {
 	}
 }
 
-// describe returns what a snapshot knows.
+// describe returns the sums of a snapshot.
 func describe(s *Snapshot) (text string) {
 	web := s.countSelected("default", labels.SelectorFromSet(labels.Set{"app": "web"}))
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -28,9 +29,10 @@ import (
 //
 // A kind that is not found is looked up on the server again, so that kinds which are installed
 // later are found; for each group this is limited to once a second, with bursts of ten. Results are
-// cached until the Reset method is called. It is a meta.ResettableRESTMapper, and a
-// meta.ResettableRESTMapperWithContext, whose methods stop discovery when their context ends. It is
-// safe for concurrent use.
+// cached until the Reset method is called.
+//
+// The mapper is a meta.ResettableRESTMapper and a meta.ResettableRESTMapperWithContext. The methods
+// with a context stop discovery when the context ends. The mapper is safe for concurrent use.
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
@@ -47,6 +49,12 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	return m, nil
 }
 
+// retryRate and retryBurst limit how often a group is discovered again, per second.
+const (
+	retryRate  = 1
+	retryBurst = 10
+)
+
 // mapper answers queries from a snapshot of the discovered resources. A query that the snapshot
 // does not cover extends it.
 type mapper struct {
@@ -57,8 +65,7 @@ type mapper struct {
 	// discovering has a value during discovery. It is a channel, since who waits for discovery may be
 	// cancelled; and in a testing/synctest bubble time stands still while a goroutine waits for a mutex.
 	discovering chan struct{}
-	// retries has a limit for each group, for queries that the snapshot covers already. Its user has
-	// filled discovering.
+	// retries has a limit for each group that was discovered again lately. Its user has filled discovering.
 	retries map[string]*rate.Limiter
 }
 
@@ -67,14 +74,14 @@ var (
 	_ meta.ResettableRESTMapperWithContext = (*mapper)(nil)
 )
 
-// query is what has to be discovered for a call: a version of a group, all versions of a group, or
-// all groups.
+// query names the resources that a call needs: a version of a group, all versions of a group, or all
+// groups.
 type query struct {
 	group, version string
 	all            bool
 }
 
-// Reset drops all discovered resources, also those of a discovery that is under way.
+// Reset drops all discovered resources. A discovery that is under way adds none.
 func (m *mapper) Reset() { m.current.Store(newSnapshot(nil)) }
 
 func (m *mapper) ResetWithContext(context.Context) { m.Reset() }
@@ -223,13 +230,15 @@ func cancelled(ctx context.Context) error {
 func (m *mapper) allowRetry(group string) bool {
 	l, ok := m.retries[group]
 	if !ok {
-		l = rate.NewLimiter(1, 10)
+		// A limit that nothing counts against is as good as a new one.
+		maps.DeleteFunc(m.retries, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= retryBurst })
+		l = rate.NewLimiter(retryRate, retryBurst)
 		m.retries[group] = l
 	}
 	return l.Allow()
 }
 
-// fetch discovers what the query needs and returns the extended snapshot.
+// fetch discovers the resources that the query needs, and returns the extended snapshot.
 func (m *mapper) fetch(ctx context.Context, q query, from *snapshot) (*snapshot, error) {
 	switch {
 	case !from.discovered, q.all, q.version == "" && from.aggregated:
@@ -300,8 +309,8 @@ func (m *mapper) discoverAgain(ctx context.Context, from *snapshot) (*snapshot, 
 	return s, nil
 }
 
-// extend adds to a snapshot that was just discovered what the query needs. If discovery was
-// aggregated, what the snapshot does not have does not exist.
+// extend adds to a snapshot that was just discovered the resources that the query needs. If discovery
+// was aggregated, other resources do not exist.
 func (m *mapper) extend(ctx context.Context, s *snapshot, q query) *snapshot {
 	switch {
 	case s.covers(q) || s.aggregated && s.failure(q) != nil:

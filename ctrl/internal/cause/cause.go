@@ -72,6 +72,7 @@ type Cause struct {
 
 	// Object is the object of the event, if any. It need not be the object to reconcile.
 	Object          types.NamespacedName
+	UID             types.UID
 	GVK             schema.GroupVersionKind
 	ResourceVersion string
 
@@ -130,6 +131,9 @@ func Of(kind Kind, obj any) Cause {
 	if o, ok := obj.(object); ok {
 		c.Object = types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 		c.ResourceVersion = o.GetResourceVersion()
+	}
+	if o, ok := obj.(interface{ GetUID() types.UID }); ok {
+		c.UID = o.GetUID()
 	}
 	if o, ok := obj.(runtime.Object); ok {
 		c.GVK = o.GetObjectKind().GroupVersionKind()

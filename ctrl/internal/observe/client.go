@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/memsize"
 )
 
 // Client returns a client that records the reads and writes of reconciles. The options are the options of c.
@@ -108,6 +109,9 @@ func (c *observedClient) Get(ctx context.Context, key client.ObjectKey, obj clie
 	}
 	t, began := c.typeOf(obj), time.Now()
 	err := c.Client.Get(ctx, key, obj, opts...)
+	if run.drop(aRead) {
+		return err
+	}
 	read := c.read(run, t, obj, key, began, err)
 	if err == nil {
 		read.Version = obj.GetResourceVersion()
@@ -141,6 +145,9 @@ func (c *observedClient) List(ctx context.Context, list client.ObjectList, opts 
 	}
 	t, began := c.typeOf(list), time.Now()
 	err := c.Client.List(ctx, list, opts...)
+	if run.drop(aRead) {
+		return err
+	}
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	read := c.read(run, t, list, types.NamespacedName{Namespace: o.Namespace}, began, err)
 	read.List = true
@@ -150,6 +157,7 @@ func (c *observedClient) List(ctx context.Context, list client.ObjectList, opts 
 	if o.FieldSelector != nil {
 		read.Selection = strings.Trim(read.Selection+" "+o.FieldSelector.String(), " ")
 	}
+	read.Selection = clip(read.Selection, maxMessage)
 	if err == nil {
 		read.Items, read.Version = meta.LenList(list), list.GetResourceVersion()
 	}
@@ -192,13 +200,17 @@ func (a *attempt) end(obj client.Object, err error) error {
 	switch {
 	case err != nil:
 		a.Err = clip(err.Error(), maxMessage)
-		a.Before = nil
 	case obj != nil:
 		a.Key = client.ObjectKeyFromObject(obj) // the server may have generated the name
-		if a.Verb != "delete" {
+		if !a.Deletes() {
 			a.UID, a.Version = obj.GetUID(), obj.GetResourceVersion()
 			a.after(obj)
+		} else if a.UID == "" && a.Before != nil {
+			a.UID, a.Guessed = a.Before.UID(), true
 		}
+	}
+	if a.After == nil {
+		a.Before = nil // there is nothing to compare it with
 	}
 	a.run.addWrite(a.Write)
 	return err
@@ -206,7 +218,7 @@ func (a *attempt) end(obj client.Object, err error) error {
 
 // after sets the object after the write: the cache's, if it has the response, or else a copy.
 func (a *attempt) after(obj client.Object) {
-	if a.Version == "" || a.DryRun {
+	if a.Version == "" || a.DryRun || a.run.isFull(aWrite) {
 		return
 	}
 	if a.kind != nil {
@@ -217,10 +229,11 @@ func (a *attempt) after(obj client.Object) {
 	}
 	if a.SubResource == "" || a.SubResource == "status" {
 		a.After = copyOf(obj)
+		a.Large = a.After == nil
 	}
 }
 
-// maxCopy is the size up to which an object that is in no cache is copied.
+// maxCopy is the size in memory up to which an object that is in no cache is copied.
 const maxCopy = 64 << 10
 
 // copied is the copy of an object.
@@ -231,11 +244,9 @@ type copied struct {
 
 // copyOf returns a State with a copy, or nil if the object is too large.
 func copyOf(obj client.Object) State {
-	size := 4 << 10 // the usual size of a custom resource
-	if sized, ok := obj.(interface{ Size() int }); ok {
-		if size = 4 * sized.Size(); size > maxCopy {
-			return nil
-		}
+	size := memsize.Of(obj, maxCopy)
+	if size > maxCopy {
+		return nil
 	}
 	if c, ok := obj.DeepCopyObject().(client.Object); ok {
 		return copied{c, size}
@@ -244,6 +255,7 @@ func copyOf(obj client.Object) State {
 }
 
 func (c copied) Object() client.Object { return c.obj.DeepCopyObject().(client.Object) }
+func (c copied) UID() types.UID        { return c.obj.GetUID() }
 func (c copied) Size() int             { return c.size }
 
 // Create implements client.Writer.
@@ -266,9 +278,12 @@ func (c *observedClient) Patch(ctx context.Context, obj client.Object, patch cli
 
 // Delete implements client.Writer.
 func (c *observedClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	a := c.begin(ctx, "delete", obj, client.ObjectKeyFromObject(obj), "", (&client.DeleteOptions{}).ApplyOptions(opts).DryRun)
-	if a != nil {
-		a.UID = obj.GetUID()
+	o := (&client.DeleteOptions{}).ApplyOptions(opts)
+	a := c.begin(ctx, "delete", obj, client.ObjectKeyFromObject(obj), "", o.DryRun)
+	if a != nil && o.Preconditions != nil && o.Preconditions.UID != nil {
+		a.UID = *o.Preconditions.UID
+	} else if a != nil {
+		a.UID, a.Guessed = obj.GetUID(), true // the object may have been replaced
 	}
 	return a.end(obj, c.Client.Delete(ctx, obj, opts...))
 }

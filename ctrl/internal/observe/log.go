@@ -16,6 +16,7 @@ import (
 
 const (
 	maxMessage = 1 << 10
+	maxError   = 4 << 10
 	maxValues  = 2 << 10
 	maxValue   = 512
 )
@@ -100,8 +101,12 @@ func (s *sink) derived(next logr.LogSink, keysAndValues ...any) logr.LogSink {
 	return &sink{s.recorder, s.run, next, skipFrames(next), values}
 }
 
+// record records a line, unless there is no place for it: then it is not even formatted.
 func (s *sink) record(level int, err error, message string, keysAndValues []any) {
 	s.recorder.changes.Add(1)
+	if s.run.drop(aLine) {
+		return
+	}
 	line := Line{At: time.Since(s.run.Started), Level: level, Message: clip(message, maxMessage)}
 	var b strings.Builder
 	if err != nil {
@@ -153,7 +158,14 @@ func Text(value any) (text string) {
 	case fmt.Stringer:
 		return quoted(v.String())
 	}
-	switch v := reflect.ValueOf(value); v.Kind() {
+	v := reflect.ValueOf(value)
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Array:
+		if v.Len() > maxValue { // the text would be cut off, but only after all of it is formatted
+			return fmt.Sprintf("(a %T of %d)", value, v.Len())
+		}
+	}
+	switch v.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface, reflect.Func, reflect.Chan:
 		if !plain(v.Type(), 0) {
 			return fmt.Sprintf("(%T)", value)

@@ -60,6 +60,8 @@ type Recorder struct {
 
 	mu          sync.Mutex // guards what follows, and what is in controllers
 	total       int64
+	reach       Reach  // the writes of the records that were evicted
+	evicted     uint64 // how many were
 	controllers []*Controller
 	warnings    []Warning
 }
@@ -110,6 +112,8 @@ type Controls interface {
 	Kind() schema.GroupVersionKind
 	// MaxWorkers is the number of workers.
 	MaxWorkers() int
+	// Stopped reports whether the controller has ended.
+	Stopped() bool
 	// Queue returns the content of the queue; see queue.Snapshot. It returns false if the controller has not started, or
 	// if its queue cannot be looked at.
 	Queue(offset, limit int) (Queue, bool)
@@ -192,7 +196,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	if run == nil {
 		return
 	}
-	o.Ended = true
+	o.Ended, o.Err = true, clip(o.Err, maxError)
 	run.mu.Lock()
 	run.outcome = o
 	size, reads := int64(run.size()), run.reads
@@ -235,6 +239,14 @@ func (r *Recorder) evict() {
 		}
 	}
 	size := int64(most.sizes[0])
+	run := most.runs[0]
+	run.mu.Lock()
+	for i := range run.writes {
+		r.reach.add(&run.writes[i])
+	}
+	r.reach.Merge(run.unrecorded)
+	run.mu.Unlock()
+	r.evicted++
 	most.runs[0] = nil
 	most.runs, most.sizes = most.runs[1:], most.sizes[1:]
 	most.size -= size
@@ -315,6 +327,16 @@ func (r *Recorder) Runs() []*Run {
 	return all
 }
 
+// Forgotten returns which writes are not recorded any more, and how many reconciles are not.
+func (r *Recorder) Forgotten() (Reach, uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reach.clone(), r.evicted
+}
+
+// Begun returns the identifier of the last reconcile that began.
+func (r *Recorder) Begun() uint64 { return r.next.Load() }
+
 // Size is about how many bytes the records take.
 func (r *Recorder) Size() int64 {
 	r.mu.Lock()
@@ -335,9 +357,19 @@ type Stats struct {
 
 // Stats returns the figures now.
 func (c *Controller) Stats() Stats {
+	s, took := c.stats()
+	if n := len(took); n > 0 {
+		slices.Sort(took)
+		s.P50, s.P99 = took[n/2], took[n*99/100]
+	}
+	return s
+}
+
+// stats returns the figures without the percentiles, and what these are computed of while the workers go on.
+func (c *Controller) stats() (s Stats, took []time.Duration) {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
-	s := Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs), Evicted: c.evicted,
+	s = Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs), Evicted: c.evicted,
 		Reads: map[schema.GroupVersionKind]uint64{}}
 	for result, n := range c.totals {
 		s.Totals[result] = n
@@ -345,11 +377,7 @@ func (c *Controller) Stats() Stats {
 	for gvk, n := range c.reads {
 		s.Reads[gvk] = n
 	}
-	if n := min(c.taken, maxSamples); n > 0 {
-		took := slices.Clone(c.took[:n])
-		slices.Sort(took)
-		s.P50, s.P99 = took[n/2], took[n*99/100]
-	}
+	took = slices.Clone(c.took[:min(c.taken, maxSamples)])
 	now := time.Now().Unix()
 	total := 0
 	for _, second := range c.seconds {
@@ -358,7 +386,7 @@ func (c *Controller) Stats() Stats {
 		}
 	}
 	s.Rate = float64(total) / 60
-	return s
+	return s, took
 }
 
 // Active returns the reconciles that run, the longest first.

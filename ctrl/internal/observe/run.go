@@ -23,6 +23,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/memsize"
 )
 
 // The bounds of one record.
@@ -32,11 +33,19 @@ const (
 	maxLines  = 128
 )
 
+// MaxState is the size up to which a State counts: no record has larger ones.
+const MaxState = 1 << 20
+
+// maxRun is how many bytes the objects of one record take at most.
+const maxRun = MaxState
+
 // State is an object as it was at one moment.
 type State interface {
 	// Object returns a copy of the object.
 	Object() client.Object
-	// Size is about how many bytes it takes.
+	// UID is the UID of the object.
+	UID() types.UID
+	// Size is about how many bytes it takes, or a number above MaxState.
 	Size() int
 }
 
@@ -55,8 +64,10 @@ type Run struct {
 	reads   []Read
 	writes  []Write
 	lines   []Line
-	// dropped are the reads, writes and lines above the bounds.
-	dropped [3]int
+	kept    int // bytes of the reads, writes and lines without the slices themselves
+	// dropped are the reads, writes and lines above the bounds, and unrecorded are the writes.
+	dropped    [3]int
+	unrecorded Reach
 }
 
 // Outcome is the end of a reconcile.
@@ -94,15 +105,36 @@ type Write struct {
 	Type        *Type
 	Key         types.NamespacedName
 	UID         types.UID
+	Guessed     bool   // whether the UID is the cache's, as the writer gave none
 	Version     string // after the write, if it is known
 	Was         string // the version in the cache before
 	DryRun      bool
 	Took        time.Duration
 	Err         string
 
-	// Before and After are the object before and after the write, nil if they are not known.
+	// Before and After are the object before and after the write, nil if they are not known, or if they are Large: too
+	// large to be recorded.
 	Before, After State
+	Large         bool
 }
+
+// Deletes reports whether the write deletes.
+func (w *Write) Deletes() bool {
+	return w.SubResource == "" && (w.Verb == "delete" || w.Verb == "deletecollection")
+}
+
+// size is about how many bytes a write takes beside the struct.
+func (w *Write) size() int {
+	n := len(w.Verb) + len(w.SubResource) + nameSize(w.Key) + len(w.UID) + len(w.Version) + len(w.Was) + len(w.Err)
+	for _, s := range []State{w.Before, w.After} {
+		if s != nil {
+			n += s.Size()
+		}
+	}
+	return n
+}
+
+func nameSize(name types.NamespacedName) int { return len(name.Namespace) + len(name.Name) }
 
 // Line is a log line of a reconcile.
 type Line struct {
@@ -155,6 +187,8 @@ type Copy struct {
 	Writes  []Write
 	Lines   []Line
 	Dropped [3]int // reads, writes and lines that were not recorded
+	// Unrecorded are the writes that were not recorded.
+	Unrecorded Reach
 }
 
 // Copy returns what the record has now.
@@ -162,58 +196,100 @@ func (r *Run) Copy() Copy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Copy{
-		Run: r, Outcome: r.outcome, Dropped: r.dropped,
+		Run: r, Outcome: r.outcome, Dropped: r.dropped, Unrecorded: r.unrecorded.clone(),
 		Reads: r.reads[:len(r.reads):len(r.reads)], Writes: r.writes[:len(r.writes):len(r.writes)],
 		Lines: r.lines[:len(r.lines):len(r.lines)],
 	}
 }
 
+// The kinds of entries of a record, as indices of dropped.
+const (
+	aRead = iota
+	aWrite
+	aLine
+)
+
+// full reports whether there is no place for an entry. The caller holds mu.
+func (r *Run) full(kind int) bool {
+	if r.outcome.Ended {
+		return true // a goroutine has outlived its reconcile
+	}
+	return [...]bool{len(r.reads) == maxReads, len(r.writes) == maxWrites, len(r.lines) == maxLines}[kind]
+}
+
+// isFull reports whether there is no place for an entry.
+func (r *Run) isFull(kind int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.full(kind)
+}
+
+// drop counts an entry if there is no place for it. It returns true then, so that nobody formats what is dropped.
+func (r *Run) drop(kind int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full(kind) {
+		r.dropped[kind]++
+		return true
+	}
+	return false
+}
+
 func (r *Run) addRead(read Read) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.reads) == maxReads {
-		r.dropped[0]++
+	if r.full(aRead) {
+		r.dropped[aRead]++
 		return
 	}
+	r.kept += nameSize(read.Key) + len(read.Version) + len(read.Err) + len(read.Selection)
 	r.reads = append(r.reads, read)
 }
 
 func (r *Run) addWrite(write Write) {
+	size := write.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.writes) == maxWrites {
-		r.dropped[1]++
+	if r.full(aWrite) {
+		r.dropped[aWrite]++
+		r.unrecorded.add(&write)
 		return
 	}
+	if r.kept+size > maxRun && (write.Before != nil || write.After != nil) {
+		write.Before, write.After, write.Large = nil, nil, true
+		size = write.size()
+	}
+	r.kept += size
 	r.writes = append(r.writes, write)
 }
 
 func (r *Run) addLine(line Line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lines) == maxLines {
-		r.dropped[2]++
+	if r.full(aLine) {
+		r.dropped[aLine]++
 		return
 	}
+	r.kept += len(line.Message) + len(line.Values)
 	r.lines = append(r.lines, line)
 }
 
 // size is about how many bytes the record takes. The caller holds mu.
 func (r *Run) size() int {
-	n := 512 + len(r.outcome.Err) + 176*len(r.Causes.List) + int(readSize)*cap(r.reads) + int(writeSize)*cap(r.writes)
-	for i := range r.writes {
-		w := &r.writes[i]
-		n += len(w.Err)
-		for _, s := range []State{w.Before, w.After} {
-			if s != nil {
-				n += s.Size()
-			}
-		}
-	}
-	for i := range r.lines {
-		n += 64 + len(r.lines[i].Message) + len(r.lines[i].Values)
+	n := runSize + r.kept + len(r.outcome.Err) + nameSize(r.Name) + memsize.Of(r.other, maxRun) +
+		causeSize*cap(r.Causes.List) + readSize*cap(r.reads) + writeSize*cap(r.writes) + lineSize*cap(r.lines)
+	for i := range r.Causes.List {
+		c := &r.Causes.List[i]
+		n += nameSize(c.Object) + len(c.UID) + len(c.GVK.Group) + len(c.GVK.Version) + len(c.GVK.Kind) + len(c.ResourceVersion) + len(c.Changed)
 	}
 	return n
 }
 
-var readSize, writeSize = reflect.TypeFor[Read]().Size(), reflect.TypeFor[Write]().Size()
+var (
+	// The causes may be in a block of their own, with its first cause.
+	runSize   = int(reflect.TypeFor[Run]().Size()) + 256
+	causeSize = int(reflect.TypeFor[cause.Cause]().Size())
+	readSize  = int(reflect.TypeFor[Read]().Size())
+	writeSize = int(reflect.TypeFor[Write]().Size())
+	lineSize  = int(reflect.TypeFor[Line]().Size())
+)

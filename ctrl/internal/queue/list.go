@@ -1,5 +1,7 @@
 package queue
 
+import "iter"
+
 // links are the neighbours of an item in one list.
 type links[K comparable] struct{ prev, next *item[K] }
 
@@ -115,3 +117,35 @@ func (h *heap[T]) down(start int) (changed bool) {
 	x.moved(i)
 	return i > start
 }
+
+// first returns the first n elements of a heap in order, in O(n log n) however large the heap is. The heap must not change
+// meanwhile.
+func first[T heapItem[T]](h heap[T], n int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		var next heap[position[T]] // the children of the elements that were returned
+		if len(h) > 0 {
+			next.push(position[T]{h, 0})
+		}
+		for ; n > 0 && len(next) > 0; n-- {
+			at := next[0].index
+			next.remove(0)
+			if !yield(h[at]) {
+				return
+			}
+			for _, child := range []int{2*at + 1, 2*at + 2} {
+				if child < len(h) {
+					next.push(position[T]{h, child})
+				}
+			}
+		}
+	}
+}
+
+// position is a place in a heap. It is ordered as the element there.
+type position[T heapItem[T]] struct {
+	heap  heap[T]
+	index int
+}
+
+func (p position[T]) before(o position[T]) bool { return p.heap[p.index].before(o.heap[o.index]) }
+func (position[T]) moved(int)                   {}

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -28,14 +27,15 @@ type Snapshot[K comparable] struct {
 	Depth                      map[int]int // the keys of Ready by priority
 	Oldest                     time.Duration
 
-	// The keys of a page: ready and waiting keys from the offset on, and all keys in process.
+	// The keys of a page: ready and waiting keys from the offset on, and the keys that are in process for longest.
 	ReadyKeys, WaitingKeys, ProcessingKeys []Queued[K]
 }
 
 // Inspector is a queue that can be looked at.
 type Inspector[K comparable] interface {
 	// Snapshot returns the content. It has at most limit ready keys and limit waiting keys, from the offset on, in the
-	// order of their times. The causes are copies.
+	// order of their times, and limit keys in process. The causes are copies. The queue is locked meanwhile, for a time
+	// that grows with offset+limit, and not with the queue.
 	Snapshot(offset, limit int) Snapshot[K]
 	// Find returns where one key is. It returns false if the queue does not have it.
 	Find(key K) (q Queued[K], state string, ok bool)
@@ -43,39 +43,16 @@ type Inspector[K comparable] interface {
 
 // Snapshot implements [Inspector].
 func (q *Queue[K]) Snapshot(offset, limit int) Snapshot[K] {
-	s, due := q.snapshot(offset, limit)
-	slices.SortFunc(due, func(a, b dueKey[K]) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.order, b.order)) })
-	due = due[min(offset, len(due)):]
-	due = due[:min(limit, len(due))]
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, d := range due {
-		entry := Queued[K]{Key: d.key, Due: q.epoch.Add(d.due)}
-		if it := q.core.items[d.key]; it != nil { // it may have become ready in between
-			entry = q.queued(it)
-			entry.Due = q.epoch.Add(d.due)
-		}
-		s.WaitingKeys = append(s.WaitingKeys, entry)
-	}
-	return s
-}
-
-// dueKey is a waiting key with its time.
-type dueKey[K comparable] struct {
-	key   K
-	due   time.Duration
-	order uint64
-}
-
-// snapshot returns the content without the waiting keys, and all of these in no order.
-func (q *Queue[K]) snapshot(offset, limit int) (s Snapshot[K], due []dueKey[K]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := &q.core
 	c.expire(q.now())
 	stats := c.stats(q.last)
-	s = Snapshot[K]{
+	s := Snapshot[K]{
 		Ready: c.depth, Waiting: len(c.waiting), Processing: c.processing.n, Depth: stats.Depth, Oldest: stats.Oldest,
+	}
+	if limit <= 0 {
+		return s
 	}
 	n := 0
 	for it := c.byAge.head; it != nil && n < offset+limit; it = it.links[ageLinks].next {
@@ -84,16 +61,17 @@ func (q *Queue[K]) snapshot(offset, limit int) (s Snapshot[K], due []dueKey[K]) 
 		}
 		n++
 	}
-	for it := c.processing.head; it != nil; it = it.links[readyLinks].next {
+	n = 0
+	for it := range first(c.waiting, offset+limit) {
+		if n >= offset {
+			s.WaitingKeys = append(s.WaitingKeys, q.queued(it))
+		}
+		n++
+	}
+	for it := c.processing.head; it != nil && len(s.ProcessingKeys) < limit; it = it.links[readyLinks].next {
 		s.ProcessingKeys = append(s.ProcessingKeys, q.queued(it))
 	}
-	if limit > 0 {
-		due = make([]dueKey[K], len(c.waiting))
-		for i, it := range c.waiting {
-			due[i] = dueKey[K]{it.key, it.due, it.order}
-		}
-	}
-	return s, due
+	return s
 }
 
 // Find implements [Inspector].

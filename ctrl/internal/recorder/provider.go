@@ -105,7 +105,10 @@ func (p *Provider) Run(ctx context.Context) {
 	// Requests outlive ctx, by flushTime.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTime, cancel) })()
+	defer context.AfterFunc(ctx, func() {
+		limit := time.AfterFunc(flushTime, cancel)
+		context.AfterFunc(writing, func() { limit.Stop() }) // when Run returns
+	})()
 
 	for ctx.Err() == nil {
 		select {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -643,4 +645,31 @@ func TestOwnBroadcaster(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// TestRunKeepsNothing: the limit of the last requests ends with them, and does not keep the context.
+func TestRunKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Options{Config: &rest.Config{Host: "http://server"}, HTTPClient: &http.Client{Transport: newServer()}, Scheme: scheme.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := runStopped(t, p)
+		runtime.GC()
+		if value.Value() != nil {
+			t.Error("the context is kept")
+		}
+	})
+}
+
+// runStopped runs a provider with a context that is done, and returns a value that only the context has.
+func runStopped(t *testing.T, p *Provider) weak.Pointer[[64]byte] {
+	type key struct{}
+	value := new([64]byte)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, value))
+	cancel()
+	p.Run(ctx)
+	synctest.Wait()
+	time.Sleep(time.Nanosecond) // the next timer takes the ones that were stopped out of the heap of timers
+	return weak.Make(value)
 }

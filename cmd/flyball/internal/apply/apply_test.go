@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controlplanetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,19 +67,7 @@ func applyAll(t *testing.T, c *Cluster, o Options, manifest string) ([]string, e
 	return all, nil
 }
 
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+var widgets = controlplanetest.WidgetDefinition("{spec: {type: object, properties: {size: {type: integer}}}}") + `
 ---
 apiVersion: example.com/v1
 kind: Widget
@@ -113,25 +102,8 @@ func TestApply(t *testing.T) {
 // TestIntegers: an integer that a float64 cannot hold arrives as it is, and the next one is a change.
 func TestIntegers(t *testing.T) {
 	c := newCluster(t, false)
-	const manifest = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties: {size: {type: integer, format: int64}, most: {type: integer, format: int64, default: 9223372036854775807}}
+	const integers = "{size: {type: integer, format: int64}, most: {type: integer, format: int64, default: 9223372036854775807}}"
+	manifest := controlplanetest.WidgetDefinition("{spec: {type: object, properties: "+integers+"}}") + `
 ---
 apiVersion: example.com/v1
 kind: Widget
@@ -290,6 +262,34 @@ func TestUnreachable(t *testing.T) {
 		t.Error(err)
 	}
 	(<-accepted).Close()
+}
+
+// withoutDiscovery is a server that answers no discovery.
+type withoutDiscovery struct{}
+
+func (withoutDiscovery) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/version" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+// TestDiscoveryEnds: discovery ends with the context.
+func TestDiscoveryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := NewCluster(t.Context(), &rest.Config{Host: "http://server", Transport: withoutDiscovery{}}, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err = c.Apply(ctx, documents(t, widgets)[0], Options{})
+		if took := time.Since(start); err == nil || took != time.Second {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }
 
 // TestNamesConflict checks that a definition with the names of another fails at once with an explanation, and succeeds

@@ -43,7 +43,7 @@ func NewCluster(ctx context.Context, config *rest.Config, namespace string, fixe
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && err != nil {
 		return nil, err // report it once, not for each object; error responses concern the objects
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	mapper := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(d))
 	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil
 }
 
@@ -77,7 +77,7 @@ type Outcome struct {
 // Apply applies an object. If the object is a CustomResourceDefinition, Apply waits until it is established, so that
 // objects of its kind can follow.
 func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, error) {
-	objects, name, err := c.resource(d)
+	objects, name, err := c.resource(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 		if err := WaitEstablished(ctx, objects, after.GetName(), former); err != nil {
 			return outcome, d.errorf("%s is not established: %w", name, err)
 		}
-		c.mapper.Reset()
+		c.mapper.ResetWithContext(ctx)
 	}
 	return outcome, nil
 }
@@ -125,7 +125,7 @@ func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, 
 // Delete deletes the object of a document, and waits until it is gone. It reports whether the object existed. If the
 // object still exists when ctx ends, the error names the finalizers that block the deletion.
 func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found bool, err error) {
-	objects, name, err := c.resource(d)
+	objects, name, err := c.resource(ctx, d)
 	if err != nil {
 		return "", false, err
 	}
@@ -148,9 +148,9 @@ func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found b
 }
 
 // resource returns the client for an object's resource, and the object's resource and name.
-func (c *Cluster) resource(d *Document) (dynamic.ResourceInterface, string, error) {
+func (c *Cluster) resource(ctx context.Context, d *Document) (dynamic.ResourceInterface, string, error) {
 	gvk := d.Object.GroupVersionKind()
-	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.mapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, "", d.errorf("the cluster has no kind %s in %s: install its definition first", gvk.Kind, d.Object.GetAPIVersion())
 	}

@@ -25,7 +25,7 @@ const (
 func (c *Cluster) waitingFor(ctx context.Context, d *Document) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
 	defer cancel()
-	objects, _, err := c.resource(d)
+	objects, _, err := c.resource(ctx, d)
 	if err != nil {
 		return nil
 	}

@@ -1,9 +1,13 @@
-// Package terminal detects the capabilities of an output.
+// Package terminal detects the capabilities of an output, and writes texts of others to it.
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 )
@@ -38,4 +42,36 @@ func Error(w io.Writer, text string) string {
 		return text
 	}
 	return Red.Paint(text)
+}
+
+// Quoted returns a text of somebody else's in one line, with the characters that are not printable as in a string of Go: a
+// terminal obeys escape sequences, and a reader believes what is written from right to left.
+func Quoted(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case unicode.IsPrint(r) && r != unicode.ReplacementChar:
+			b.WriteRune(r)
+		case strings.HasPrefix(text[i:], string(r)):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default: // no UTF-8
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		}
+	}
+	return b.String()
+}
+
+// Printf writes a text. The strings among the arguments are quoted as by [Quoted], the format is not.
+func Printf(w io.Writer, format string, args ...any) {
+	quoted := make([]any, len(args))
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			arg = Quoted(text)
+		}
+		quoted[i] = arg
+	}
+	fmt.Fprintf(w, format, quoted...)
 }

@@ -6,8 +6,8 @@ import (
 	"flyball.dev/ctrl/cache/internal/compact/intern"
 )
 
-// admission is the admission policy of the intern table: it decides what is interned, which is what
-// occurred more than once and is worth what its entry costs. See admits.
+// admission is the admission policy of the intern table. It admits a string or subtree that has
+// occurred more than once and saves the cost of its entry. See admits.
 type admission struct {
 	table  *intern.Table[*subtree]
 	sketch frequencySketch
@@ -21,8 +21,8 @@ type admission struct {
 }
 
 const (
-	// stringCost and subtreeCost are what an entry of a string and of a subtree cost beside their
-	// text; tokenCost is what a value takes to refer to an entry.
+	// stringCost and subtreeCost are the bytes of an entry of a string and of a subtree beside their
+	// text, and tokenCost the bytes of a reference to an entry.
 	stringCost, subtreeCost, tokenCost = 90, 172, 3
 	// Strings shorter than minString and subtrees smaller than minSubtree are never interned.
 	minString, minSubtree = 3, 8
@@ -95,10 +95,10 @@ func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 // admits reports whether a string or subtree that occurred count times gets an entry, if each use
 // of the entry saves gain bytes and the entry costs cost bytes.
 //
-// Most of what occurs a few times never does again. So an entry must have been worth half of its
-// cost by now, and the debt, which is what the entries cost and have not saved yet, may be only a
-// small share of the size of the values. What has occurred so often that an entry would have saved
-// its cost several times always gets one.
+// Most strings and subtrees that occur a few times never occur again. So an entry must have been
+// worth half of its cost by now, and the debt, the cost that the entries have not saved yet, may be
+// only a small share of the size of the values. A string or subtree always gets an entry if it has
+// occurred so often that the entry would have saved its cost several times.
 func (a *admission) admits(gain, cost, count int) bool {
 	saved := gain * count
 	return count > 1 && 2*saved >= cost &&
@@ -106,7 +106,7 @@ func (a *admission) admits(gain, cost, count int) bool {
 }
 
 // inlineSize returns about how many bytes a subtree takes in a value, which may refer to entries of
-// what is in the subtree.
+// the strings and subtrees in it.
 func (a *admission) inlineSize(e *encoder, mark int) int {
 	m := &e.marks[mark]
 	size := m.dataEnd - m.data
@@ -129,7 +129,7 @@ func (a *admission) inlineSize(e *encoder, mark int) int {
 	return size
 }
 
-// promote makes a prototype of a subtree once its uses have saved what that costs. Readers unpack
+// promote makes a prototype of a subtree once its uses have saved the cost of it. Readers unpack
 // the subtree until then.
 func (a *admission) promote(id uint32, t *subtree) {
 	saved := a.table.Saved(id)

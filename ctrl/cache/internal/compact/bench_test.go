@@ -133,7 +133,7 @@ func given(in *corev1.Pod) []string { return []string{in.Namespace, in.Name} }
 
 var copied *corev1.Pod
 
-// BenchmarkDeepCopy is what the others are to be compared with.
+// BenchmarkDeepCopy is the benchmark to compare the others with.
 func BenchmarkDeepCopy(b *testing.B) {
 	all := pods()
 	b.ReportAllocs()

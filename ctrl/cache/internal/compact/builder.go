@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Type is a Go type whose values can be packed.
+// Type is a Go type with values that can be packed.
 type Type struct{ codec codec }
 
 // TypeOf returns a type.
@@ -239,7 +239,7 @@ func hasPointers(t reflect.Type) bool {
 	return false
 }
 
-// leaf reports whether what pointers to a type point to is too small to be interned.
+// leaf reports whether the variables that pointers to a type point to are too small to be interned.
 func leaf(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

@@ -19,7 +19,7 @@ type codec interface {
 	unaliaser
 }
 
-// plain is embedded by codecs of types whose shallow copies are independent.
+// plain is embedded by codecs of types with independent shallow copies.
 //
 // Unsafe: the methods do not access the variable.
 type plain struct{}
@@ -88,8 +88,8 @@ const minBulk = 4
 
 // move makes shallow copies.
 //
-// Unsafe: both pointers are to count variables of the node's type. What has pointers goes through
-// reflect, so that the garbage collector is notified of those that are written.
+// Unsafe: both pointers are to count variables of the node's type. Variables with pointers are
+// copied by reflect, so that the garbage collector is notified of the written pointers.
 func (n *node) move(to, from unsafe.Pointer, count int) {
 	switch {
 	case n.noscan:

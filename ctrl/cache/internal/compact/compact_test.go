@@ -48,7 +48,7 @@ func filler(seed int64) *randfill.Filler {
 // often is how often something must come so that it is surely interned, with a prototype.
 const often = 40
 
-// pack packs what stands for an object of its own.
+// pack packs a value as an object of its own.
 func pack[T any](p *Packer, in *T) (Value, bool) {
 	p.owner++
 	return p.Pack(nil, nil, TypeOf(reflect.TypeFor[T]()), in)
@@ -251,7 +251,7 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// odd has what API types have seldom or never.
+// odd has fields that API types have seldom or never.
 type odd struct {
 	Array   [2]int
 	Float   float32
@@ -305,7 +305,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// balanced adds up what the intern table keeps count of.
+// balanced checks the accounts of the intern table.
 func balanced(t *testing.T, p *Packer) {
 	t.Helper()
 	want := p.table.Stats()

@@ -28,8 +28,8 @@ type entry = intern.Entry[*subtree]
 type subtree struct {
 	codec  any
 	packed Value
-	// threshold is what uses must have saved before a prototype is considered. Only the packer
-	// accesses it.
+	// threshold is the number of bytes that uses must have saved before a prototype is considered.
+	// Only the packer accesses it.
 	threshold uint32
 	prototype atomic.Pointer[prototype]
 }
@@ -56,7 +56,7 @@ type cursor struct {
 	token, data int
 	text        string
 	next        int
-	// apart is that of the value, and piece the number of the piece.
+	// apart belongs to the value, and piece is the number of the piece.
 	apart *apart
 	piece int
 }
@@ -70,8 +70,7 @@ func (d *decoder) open(v Value) {
 	}
 }
 
-// header reads the header of a value that was just opened. It adds the strings to those that are
-// given.
+// header reads the header of a value that was just opened. It adds the strings to the given ones.
 func (d *decoder) header(v Value) {
 	text := d.text
 	d.text = v.head
@@ -169,7 +168,7 @@ func (d *decoder) prototype(t *subtree) *prototype {
 	return t.prototype.Load()
 }
 
-// skip reads data, if that is what comes next before the end.
+// skip reads data, if data comes next, before the end.
 func (d *decoder) skip(data []byte, end int) bool {
 	if d.data+len(data) > end || d.code[d.data:d.data+len(data)] != string(data) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// layers are the files from the bottom to the top. A file refers to what those above it in the list
-// declare, and to its own; those of one entry may refer to each other.
+// layers are the files from the bottom to the top. A file refers to its own declarations and to the
+// ones of files above it in the list. The files of one entry may refer to each other.
 var layers = [][]string{
 	{"sketch.go"},
 	{"encode.go"},
@@ -98,8 +98,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestUnsafe checks that each function that uses unsafe says what it relies on, in its comment or
-// in that of its type.
+// TestUnsafe checks that the comment of each function that uses unsafe, or of its type, says on what
+// the function relies.
 func TestUnsafe(t *testing.T) {
 	for _, dir := range []string{".", "arena", "intern"} {
 		fset, files := parse(t, dir)

@@ -42,8 +42,8 @@ type embedded struct {
 	Map  map[string]string
 }
 
-// packs packs what a pointer points to for many objects, so that all that can be shared is, and
-// compares what comes back each time.
+// packs packs the variable of a pointer for many objects, so that its parts are shared, and compares
+// the unpacked value each time.
 func packs(t *testing.T, in reflect.Value) (ok bool) {
 	t.Helper()
 	p, typ := NewPacker(), in.Type().Elem()
@@ -69,7 +69,7 @@ func packs(t *testing.T, in reflect.Value) (ok bool) {
 }
 
 // identical reports whether two values are equal to the bit, in exported fields and others: nil is
-// not empty, zero is not zero with a sign, and what is not a number is itself.
+// not empty, zero is not zero with a sign, and a NaN is itself.
 func identical(a, b reflect.Value) bool {
 	if a.IsValid() != b.IsValid() {
 		return false

@@ -10,11 +10,11 @@ import (
 	"flyball.dev/ctrl/cache/internal/compact/arena"
 )
 
-// These are what a prototype takes beside its variables, in bytes.
+// The memory of a prototype beside its variables, in bytes.
 const prototypeCost, keptCost, relocatableCost, relocationCost = 50, 200, 100, 40
 
 // newPrototype unpacks a subtree into a prototype, and returns about how many bytes that takes. The
-// entries are those that the subtree may refer to.
+// subtree may refer to the entries.
 //
 // Unsafe: the variable is of the type of the subtree's codec.
 func newPrototype(entries []entry, t *subtree) (*prototype, int) {
@@ -54,9 +54,9 @@ func newKept(m *mark) (*subtree, int) {
 // specializer is a codec with a faster variant for a variable that is to be copied.
 type specializer interface{ specialize(unsafe.Pointer) codec }
 
-// relocatable is what the variable of a prototype refers to, in one block of memory, so that it is
-// copied at once: a struct of a type that was made for it. Pointers into the block are relocated in
-// the copy.
+// relocatable has the variables that the variable of a prototype refers to, in one block of memory
+// that is copied at once: a struct of a type that was made for it. Pointers into the block are
+// relocated in the copy.
 type relocatable struct {
 	node        *node
 	block       reflect.Value
@@ -130,7 +130,7 @@ type run struct {
 	count int
 }
 
-// gather notes what a variable refers to.
+// gather notes the variables that a variable refers to.
 //
 // Unsafe: from points to a variable of the codec's type.
 func (f *flattener) gather(c codec, at slot, from unsafe.Pointer) {
@@ -161,7 +161,7 @@ func (f *flattener) gather(c codec, at slot, from unsafe.Pointer) {
 	}
 }
 
-// add notes a run of variables to which a slot points, and what those refer to.
+// add notes a run of variables to which a slot points, and the variables that these refer to.
 //
 // Unsafe: from points to count variables of the node's type.
 func (f *flattener) add(n *node, at slot, from unsafe.Pointer, count int) {
@@ -183,8 +183,8 @@ const (
 	minVariables, maxVariables = 2, 64
 )
 
-// newRelocatable copies what a variable refers to into a block. It returns nil if copies are better
-// made by the codec.
+// newRelocatable copies the variables that a variable refers to into a block. It returns nil if the
+// codec makes copies faster.
 //
 // Unsafe: the variable is of the codec's type, and nobody else knows it yet.
 func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
@@ -214,7 +214,7 @@ func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
 	return &r
 }
 
-// blockType is the type of blocks with the same runs of variables, and the offsets of those.
+// blockType is the type of blocks with the same runs of variables, and the offsets of the runs.
 type blockType struct {
 	*node
 	offsets []uintptr

@@ -24,7 +24,7 @@ import (
 
 var ratios = flag.Bool("ratios", false, "measure unpacking against deep copies, for every slice and map type of some API groups")
 
-// plainValues has slices and maps of what is copied as a block.
+// plainValues has slices and maps of values that are copied as a block.
 type plainValues struct {
 	Points     []struct{ X, Y int64 }
 	Numbers    []int64
@@ -34,7 +34,7 @@ type plainValues struct {
 	Text       map[string]string
 }
 
-// DeepCopy is what deepcopy-gen would generate.
+// DeepCopy is the method that deepcopy-gen would generate.
 func (in *plainValues) DeepCopy() *plainValues {
 	out := *in
 	if in.Points != nil {
@@ -152,8 +152,8 @@ func (l long) fill(elements int) reflect.Value {
 
 const longLength = 3000
 
-// TestLong packs long slices and maps of every type, and expects that what is unpacked
-// is what was packed, and that a change of it changes nothing else.
+// TestLong packs long slices and maps of every type. They are unpacked as they were, and a change of
+// an unpacked one changes nothing else.
 func TestLong(t *testing.T) {
 	for _, l := range longs() {
 		in := l.fill(2 * minKept)
@@ -263,8 +263,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestRatios measures what the documentation says, that an object is read in less time than it is
-// copied, for what is most unfavorable.
+// TestRatios measures the claim of the documentation, that an object is read in less time than it is
+// copied, for the most unfavorable objects.
 func TestRatios(t *testing.T) {
 	if !*ratios {
 		t.Skip("it takes minutes, and measures time; run it with -ratios")

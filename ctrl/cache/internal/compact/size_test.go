@@ -46,7 +46,7 @@ func packGroups(p *Packer, count, size int, byTurns bool) []Value {
 	return values
 }
 
-// sizeOf returns what a packer and its values take, by their own account.
+// sizeOf returns the size of a packer and its values, by their own account.
 func sizeOf(p *Packer, values []Value) int {
 	size := p.Size() + len(p.sketch)*int(unsafe.Sizeof(p.sketch[0])) + len(values)*int(unsafe.Sizeof(Value{}))
 	for _, v := range values {
@@ -55,7 +55,7 @@ func sizeOf(p *Packer, values []Value) int {
 	return size
 }
 
-// TestSize compares the memory of values with what they take by their own account.
+// TestSize compares the memory of values with their own account of it.
 func TestSize(t *testing.T) {
 	packGroups(NewPacker(), 2, 1, false) // builds codecs
 	for _, group := range []int{1, 5, 100} {

@@ -12,7 +12,7 @@ const (
 	minCounters = 4096
 	// countersPerValue is the least number of counters per value.
 	countersPerValue = 4
-	// shrinkShare is how many times as many counters as that there may be.
+	// shrinkShare times that is the greatest number of counters per value.
 	shrinkShare = 8
 
 	countMask        = 1<<6 - 1

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// timeCodec packs times in UTC, in local time and in zones that are only a name and an offset, which
-// is what decoders make of an offset.
+// timeCodec packs times in UTC, in local time and in zones that are only a name and an offset, as
+// decoders make of an offset.
 //
 // Unsafe: the methods rely on the contract of codec.
 type timeCodec struct{ plain }

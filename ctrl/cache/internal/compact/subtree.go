@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// subtreeCodec is the codec of what may be interned as a whole: a pointer, a slice or a map. Its
-// token comes first, and its content follows unless the token is an ID.
+// subtreeCodec is the codec of a pointer, a slice or a map, which may be interned as a whole. The
+// token comes first, and the content follows unless the token is an ID.
 //
-// Unsafe: the methods rely on the contract of codec, and on kind being that of the type; variables of
-// pointer and map types are one pointer.
+// Unsafe: the methods rely on the contract of codec, and on kind being the kind of the type; variables
+// of pointer and map types are one pointer.
 type subtreeCodec struct {
 	codec // of the content
 	kind  reflect.Kind
@@ -77,7 +77,7 @@ func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
 	proto.unalias(d, p)
 }
 
-// pointerCodec packs pointers: whether there is one, and what it points to.
+// pointerCodec packs pointers: whether a pointer is nil, and its variable.
 //
 // Unsafe: the methods rely on the contract of codec, and on elem being the node of the type that is
 // pointed to.

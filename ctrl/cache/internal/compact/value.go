@@ -19,7 +19,7 @@ type Value struct {
 	apart *apart
 }
 
-// apart is what a value does not have in its code.
+// apart has the parts of a value that are not in its code.
 type apart struct {
 	// pieces are the text of a large value. A string is in one piece; one that is longer than
 	// maxPiece is a piece of its own.
@@ -50,7 +50,7 @@ func (v Value) IsZero() bool { return v.code == "" }
 // or map of many elements with few variables, for the most part.
 func (v Value) Slow() bool { return v.apart != nil && v.apart.slow }
 
-// Size returns how many bytes the value takes, without what it shares.
+// Size returns how many bytes the value takes, without the parts that it shares.
 func (v Value) Size() int {
 	size := len(v.code) + len(v.head)
 	if v.apart != nil {
@@ -62,7 +62,7 @@ func (v Value) Size() int {
 	return size
 }
 
-// sections are what a value is put together from.
+// sections are the sections of a value.
 type sections struct {
 	tokens, data, head, text []byte
 	// cuts are the offsets in the text at which its pieces but the first one begin.
@@ -151,7 +151,7 @@ func (v Value) sections() (tokens, data, text int) {
 // comes next in the value's own text; or, if the string came there before, its offset there, and a
 // number that is its length follows; or the number of a string that is given or in the header. A
 // subtree that is neither interned nor kept has the token of an empty string, and its content
-// follows; that of one that is kept is its number.
+// follows; the token of a kept subtree is its number.
 const (
 	tokenBits     = 2
 	tokenMask     = 1<<tokenBits - 1

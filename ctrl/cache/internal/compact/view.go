@@ -32,7 +32,7 @@ func (u *Unpacker) Close() {
 }
 
 // Unpack unpacks a value into a variable, which is zero and of the type that was packed. The given
-// strings are equal to those that Pack was given.
+// strings are equal to the ones that Pack was given.
 //
 // Unsafe: into is of the type t, which the value was packed as.
 func (u *Unpacker) Unpack(v Value, given []string, t Type, into reflect.Value) {

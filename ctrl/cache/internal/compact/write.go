@@ -50,8 +50,8 @@ func (w *writer) addHeader(hash uint64, s string) {
 	}
 }
 
-// write puts together what was taken apart, with the IDs of what is interned of it: the marks from
-// i to end, and the data between two offsets.
+// write puts a value together from the marks from i to end and the data between two offsets, with the
+// IDs of its interned parts.
 func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 	slowEnd := i // what is in a slow subtree is not counted again
 	for i < end {

@@ -113,7 +113,7 @@ func (l *Listener) NotifySynced() {
 	l.add(&notification{})
 }
 
-// retain returns what a new notification keeps of an object.
+// retain returns the part of an object that a new notification keeps.
 func (l *Listener) retain(obj *store.Snapshot) *store.Snapshot {
 	if l.pending < maxDecoded {
 		return obj

@@ -77,7 +77,7 @@ type input struct {
 	stable bool
 }
 
-// action is what a reflector does next.
+// action is the next action of a reflector.
 type action uint8
 
 const (
@@ -275,10 +275,10 @@ func (m machine) pageDone(in input) (machine, action) {
 	return m.enter(synced)
 }
 
-// listOptions returns the options of the next request of a list, which are those of client-go's
-// reflector. The first list has resource version 0, which the server's watch cache serves. A later
-// one is served by it too, and is not older than what the sink has: that takes the version and no
-// limit, with which servers read their storage.
+// listOptions returns the options of the next request of a list, as client-go's reflector has them.
+// The first list has resource version 0, and the server's watch cache serves it. The watch cache
+// serves a later list, too. That list is not older than the state of the sink, because it has the
+// version of the sink. It has no limit, because servers read a list with both from their storage.
 func (m machine) listOptions() metav1.ListOptions {
 	opts := metav1.ListOptions{Limit: PageSize}
 	switch {

@@ -172,7 +172,7 @@ func TestListsAreBounded(t *testing.T) {
 
 func choose(r *rand.Rand, signals ...signal) signal { return signals[r.IntN(len(signals))] }
 
-// The options of a list are those that let a server without streaming lists use its watch cache.
+// The options of a list let a server without streaming lists use its watch cache.
 func TestListOptions(t *testing.T) {
 	tests := []struct {
 		name string

@@ -122,7 +122,8 @@ func (r *Reflector) Run(ctx context.Context) {
 	}
 }
 
-// transitioned closes what the new state does not need, and completes the list if it has ended.
+// transitioned closes the watch and the prefetched page if the new state does not need them, and
+// completes the list if it has ended.
 func (r *Reflector) transitioned(before state) {
 	after := r.machine.state
 	if after != watching && after != streaming {

@@ -22,7 +22,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// custom is a custom resource with what JSON can say in more ways than one.
+// custom is a custom resource with values that JSON can write in several ways.
 type custom struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -161,7 +161,7 @@ func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) 
 	s.validate(v)
 }
 
-// Validate ends an invalidation without a live read: reads return what the store has.
+// Validate ends an invalidation without a live read: reads return the object of the store.
 func (s *Store) Validate(v *Invalidation) {
 	s.writing.Lock()
 	defer s.unlock()

@@ -8,10 +8,10 @@ import (
 
 // The functions here are called by the writer, and only if invariants.Enabled is set.
 
-// check checks a record after a change: that its visible state is that of its overlay or the
-// watched one, that readers may access both, that the record is in the store if and only if it has
-// either, and that it is in the postings that it refers to. It does not depend on what is in the
-// object, which a listener may have changed by mistake while it is not packed.
+// check checks a record after a change: the visible state is the state of the overlay or the watched
+// one, readers may access both, the record is in the store if and only if it has either, and it is in
+// the postings that it refers to. check does not depend on the content of the object, which a listener
+// may have changed by mistake while it is not packed.
 func (s *Store) check(r *record) {
 	visible := r.watched
 	if r.overlay != nil {

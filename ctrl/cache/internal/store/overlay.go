@@ -125,7 +125,7 @@ func (s *Store) setOverlay(c *Scope, r *record, o *overlay) {
 	s.set(r, r.watched, o)
 	queued := queuedOverlay{key: r.key, overlay: o, expires: s.deadline()}
 	if o.deleted != "" {
-		// The progress of the watch does not end it, so it must not block those that are ended so.
+		// The progress of the watch does not end this overlay, so it must not block the ones that end so.
 		s.pruneDeletions()
 		s.deletions.push(queued)
 	} else {

@@ -129,7 +129,7 @@ func (s *Store) conditions(q Query, requirements labels.Requirements) ([]conditi
 	return conditions, nil
 }
 
-// find collects what matches a query: it visits the smallest set that an index offers and tests the
+// find collects the objects that match a query: it visits the smallest set that an index offers and tests the
 // other conditions on each member. It reports whether the result is in order. The caller holds mu.
 func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, sorted bool, err error) {
 	conditions, err := s.conditions(q, requirements)

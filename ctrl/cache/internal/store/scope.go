@@ -89,7 +89,7 @@ func ParseVersion(version string) uint64 {
 	return v
 }
 
-// Change is what an event has changed of the watched state. Old is nil if the object was not there.
+// Change is the change of the watched state by an event. Old is nil if the object was not there.
 // New is nil if it was deleted, and then Old is its last known state. Both are nil if nothing has
 // changed.
 type Change struct {

@@ -10,6 +10,7 @@ import (
 
 	"flyball.dev/ctrl/cache/internal/compact"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/memsize"
 )
 
 // state is one state of an object, as the store keeps it.
@@ -29,9 +30,9 @@ type state struct {
 	decoded    atomic.Pointer[decoded]
 }
 
-// decoded is what a state has instead of the packed object, or beside it: the object as a Go value,
-// if that is kept, or, if the object was packed later, the state with the packed value that has
-// replaced this one.
+// decoded stands in a state beside the packed object or instead of it. It has the object as a Go
+// value, if that is kept, or, if the object was packed later, the packed value that has replaced the
+// state.
 type decoded struct {
 	object      client.Object
 	replacement Object
@@ -135,24 +136,43 @@ func (o Object) shared() client.Object {
 	return nil
 }
 
-// Detached returns the object with its resource version. The result refers to no record, so it keeps nothing but this
-// state in memory.
+// Detached returns the object with its resource version. The result refers to no record, and no Go value is kept for it
+// beside the packed one, so it keeps nothing but this state in memory.
 func (o Object) Detached() (detached Object, version string) {
 	key := *o.key
+	decoded, o := o.resolve()
+	if decoded == nil {
+		o.state = &state{uid: o.state.uid, version: o.state.version, value: o.state.value, published: true}
+		o.sharing = ShareNone
+	}
 	o.key = &key
 	return o, o.version()
 }
 
-// Size is about how many bytes the object takes.
-func (o Object) Size() int {
+// Size is about how many bytes the object takes: packed, and as a Go value if that is kept. For an object that is larger
+// than limit it returns a number above limit, at the cost of a smaller one.
+func (o Object) Size(limit int) int {
+	size := recordCost
+	decoded, packed := o.resolve()
+	if decoded == nil {
+		size += packed.state.value.Size()
+		decoded = packed.shared()
+	}
+	if decoded != nil {
+		size += memsize.Of(decoded, limit)
+	}
+	return size
+}
+
+// UID returns the UID of the object.
+func (o Object) UID() types.UID {
 	decoded, o := o.resolve()
 	if decoded != nil {
-		if sized, ok := decoded.(interface{ Size() int }); ok {
-			return 3 * sized.Size()
-		}
-		return 4 << 10 // the usual size of a custom resource
+		return decoded.GetUID()
 	}
-	return recordCost + o.state.value.Size()
+	h := o.view.Header(o.state.value)
+	uid, _ := h.Next()
+	return types.UID(uid)
 }
 
 // Namespace returns the namespace of the object.
@@ -364,7 +384,7 @@ func (n *Snapshot) Object() client.Object {
 }
 
 // Packed returns the snapshot without its Go value, if the value can be made again. If the object
-// is packed later, so is that of the snapshot.
+// is packed later, the snapshot has the packed object, too.
 func (n *Snapshot) Packed() *Snapshot {
 	if n.stored.state == nil {
 		return n

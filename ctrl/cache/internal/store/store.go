@@ -88,7 +88,7 @@ type Store struct {
 	expireAt atomic.Int64
 }
 
-// record is what the store has under one key. It stays the same while the object changes, so
+// record has the states of the object with a key. It stays the same while the object changes, so
 // indexes refer to it. At least one of watched and overlay is set. visible is the overlay's state
 // if there is an overlay, and watched otherwise.
 type record struct {

@@ -17,7 +17,7 @@ import (
 type encoding struct {
 	resource Resource
 	info     runtime.SerializerInfo
-	// objects is client-go's decoder of any object, for what the format does not handle.
+	// objects is client-go's decoder of any object, for objects that the format does not handle.
 	objects runtime.Decoder
 	format
 

@@ -82,7 +82,7 @@ func damage(r *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// FuzzList reads arbitrary bytes as a list. The result must be that of client-go.
+// FuzzList reads arbitrary bytes as a list. The result must be client-go's.
 func FuzzList(f *testing.F) {
 	for i := range representations {
 		f.Add(uint8(i), []byte(`{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}},{}]}`))

@@ -17,8 +17,8 @@ import (
 const progressHeader = "Flyball-Watch-Progress"
 
 // Progress returns the current resource version, by a consistent list of one object at most. If the
-// server says so, requested is set: then the open watches, of those that allow bookmarks, get one
-// with that version or a later one. The errors are errors of the API.
+// server says so, requested is set: then each open watch that allows bookmarks gets one with that
+// version or a later one. The errors are errors of the API.
 func (c *Client) Progress(ctx context.Context, opts metav1.ListOptions) (version string, requested bool, err error) {
 	opts.Limit, opts.ResourceVersion, opts.ResourceVersionMatch = 1, "", ""
 	url := c.request(c.rest, c.resource.Namespace, opts, "").URL()

@@ -7,10 +7,9 @@
 // copying them, and has them decoded in batches, with a goroutine per batch. It ends when the rest
 // is small. The items of a list page are decoded the same way.
 //
-// What all objects have in common is parsed here: the watch event and the envelope around an
-// object, the list around its items. Objects are decoded by the unmarshalers of their types.
-// Anything unusual is left to client-go's decoders, so that its results and errors are those of
-// client-go.
+// The package parses the parts that all objects have in common: the watch event and the envelope
+// around an object, the list around its items. Objects are decoded by the unmarshalers of their types.
+// client-go's decoders decode anything unusual, so that the results and errors are client-go's.
 //
 // The data in flight is bounded: a batch holds the frames of one chunk, and at most as many batches
 // are queued as there are cores. An object larger than a chunk is decoded before anything else is

@@ -574,7 +574,7 @@ func TestConcurrentWatches(t *testing.T) {
 	})
 }
 
-// The errors of opening a watch and of lists are those of client-go.
+// The errors of opening a watch and of lists are client-go's.
 func TestErrorsEqualClientGo(t *testing.T) {
 	status := func(err *apierrors.StatusError) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {

@@ -32,7 +32,7 @@ func (t *Type) ID() int { return t.id }
 
 // Arena allocates variables. The zero value is ready for use, by one goroutine at a time.
 type Arena struct {
-	// Dedicated makes every allocation one of its own, as is right for what stays for long.
+	// Dedicated makes every allocation one of its own, as is right for variables that stay for long.
 	Dedicated bool
 	// Allocated counts the bytes that were allocated.
 	Allocated int
@@ -42,8 +42,8 @@ type Arena struct {
 	text  []byte
 }
 
-// slab is an allocation of some variables: next points to those that are left, which are zero. size
-// is the least number of variables that it was allocated with.
+// slab is an allocation of some variables. next points to the variables that are left, which are
+// zero. size is the least number of variables that the slab was allocated with.
 type slab struct {
 	variables  reflect.Value // the slice of all variables, unset once none is left
 	next       unsafe.Pointer
@@ -134,8 +134,8 @@ func (a *Arena) Bytes(n int) []byte {
 	return b
 }
 
-// CountMap adds to Allocated about what a map of n entries takes that the caller has made: entries
-// are in groups of eight, an eighth of them empty.
+// CountMap adds to Allocated the approximate size of a map of n entries that the caller has made.
+// Entries are in groups of eight, and an eighth of the entries is empty.
 func (a *Arena) CountMap(n int, entry uintptr) {
 	a.Allocated += 48
 	if n > 0 {

@@ -41,7 +41,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Variables that are returned as values are zero, can be set, and are not those that New returns.
+// Variables that are returned as values are zero and can be set. New does not return them, too.
 func TestNewValue(t *testing.T) {
 	typ := NewType(reflect.TypeFor[[4]int]())
 	for _, dedicated := range []bool{false, true} {

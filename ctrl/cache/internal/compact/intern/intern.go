@@ -1,13 +1,13 @@
-// Package intern is an intern table: it holds what packed values share, texts and opaque values,
-// each under an ID, found by a hash and with a count of its uses.
+// Package intern is an intern table: it holds the texts and opaque values that packed values share.
+// An entry has an ID and a count of its uses, and is found by a hash.
 //
-// The caller decides what is worth an entry; the table accounts for it: what entries cost, what
-// their uses save, and how much of the cost has not been recovered.
+// The caller decides whether a text or value gets an entry. The table keeps accounts: the cost of the
+// entries, the bytes that their uses save, and the part of the cost that is not saved yet.
 package intern
 
 import "strings"
 
-// Entry is what an ID stands for: a text or a value.
+// Entry is the text or value of an ID.
 type Entry[V comparable] struct {
 	Text  string
 	Value V
@@ -35,7 +35,7 @@ type usage struct {
 	uses, gain, cost uint32
 }
 
-// debt is what an entry costs and has not saved yet.
+// debt is the part of the cost of an entry that its uses have not saved yet.
 func (u *usage) debt() int { return max(0, int(u.cost)-u.saved()) }
 
 func (u *usage) saved() int { return int(u.uses) * int(u.gain) }
@@ -53,7 +53,7 @@ func (t *Table[V]) Lookup(hash uint64) (id uint32, ok bool) {
 	return id, ok
 }
 
-// Entry returns what an ID stands for.
+// Entry returns the entry of an ID.
 func (t *Table[V]) Entry(id uint32) Entry[V] { return t.entries[id] }
 
 // Add adds an entry with one use, and returns its ID. No other entry has the same hash. Each use saves
@@ -100,7 +100,7 @@ func (t *Table[V]) use(id uint32, more int) {
 // Saved returns how many bytes the present uses of an entry save.
 func (t *Table[V]) Saved(id uint32) int { return t.usages[id].saved() }
 
-// Cost returns what an entry costs.
+// Cost returns the cost of an entry.
 func (t *Table[V]) Cost(id uint32) int { return int(t.usages[id].cost) }
 
 // Grow makes an entry cost more.
@@ -112,10 +112,10 @@ func (t *Table[V]) Grow(id uint32, by int) {
 	t.size += by
 }
 
-// Size returns what all entries cost, and Debt how much of that their uses have not saved.
+// Size returns the cost of all entries.
 func (t *Table[V]) Size() int { return t.size }
 
-// Debt returns how much of what entries cost their uses have not saved yet.
+// Debt returns the part of the cost of all entries that their uses have not saved yet.
 func (t *Table[V]) Debt() int { return t.debt }
 
 // Changed reports whether entries were added or freed since the last call of Entries.
@@ -138,8 +138,8 @@ func (t *Table[V]) Free(freed func(V)) {
 	}
 }
 
-// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases
-// what the value has used; entries that are without use then are dropped too.
+// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases the
+// entries that the value has used. FreeIdle drops these, too, if they have no uses then.
 func (t *Table[V]) FreeIdle(freed func(V)) {
 	// The IDs that were free until now stay as they are in the copies that readers hold; in the
 	// new copy they can be reused, because nobody reads at an ID before a value uses that.
@@ -165,8 +165,8 @@ func (t *Table[V]) FreeIdle(freed func(V)) {
 // Stats are figures of a table that tests look at.
 type Stats struct{ IDs, Used, Size, Debt int }
 
-// Stats adds up what the table keeps count of, entry by entry: how many IDs there are, how many of
-// them are used, what the entries cost and what of that is not saved.
+// Stats computes the figures of the table again, entry by entry: the number of IDs, the number of
+// used ones, the cost of the entries and the part of the cost that is not saved.
 func (t *Table[V]) Stats() Stats {
 	s := Stats{IDs: len(t.entries)}
 	for i := range t.usages {

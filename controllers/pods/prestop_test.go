@@ -1,0 +1,175 @@
+package pods_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/controllers/pods"
+	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/ctrl/client"
+)
+
+// preStopOf returns a hook that executes a command, or sleeps for some seconds if there is none.
+func preStopOf(seconds int64, command ...string) *corev1.Lifecycle {
+	if len(command) > 0 {
+		return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}}
+	}
+	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}}
+}
+
+// TestPreStopOfIdleContainers: the hook preStop of a container without a process delays its end, until the end of the grace period.
+func TestPreStopOfIdleContainers(t *testing.T) {
+	tests := []struct {
+		name   string
+		hook   *corev1.Lifecycle
+		script string
+		grace  int64 // of the deletion
+		want   time.Duration
+		code   int32
+	}{
+		{"sleeps", preStopOf(7), "", 30, 7 * time.Second, 143},
+		{"sleeps-too-long", preStopOf(7), "", 4, 4 * time.Second, 143},
+		{"sleeps-then-stops", preStopOf(7), "containers: [{stop: {after: 3s}}]", 30, 10 * time.Second, 0},
+		{"sleeps-then-killed", preStopOf(7), "containers: [{stop: {after: 1m}}]", 8, 9 * time.Second, 137},
+		{"ends-meanwhile", preStopOf(7), "containers: [{runs: [{steps: [{after: 15s, exit: {code: 3}}]}]}]", 30, 5 * time.Second, 3},
+		{"shell", preStopOf(0, "sh", "-c", "sleep 7"), "", 30, 7 * time.Second, 143},
+		{"shell-too-long", preStopOf(0, "sleep", "3600"), "", 10, 10 * time.Second, 143},
+		{"function", preStopOf(0, "drain"), "", 30, 6 * time.Second, 143},
+		{"unknown", preStopOf(0, "/usr/bin/nginx", "-s", "quit"), "", 30, 0, 143},
+		{"one-second", preStopOf(7), "", 1, time.Second, 143},
+	}
+	withRuntime(t, func(w *world) {
+		_, err := w.Plane.Pods().HandleExec(runtime.Selector{Command: "drain"}, func(ctx context.Context, p *runtime.Process) int {
+			select {
+			case <-time.After(6 * time.Second):
+				return 0
+			case <-ctx.Done():
+				return 1
+			}
+		})
+		w.Must(err)
+		for _, tt := range tests {
+			p := idlePod(tt.name, tt.hook)
+			if tt.script != "" {
+				p.Annotations = map[string]string{pods.ScriptAnnotation: tt.script}
+			}
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			w.CreateAll(p)
+		}
+		wait(10 * time.Second)
+		deleted := time.Now().Truncate(time.Second)
+		for _, tt := range tests {
+			w.Must(w.Delete(w.Context(), w.Pod(tt.name), client.GracePeriodSeconds(tt.grace)))
+		}
+		wait(time.Minute)
+		for _, tt := range tests {
+			end := w.Pod(tt.name).Status.ContainerStatuses[0].State.Terminated
+			if end == nil || end.FinishedAt.Sub(deleted) != tt.want || end.ExitCode != tt.code {
+				t.Errorf("%s: the end after %v: %+v", tt.name, tt.want, end)
+			}
+			if n := len(w.counts(tt.name, "Killing")); n != 1 {
+				t.Errorf("%s: %d events Killing", tt.name, n)
+			}
+			if failed := w.counts(tt.name, "FailedPreStopHook"); len(failed) != 0 {
+				t.Errorf("%s: a hook that was executed or interrupted has failed: %v", tt.name, failed)
+			}
+		}
+	})
+}
+
+// TestPreStopThatFails: a hook that fails has an event, and the container ends.
+func TestPreStopThatFails(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		p := idlePod("p", preStopOf(0, "sh", "-c", "sleep 2; exit 1"))
+		w.CreateAll(p)
+		wait(3 * time.Second)
+		w.Must(w.Delete(w.Context(), p))
+		wait(time.Second)
+		w.want("while the hook is executed", "p", "Running restarts=0 ready=true running")
+		wait(4 * time.Second)
+		w.want("after the hook", "p", "Failed restarts=0 ready=false Error=143")
+		w.WantEvent("p", "Warning FailedPreStopHook", "PreStopHook failed")
+	})
+}
+
+// TestPreStopOfAnIdleSidecar: the hooks of all containers begin at once, and a sidecar still ends after the main container.
+func TestPreStopOfAnIdleSidecar(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		p := idlePod("p", preStopOf(5))
+		always := corev1.ContainerRestartPolicyAlways
+		p.Spec.InitContainers = []corev1.Container{
+			{Name: "short", Image: "app:1", RestartPolicy: &always, Lifecycle: preStopOf(3)},
+			{Name: "long", Image: "app:1", RestartPolicy: &always, Lifecycle: preStopOf(0, "sleep", "8")},
+		}
+		w.CreateAll(p)
+		wait(3 * time.Second)
+		deleted := time.Now().Truncate(time.Second)
+		w.Must(w.Delete(w.Context(), p))
+		wait(time.Minute)
+		s := w.Pod("p").Status
+		for i, want := range map[int]time.Duration{0: 8 * time.Second, 1: 8 * time.Second} {
+			if end := s.InitContainerStatuses[i].State.Terminated; end == nil || end.FinishedAt.Sub(deleted) != want {
+				t.Errorf("%s ends with %+v, want the end after %v", s.InitContainerStatuses[i].Name, end, want)
+			}
+		}
+		if end := s.ContainerStatuses[0].State.Terminated; end == nil || end.FinishedAt.Sub(deleted) != 5*time.Second {
+			t.Errorf("web ends with %+v", end)
+		}
+	})
+}
+
+// TestPreStopOfAChangedContainer: a container with another image restarts after its hook.
+func TestPreStopOfAChangedContainer(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		w.CreateAll(idlePod("sleeps", preStopOf(7)), idlePod("shell", preStopOf(0, "sleep", "7")))
+		wait(3 * time.Second)
+		check := func(when string, restarts int32) {
+			t.Helper()
+			for _, name := range []string{"sleeps", "shell"} {
+				if s := w.Pod(name).Status.ContainerStatuses[0]; s.RestartCount != restarts || s.State.Running == nil {
+					t.Errorf("%s: %s is %+v", when, name, s)
+				}
+			}
+		}
+		for restarts := int32(0); restarts < 2; restarts++ {
+			for _, name := range []string{"sleeps", "shell"} {
+				p := w.Pod(name)
+				p.Spec.Containers[0].Image = "app:" + string('2'+rune(restarts))
+				w.Must(w.Update(w.Context(), p))
+			}
+			wait(6 * time.Second)
+			check("during the hook", restarts)
+			wait(3 * time.Second)
+			check("after the hook", restarts+1)
+		}
+	})
+}
+
+// TestPreStopOfARemovedPod: a hook ends with its pod.
+func TestPreStopOfARemovedPod(t *testing.T) {
+	withRuntime(t, func(w *world) {
+		ended := make(chan error, 1)
+		_, err := w.Plane.Pods().HandleExec(runtime.Selector{Command: "drain"}, func(ctx context.Context, p *runtime.Process) int {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return 0
+		})
+		w.Must(err)
+		p := idlePod("p", preStopOf(0, "drain"))
+		p.Finalizers = nil
+		w.CreateAll(p)
+		wait(3 * time.Second)
+		w.Must(w.Delete(w.Context(), p))
+		wait(2 * time.Second)
+		w.Must(w.Delete(w.Context(), p, client.GracePeriodSeconds(0)))
+		wait(time.Second)
+		select {
+		case <-ended:
+		default:
+			t.Error("the hook goes on")
+		}
+	})
+}
