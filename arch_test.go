@@ -150,7 +150,7 @@ internal/aliasvar:
 internal/bubble:
 internal/certwatchertest: log
 internal/cause: internal/reflectutil
-internal/development: cache/cacheapi client config ../internal/objectdiff metrics
+internal/development: cache/cacheapi client config internal/optional ../internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
 internal/memsize:

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -205,10 +204,6 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 
 // read reads an event from the open watch and passes it on.
 func (r *Reflector) read() input {
-	if len(r.watch.events) == 0 {
-		// The listeners of the events that were just passed on run first. Otherwise they see fewer states of an object that changes fast.
-		runtime.Gosched()
-	}
 	event, err := r.watch.next(r.machine.state == streaming)
 	var in input
 	switch {
