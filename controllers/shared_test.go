@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,9 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/internal/inprocess"
 	"flyball.dev/internal/objectdiff"
@@ -156,4 +159,43 @@ func TestChangeOfSharedObject(t *testing.T) {
 	if changed, _ := l.changes(); len(changed) != 1 {
 		t.Errorf("the change is not seen: %q", changed)
 	}
+}
+
+// TestObjectsOfUsers: a user that changes the objects of a cache, by mistake, does not change what the server and the controllers have.
+func TestObjectsOfUsers(t *testing.T) {
+	const changed = "changed"
+	l := &lent{}
+	controllerstest.WithControlPlane(t, controlplane.Options{WrapTransport: l.wrap}, func(e controllerstest.Env) {
+		ctx, cancel := context.WithCancel(e.Context())
+		users, err := cache.New(e.Plane.Config(), cache.Options{})
+		e.Must(err)
+		informer, err := users.GetInformer(ctx, &corev1.Pod{})
+		e.Must(err)
+		change := func(obj any) { obj.(*corev1.Pod).Spec.Containers[0].Image = changed }
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: change, UpdateFunc: func(_, obj any) { change(obj) }})
+		e.Must(err)
+		done := make(chan error, 1)
+		go func() { done <- users.Start(ctx) }()
+		e.CreateAll(controllerstest.Deployment(3, "a"))
+		time.Sleep(time.Minute) // of virtual time
+		var pods corev1.PodList
+		e.Must(users.List(ctx, &pods, client.UnsafeDisableDeepCopy))
+		for i := range pods.Items {
+			change(&pods.Items[i])
+		}
+		if len(pods.Items) != 3 {
+			t.Errorf("the user has %d pods", len(pods.Items))
+		}
+		e.Must(e.List(ctx, &pods))
+		for _, pod := range pods.Items {
+			if pod.Spec.Containers[0].Image == changed {
+				t.Errorf("the server has the change of %s", pod.Name)
+			}
+		}
+		if changed, _ := l.changes(); len(changed) > 0 {
+			t.Errorf("the controllers have a change: %q", changed)
+		}
+		cancel()
+		e.Must(<-done)
+	})
 }
