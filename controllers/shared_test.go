@@ -171,8 +171,9 @@ func TestObjectsOfUsers(t *testing.T) {
 		e.Must(err)
 		informer, err := users.GetInformer(ctx, &corev1.Pod{})
 		e.Must(err)
-		change := func(obj any) { obj.(*corev1.Pod).Spec.Containers[0].Image = changed }
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: change, UpdateFunc: func(_, obj any) { change(obj) }})
+		var handled []*corev1.Pod // the handler could change them too, but that would be a data race
+		add := func(obj any) { handled = append(handled, obj.(*corev1.Pod)) }
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }})
 		e.Must(err)
 		done := make(chan error, 1)
 		go func() { done <- users.Start(ctx) }()
@@ -180,10 +181,14 @@ func TestObjectsOfUsers(t *testing.T) {
 		time.Sleep(time.Minute) // of virtual time
 		var pods corev1.PodList
 		e.Must(users.List(ctx, &pods, client.UnsafeDisableDeepCopy))
+		synctest.Wait()
 		for i := range pods.Items {
-			change(&pods.Items[i])
+			handled = append(handled, &pods.Items[i])
 		}
-		if len(pods.Items) != 3 {
+		for _, pod := range handled {
+			pod.Spec.Containers[0].Image = changed
+		}
+		if len(pods.Items) != 3 || len(handled) < 6 {
 			t.Errorf("the user has %d pods", len(pods.Items))
 		}
 		e.Must(e.List(ctx, &pods))
