@@ -49,7 +49,7 @@ var may = []struct {
 	{path: "apiserver/admission/upstream", imports: []string{"apiserver/admission/stored", "apiserver/managedfields", "internal/quota"}},
 	{path: "apiserver/admission/stored"},
 	{path: "apiserver/webhook"},
-	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/equality", "internal/protobuf"}},
+	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/equality", "internal/protobuf", "internal/inprocess"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
 	{path: "apiserver/builtin", imports: []string{"apiserver/kinds"}},
@@ -122,7 +122,7 @@ cache/internal/compact/intern:
 cache/internal/listener: cache/internal/store
 cache/internal/reflector: cache/internal/wire client
 cache/internal/store: cache/internal/compact client ../internal/invariants internal/memsize
-cache/internal/wire: client
+cache/internal/wire: client ../internal/inprocess
 certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
 client: cache/cacheapi client/apiutil internal/overlay internal/reflectutil internal/representation log ../internal/protobuf ../internal/responses
@@ -150,7 +150,7 @@ internal/aliasvar:
 internal/bubble:
 internal/certwatchertest: log
 internal/cause: internal/reflectutil
-internal/development: cache/cacheapi client config ../internal/objectdiff metrics
+internal/development: cache/cacheapi client config internal/optional ../internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
 internal/memsize:

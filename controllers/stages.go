@@ -14,7 +14,8 @@ type Stages interface {
 	// Objects returns the objects that an administrator applies before the controllers start, in this order: the definition
 	// of the kind Stage, the role of the controller, and stages.
 	Objects() ([]client.Object, error)
-	// AddToManager adds the controller of the stages, and returns the player of the stages of pods and nodes.
+	// AddToManager adds the controller of the stages, and returns the player of the stages of pods and nodes. Handlers and
+	// predicates must not change the objects that they get: the API server has them too.
 	AddToManager(manager.Manager) (pods.Stages, error)
 }
 

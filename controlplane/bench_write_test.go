@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"flyball.dev/controlplane/controlplanetest"
 
@@ -13,13 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-
-	"flyball.dev/controlplane"
 )
 
 // written is how many objects the writes of a benchmark go round: a multiple of the writers of
@@ -225,60 +221,4 @@ func asManager(cfg *rest.Config, manager string) *rest.Config {
 	c := rest.CopyConfig(cfg)
 	c.UserAgent = manager + "/v1"
 	return c
-}
-
-// BenchmarkCreatePodsWithControllers measures 8 writers of pods over HTTPS, on a control plane without controllers, and then on one
-// with all controllers, which schedule and start the pods meanwhile. "ratio" is the second rate in proportion to the first, and
-// "ms-behind" is how long after the last creation the last pod runs:
-//
-//	go test ./controlplane -run - -bench CreatePodsWithControllers -benchtime 4000x -count 3
-func BenchmarkCreatePodsWithControllers(b *testing.B) {
-	var rates [2]float64
-	for i, without := range []bool{true, false} {
-		plane, err := controlplane.Start(b.Context(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: without})
-		if err != nil {
-			b.Fatal(err)
-		}
-		pods := controlplanetest.ClientFor(b, overHTTPS(b, plane)).CoreV1().Pods("default")
-		b.StartTimer()
-		eightWriters(b, func(n int) error {
-			_, err := pods.Create(context.Background(), controlplanetest.ExamplePod(n), metav1.CreateOptions{})
-			return err
-		})
-		rates[i] = float64(b.N) / b.Elapsed().Seconds()
-		if end := time.Now(); !without {
-			awaitRunning(b, plane)
-			b.ReportMetric(float64(time.Since(end).Milliseconds()), "ms-behind")
-		}
-		plane.Stop()
-	}
-	b.ReportMetric(rates[0], "without/s")
-	b.ReportMetric(rates[1]/rates[0], "ratio")
-}
-
-// awaitRunning waits until no pod is pending.
-func awaitRunning(b *testing.B, plane *controlplane.ControlPlane) {
-	pods := controlplanetest.ClientFor(b, plane.Config()).CoreV1().Pods("default")
-	w, err := pods.Watch(b.Context(), metav1.ListOptions{FieldSelector: "status.phase=Pending"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer w.Stop()
-	left, err := pods.List(b.Context(), metav1.ListOptions{FieldSelector: "status.phase=Pending"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	pending := map[string]bool{}
-	for i := range left.Items {
-		pending[left.Items[i].Name] = true
-	}
-	for len(pending) > 0 {
-		e, ok := <-w.ResultChan()
-		if !ok {
-			b.Fatalf("the watch has ended, and %d pods are pending", len(pending))
-		}
-		if e.Type == watch.Deleted {
-			delete(pending, e.Object.(*corev1.Pod).Name)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/authn"
+	"flyball.dev/internal/inprocess"
 )
 
 // errAborted is the error of a request with a handler that panicked with http.ErrAbortHandler.
@@ -23,6 +24,9 @@ var errAborted = errors.New("the server aborted the response")
 
 // errStopped is the error of a request after the control plane has stopped.
 var errStopped = errors.New("the control plane is stopped")
+
+// errObjects is the error of a client that reads the bytes of a response with objects.
+var errObjects = errors.New("the response has objects instead of bytes")
 
 // inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The handler runs on the
 // goroutine of the caller; only the handler of a watch has its own goroutine.
@@ -32,8 +36,8 @@ type inProcess struct {
 	// connection of the client, with its certificate.
 	userOf     func(context.Context) user.Info
 	connection *tls.ConnectionState
-	// unlimited exempts the requests from the limits of requests in flight.
-	unlimited bool
+	// controller exempts the requests from the limits of requests in flight, and shares the objects of watches with the client.
+	controller bool
 	*requests
 
 	register sync.Once // of url
@@ -64,9 +68,9 @@ func always(u user.Info) func(context.Context) user.Info {
 }
 
 // asController returns a transport for the requests of a controller. Its user may depend on the context of a request. The
-// limits of requests in flight do not apply.
+// limits of requests in flight do not apply. Watches share objects with the server.
 func (t *inProcess) asController(userOf func(context.Context) user.Info) *inProcess {
-	return &inProcess{handler: t.handler, userOf: userOf, unlimited: true, requests: t.requests}
+	return &inProcess{handler: t.handler, userOf: userOf, controller: true, requests: t.requests}
 }
 
 // over returns a transport for the requests of a client with a TLS connection.
@@ -148,7 +152,7 @@ func (t *inProcess) serverContext(ctx context.Context) context.Context {
 	if t.userOf != nil {
 		ctx = authn.WithUser(ctx, t.userOf(ctx))
 	}
-	if t.unlimited {
+	if t.controller {
 		ctx = apiserver.WithoutLimit(ctx)
 	}
 	return ctx
@@ -177,6 +181,9 @@ func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 		defer context.AfterFunc(t.draining, w.pipe.unblock)()
 		defer cancel()
 		defer unhook()
+		if t.SharesObjects() && inprocess.AsksForObjects(ctx) {
+			ctx = inprocess.WithEventWriter(ctx, w.pipe)
+		}
 		req, deadline := t.serverRequest(r, ctx)
 		defer req.Body.Close()
 		w.bodyDeadline = deadline
@@ -190,7 +197,11 @@ func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	}()
 	<-w.started
 	if w.code == http.StatusOK {
-		return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1), nil
+		body := &streamBody{w.pipe, cancel}
+		if w.pipe.begun {
+			return response(r, w.code, w.sent, &eventBody{body, w.pipe}, -1), nil
+		}
+		return response(r, w.code, w.sent, body, -1), nil
 	}
 	body, err := io.ReadAll(w.pipe)
 	if err != nil {
@@ -277,12 +288,23 @@ func (w *streamWriter) finish() {
 
 // streamBody is the body of a watch response. Closing it cancels the context of the handler.
 type streamBody struct {
-	*pipe
+	pipe   *pipe
 	cancel context.CancelFunc
 }
 
+func (b *streamBody) Read(p []byte) (int, error) { return b.pipe.Read(p) }
+
 func (b *streamBody) Close() error {
 	b.cancel()
-	b.closeRead(http.ErrBodyReadAfterClose)
+	b.pipe.closeRead(http.ErrBodyReadAfterClose)
 	return nil
 }
+
+// eventBody is the body of a watch response with objects instead of bytes. Any other body is no [inprocess.EventReader].
+type eventBody struct {
+	*streamBody
+	inprocess.EventReader
+}
+
+// Read fails: the client has asked for objects.
+func (b *eventBody) Read([]byte) (int, error) { return 0, errObjects }

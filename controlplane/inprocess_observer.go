@@ -17,3 +17,8 @@ func (t *inProcess) Observer() inprocess.Observer {
 	}
 	return server.Observer(t.userOf(context.Background()))
 }
+
+var _ inprocess.Sharer = (*inProcess)(nil)
+
+// SharesObjects implements [inprocess.Sharer].
+func (t *inProcess) SharesObjects() bool { return t.controller }

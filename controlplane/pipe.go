@@ -4,20 +4,33 @@ import (
 	"bytes"
 	"io"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/internal/inprocess"
 )
 
-// pipeBuffer is how many bytes a pipe buffers before writers block.
-const pipeBuffer = 256 << 10
+// pipeBuffer and pipeEvents are how many bytes and how many events a pipe buffers before writers block.
+const pipeBuffer, pipeEvents = 256 << 10, 128
 
-// pipe is a buffered io.Pipe, so that reader and writer need not switch goroutines for every event.
+// pipe is a buffered io.Pipe, so that reader and writer need not switch goroutines for every event. It carries either bytes or the events
+// of a watch.
 type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	buffer  bytes.Buffer
-	grow    bool  // writers no longer block
-	closed  bool  // by the writer: nothing more will be written
-	readErr error // by the reader: nothing more will be read; the error that Read returns then
+	begun   bool          // the response has events instead of bytes; set before the header is written
+	events  []watch.Event // written and not read
+	read    []watch.Event // the ones that ReadEvents returned last
+	grow    bool          // writers no longer block
+	closed  bool          // by the writer: nothing more will be written
+	readErr error         // by the reader: nothing more will be read; the error that Read returns then
 }
+
+var (
+	_ inprocess.EventReader = (*pipe)(nil)
+	_ inprocess.EventWriter = (*pipe)(nil)
+)
 
 func newPipe() *pipe {
 	p := &pipe{}
@@ -58,6 +71,42 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
+// Begin implements [inprocess.EventWriter].
+func (p *pipe) Begin() { p.begun = true }
+
+// WriteEvent implements [inprocess.EventWriter].
+func (p *pipe) WriteEvent(e watch.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.events) >= pipeEvents && !p.grow && p.readErr == nil {
+		p.changed.Wait()
+	}
+	if p.readErr == nil {
+		p.events = append(p.events, e)
+		p.changed.Broadcast()
+	}
+}
+
+// ReadEvents implements [inprocess.EventReader].
+func (p *pipe) ReadEvents() ([]watch.Event, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.read)
+	for len(p.events) == 0 && !p.closed && p.readErr == nil {
+		p.changed.Wait()
+	}
+	switch {
+	case p.readErr != nil:
+		return nil, p.readErr
+	case len(p.events) > 0:
+		p.changed.Broadcast()
+		p.read, p.events = p.events, p.read[:0]
+		return p.read, nil
+	default:
+		return nil, io.EOF
+	}
+}
+
 // unblock lets the buffer grow without limit from now on, so that a writer can finish after its reader has stopped
 // reading.
 func (p *pipe) unblock() {
@@ -82,6 +131,7 @@ func (p *pipe) closeRead(err error) {
 	if p.readErr == nil {
 		p.readErr = err
 		p.buffer.Reset()
+		p.events = nil
 	}
 	p.changed.Broadcast()
 }

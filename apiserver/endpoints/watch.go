@@ -31,11 +31,12 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/internal/inprocess"
 )
 
 // watches is the fast path of the watches of a resource, for objects as JSON or protobuf. Each event is encoded and
-// framed once for all watchers. The goroutine of the request reads the events from the store and writes them to the
-// response.
+// framed once for all watchers, or passed on as it is to a client in the process that may share objects. The goroutine of the request
+// reads the events from the store and writes them to the response.
 type watches struct {
 	storage  rest.Watcher
 	scope    *handlers.RequestScope
@@ -261,6 +262,7 @@ type watchStream struct {
 	ctx       context.Context
 	format    *watchFormat
 	writer    http.ResponseWriter
+	events    inprocess.EventWriter // nil if the events are encoded
 	count     compbasemetrics.CounterMetric
 	size      compbasemetrics.ObserverMetric
 	flushed   bool
@@ -277,6 +279,9 @@ func (h *watches) stream(ctx context.Context, w http.ResponseWriter, f *watchFor
 		count: metrics.WatchEvents.WithContext(ctx).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource),
 		size:  metrics.WatchEventsSizes.WithContext(ctx).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource),
 	}
+	if h.storesServedVersion() {
+		s.events = inprocess.EventWriterFrom(ctx)
+	}
 	if isWatchList(o) {
 		scope := metrics.CleanListScope(ctx, o)
 		s.initiated = func() {
@@ -288,8 +293,21 @@ func (h *watches) stream(ctx context.Context, w http.ResponseWriter, f *watchFor
 	return s
 }
 
+// storesServedVersion reports whether a client that decodes events gets the objects that the storage has.
+func (h *watches) storesServedVersion() bool {
+	lister, ok := h.storage.(rest.Storage)
+	if !ok || h.scope.Kind.GroupVersion() != h.scope.HubGroupVersion {
+		return false
+	}
+	_, unstructured := lister.New().(runtime.Unstructured)
+	return !unstructured
+}
+
 // begin sends the header.
 func (s *watchStream) begin() {
+	if s.events != nil {
+		s.events.Begin()
+	}
 	s.writer.Header().Set("Content-Type", s.format.contentType)
 	s.writer.Header().Set("Transfer-Encoding", "chunked")
 	s.writer.WriteHeader(http.StatusOK)
@@ -300,7 +318,7 @@ func (s *watchStream) begin() {
 //
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.shouldRecordWatchListLatency
 func (s *watchStream) send(e watch.Event) error {
-	if err := s.format.write(e, s); err != nil {
+	if err := s.write(e); err != nil {
 		utilruntime.HandleErrorWithContext(s.ctx, err, "Failed to encode watch event")
 		return err
 	}
@@ -312,6 +330,18 @@ func (s *watchStream) send(e watch.Event) error {
 		s.initiated()
 		s.initiated = nil
 	}
+	return nil
+}
+
+// write writes an event.
+func (s *watchStream) write(e watch.Event) error {
+	if s.events == nil {
+		return s.format.write(e, s)
+	}
+	if shared, ok := e.Object.(resource.Shareable); ok {
+		e.Object = shared.Shallow()
+	}
+	s.events.WriteEvent(e)
 	return nil
 }
 

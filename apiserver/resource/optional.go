@@ -47,6 +47,12 @@ type EventServer interface {
 	ServeEvents(send func(watch.Event) error, flush func() error)
 }
 
+// Shareable is an object of an event that other watchers get too.
+type Shareable interface {
+	// Shallow returns a copy with fields that may be set. What they refer to is shared and must not be changed.
+	Shallow() runtime.Object
+}
+
 // StrictDecoder is a [runtime.Decoder] that may return an error for unknown fields, as the serializers of apimachinery
 // may.
 type StrictDecoder interface {

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/apiserver/resource"
 )
 
 // cacheable is a shared object with its encodings, each made once. Encoders use the encodings; other readers use the
@@ -32,7 +34,11 @@ type encoding struct {
 var (
 	_ runtime.CacheableObject   = (*cacheable)(nil)
 	_ metav1.ObjectMetaAccessor = (*cacheable)(nil)
+	_ resource.Shareable        = (*cacheable)(nil)
 )
+
+// Shallow implements [resource.Shareable].
+func (c *cacheable) Shallow() runtime.Object { return c.object.shallow() }
 
 // CacheEncode implements runtime.CacheableObject.
 func (c *cacheable) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,

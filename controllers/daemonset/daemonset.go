@@ -71,7 +71,8 @@ func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("daemonset").
 		For(&appsv1.DaemonSet{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters)),
+			builder.WithPredicates(claim.Claimable)).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters)),
 			builder.WithPredicates(predicate.Funcs{CreateFunc: isOrphan})).
 		Watches(&corev1.Node{}, r.nodeEvents()).

@@ -494,7 +494,7 @@ func TestFaults(t *testing.T) {
 						case p.DeletionTimestamp != nil:
 							e.Must(client.IgnoreNotFound(e.Delete(e.Context(), &p, client.GracePeriodSeconds(0))))
 						case p.Spec.NodeName == "":
-							e.Must(e.SubResource("binding").Create(e.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}))
+							e.Must(client.IgnoreNotFound(e.SubResource("binding").Create(e.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Name: node}})))
 						case p.Status.Phase == corev1.PodPending:
 							p.Status.Phase = corev1.PodRunning
 							p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})

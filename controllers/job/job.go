@@ -57,7 +57,8 @@ func AddToManager(mgr manager.Manager) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named("job").
 		For(&batchv1.Job{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters)),
+			builder.WithPredicates(claim.Claimable)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 	if err != nil {

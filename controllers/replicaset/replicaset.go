@@ -47,7 +47,8 @@ func addToManager(mgr manager.Manager, kind *ownerKind) error {
 	return builder.ControllerManagedBy(mgr).
 		Named(kind.controller).
 		For(kind.newObject()).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters)),
+			builder.WithPredicates(claim.Claimable)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 }

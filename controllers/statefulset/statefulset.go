@@ -54,7 +54,8 @@ func AddToManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("statefulset").
 		For(&appsv1.StatefulSet{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claim.Requests(kind.GroupKind(), r.adopters)),
+			builder.WithPredicates(claim.Claimable)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.awaitingDeletion),
 			builder.WithPredicates(watches.OnlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).

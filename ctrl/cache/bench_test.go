@@ -137,7 +137,7 @@ func BenchmarkUpdate(b *testing.B) {
 		version++
 		pod.ResourceVersion = strconv.Itoa(version)
 		i.partitions[0].Changed(&pod)
-		i.partitions[0].Idle()
+		i.partitions[0].scope.Pack()
 	}
 }
 
@@ -165,7 +165,7 @@ func BenchmarkNotify(b *testing.B) {
 		pod.ResourceVersion = strconv.Itoa(version)
 		start := time.Now()
 		i.partitions[0].Changed(pod)
-		i.partitions[0].Idle()
+		i.partitions[0].scope.Pack()
 		latency += (<-called).Sub(start)
 	}
 	b.ReportMetric(float64(latency.Nanoseconds())/float64(b.N), "ns/notification")

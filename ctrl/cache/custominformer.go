@@ -102,7 +102,6 @@ func (c *customInformer) OnDelete(obj any) {
 func (c *customInformer) forward(obj any, to func(client.Object)) {
 	if o, ok := obj.(client.Object); ok {
 		to(o.DeepCopyObject().(client.Object))
-		c.partition.Idle()
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
+	"flyball.dev/ctrl/internal/optional"
 )
 
 // informer keeps the objects of one kind in one representation: a store, the partitions with the
@@ -280,10 +281,11 @@ func (i *informer) AddEventHandlerWithOptions(
 		resync = *options.ResyncPeriod
 	}
 	name := fmt.Sprintf("%T for %s", handler, i.gvk.Kind)
+	_, each := handler.(optional.EachChange)
 	if i.mutations != nil {
 		handler = i.mutations.wrapHandler(handler)
 	}
-	l := listener.New(name, handler, jittered(resync))
+	l := listener.New(name, handler, jittered(resync), each)
 
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -145,11 +145,12 @@ func TestHandlersAfterRelist(t *testing.T) {
 	})
 }
 
-// Changes coalesce while a handler is busy, except for deletions. Other handlers are not delayed.
+// Changes coalesce while a handler is busy, except for deletions, and except for a handler that wants each. Other handlers are not delayed.
 func TestBusyHandler(t *testing.T) {
 	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		busy, idle := &recorder{hold: make(chan struct{})}, &recorder{}
-		for _, r := range []*recorder{busy, idle} {
+		each := eachChange{&recorder{hold: busy.hold}}
+		for _, r := range []toolscache.ResourceEventHandler{busy, idle, each} {
 			if _, err := i.AddEventHandler(r); err != nil {
 				t.Fatal(err)
 			}
@@ -170,8 +171,19 @@ func TestBusyHandler(t *testing.T) {
 		idle.mu.Unlock()
 		close(busy.hold)
 		busy.expect(t, "add a/one=1 true", "update a/one=1 a/one=u99", "add a/two=v99 false", "delete a/two=v99", "add a/two=again false")
+		synctest.Wait()
+		each.mu.Lock()
+		defer each.mu.Unlock()
+		if len(each.recorded) != 203 {
+			t.Errorf("the handler that wants each change had %d calls", len(each.recorded))
+		}
 	})
 }
+
+// eachChange is a recorder that wants each change.
+type eachChange struct{ *recorder }
+
+func (eachChange) WantsEachChange() {}
 
 func TestResync(t *testing.T) {
 	withOneObject(t, Options{SyncPeriod: new(time.Hour)}, func(t *testing.T, s *server, c *informerCache, i Informer) {

@@ -20,6 +20,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/internal/representation"
+	"flyball.dev/internal/inprocess"
 )
 
 // listerWatcher lists and watches one resource in one representation, with the selectors of a
@@ -64,6 +65,7 @@ func (c *connection) newListerWatcher(
 		}
 		r.New = func() client.Object { obj, _ := newAs[client.Object](c.scheme, r.Kind); return obj }
 		r.NewList = func() (client.ObjectList, error) { return newAs[client.ObjectList](c.scheme, r.ListKind) }
+		r.SharesObjects = inprocess.SharesObjects(c.config)
 	}
 	w, err := wire.NewClient(restConfig, c.http, r)
 	if err != nil {

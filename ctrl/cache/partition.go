@@ -95,9 +95,6 @@ func (p *partition) Changed(obj client.Object) {
 	p.apply(obj, p.scope.Changed)
 }
 
-// Idle implements reflector.Sink.
-func (p *partition) Idle() { p.scope.Idle() }
-
 // Deleted implements reflector.Sink.
 func (p *partition) Deleted(obj client.Object) {
 	p.eventReceived()

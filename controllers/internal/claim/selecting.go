@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -29,6 +32,14 @@ func Requests(kind schema.GroupKind, adopters handler.MapFunc) handler.MapFunc {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
 	}
 }
+
+// Claimable drops the updates of objects without a controller that keep their labels: nobody adopts them who has not before.
+//
+//upstream:pkg/controller/replicaset.ReplicaSetController.updatePod
+var Claimable = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld, e.ObjectNew
+	return metav1.GetControllerOfNoCopy(was) != nil || metav1.GetControllerOfNoCopy(is) != nil || !maps.Equal(was.GetLabels(), is.GetLabels())
+}}
 
 // Adopters returns the owners that would adopt o: the result of [Selecting] if o has no controller and is not being
 // deleted, or else nil.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -49,6 +50,40 @@ func TestRequests(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: requests for %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestClaimable: the update of an object without a controller matters if its labels have changed.
+func TestClaimable(t *testing.T) {
+	pod := func(label string, phase corev1.PodPhase, controlled bool) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": label}}, Status: corev1.PodStatus{Phase: phase}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "a", UID: "1", Controller: ptr.To(controlled)}}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		was, is *corev1.Pod
+		want    bool
+	}{
+		"the status of an orphan":      {pod("a", "", false), pod("a", corev1.PodRunning, false), false},
+		"the labels of an orphan":      {pod("a", "", false), pod("b", "", false), true},
+		"the status of an owned pod":   {pod("a", "", true), pod("a", corev1.PodRunning, true), true},
+		"a pod that was adopted":       {pod("a", "", false), pod("a", "", true), true},
+		"a pod that was released":      {pod("a", "", true), pod("a", "", false), true},
+		"an orphan that was not there": {nil, pod("a", "", false), true},
+		"an orphan that is gone":       {pod("a", "", false), nil, true},
+	} {
+		got := false
+		switch {
+		case tc.was == nil:
+			got = Claimable.Create(event.CreateEvent{Object: tc.is})
+		case tc.is == nil:
+			got = Claimable.Delete(event.DeleteEvent{Object: tc.was})
+		default:
+			got = Claimable.Update(event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is})
+		}
+		if got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
 }

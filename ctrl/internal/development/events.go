@@ -11,6 +11,7 @@ import (
 
 	"flyball.dev/ctrl/cache/cacheapi"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/optional"
 	"flyball.dev/internal/objectdiff"
 )
 
@@ -68,6 +69,11 @@ func rankOf(obj client.Object) int {
 func (h *handler) id(obj client.Object) objectID {
 	return objectID{h.gvk.GroupKind(), client.ObjectKeyFromObject(obj)}
 }
+
+var _ optional.EachChange = (*handler)(nil)
+
+// WantsEachChange implements optional.EachChange: two changes at once have no single writer.
+func (h *handler) WantsEachChange() {}
 
 // OnAdd implements toolscache.ResourceEventHandler.
 func (h *handler) OnAdd(obj any, _ bool) { h.monitor.contained.do(func() { h.added(obj) }) }

@@ -35,6 +35,12 @@ type InformerObserver interface {
 	OnInformer(f func(schema.GroupVersionKind, cacheapi.Informer))
 }
 
+// EachChange is an event handler that wants each change of an object. Changes for other handlers coalesce while the handler
+// has not been called.
+type EachChange interface {
+	WantsEachChange()
+}
+
 // Flusher is a source that can wait until it has delivered its events.
 type Flusher interface {
 	Flush(ctx context.Context) error

@@ -3,7 +3,8 @@
 // Adding a notification never blocks. Changes of an object coalesce into the pending notification
 // of its last add or update, as long as the object exists; deletions, and what follows them, are
 // notifications of their own. So the number of pending notifications is bounded by the number of
-// objects and deletions, and no handler misses that an object was added or deleted. Pending
+// objects and deletions, and no handler misses that an object was added or deleted. A handler may
+// ask for each change; then changes coalesce only while many notifications are pending. Pending
 // notifications refer to packed objects, as in the store; the values passed to the handler are
 // decoded on delivery.
 package listener
@@ -25,6 +26,7 @@ type Listener struct {
 	name    string
 	handler toolscache.ResourceEventHandler
 	resync  time.Duration
+	each    bool // see New
 
 	mu sync.Mutex
 	// first and last are the ends of the linked list of pending notifications.
@@ -58,12 +60,14 @@ type notification struct {
 	next              *notification
 }
 
-// New returns a listener that delivers nothing until Run. A positive resync is the resync period.
-func New(name string, handler toolscache.ResourceEventHandler, resync time.Duration) *Listener {
+// New returns a listener that delivers nothing until Run. A positive resync is the resync period. If
+// each is set, changes of an object coalesce only while maxDecoded notifications are pending.
+func New(name string, handler toolscache.ResourceEventHandler, resync time.Duration, each bool) *Listener {
 	l := &Listener{
 		name:    name,
 		handler: handler,
 		resync:  resync,
+		each:    each,
 		latest:  map[types.NamespacedName]*notification{},
 		added:   make(chan struct{}, 1),
 		synced:  make(chan struct{}),
@@ -88,7 +92,7 @@ func (l *Listener) NotifyUpdate(before, after *store.Snapshot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := after.Key
-	if n := l.latest[key]; n != nil {
+	if n := l.latest[key]; n != nil && (!l.each || l.pending >= maxDecoded) {
 		n.after = l.retain(after)
 		return
 	}

@@ -74,7 +74,7 @@ func TestAgainstModel(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			r := &replica{t: t, objects: map[string]client.Object{}}
 			r.slow = func() { time.Sleep(time.Duration(seed) * time.Millisecond) }
-			l := New("test", r, 0)
+			l := New("test", r, 0, seed%2 == 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go l.Run(ctx, nil)
@@ -117,7 +117,7 @@ func TestAgainstModel(t *testing.T) {
 
 // A blocked handler does not make the pending notifications grow without bound.
 func TestMemoryIsBounded(t *testing.T) {
-	l := New("test", toolscache.ResourceEventHandlerFuncs{}, 0)
+	l := New("test", toolscache.ResourceEventHandlerFuncs{}, 0, false)
 	obj := &corev1.ConfigMap{}
 	l.NotifyAdd(store.NewSnapshot(obj), true)
 	for range 10_000 {
@@ -137,12 +137,34 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// A handler that wants each change gets each, unless too many are pending.
+func TestEachChange(t *testing.T) {
+	configMap := func(version int) *store.Snapshot {
+		return store.NewSnapshot(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: fmt.Sprint(version)}})
+	}
+	l := New("test", toolscache.ResourceEventHandlerFuncs{}, 0, true)
+	l.NotifyAdd(configMap(0), false)
+	const last = 10 * maxDecoded
+	for version := range last {
+		l.NotifyUpdate(configMap(version), configMap(version+1))
+	}
+	n := l.pop()
+	for version := range maxDecoded - 1 {
+		if n = l.pop(); n.before.Object().GetResourceVersion() != fmt.Sprint(version) {
+			t.Fatalf("a change of version %s instead of %d", n.before.Object().GetResourceVersion(), version)
+		}
+	}
+	if version := n.after.Object().GetResourceVersion(); version != fmt.Sprint(last) || l.pop() != nil || len(l.latest) != 0 {
+		t.Errorf("the last change is to version %s", version)
+	}
+}
+
 // A listener can be closed at any time, also by its own handler.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l *Listener
 		calls := 0
-		l = New("test", toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; l.Close() }}, time.Second)
+		l = New("test", toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; l.Close() }}, time.Second, false)
 		for i := range 5 {
 			l.NotifyAdd(store.NewSnapshot(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}), true)
 		}
@@ -157,7 +179,7 @@ func TestClose(t *testing.T) {
 
 func BenchmarkListener(b *testing.B) {
 	done := make(chan struct{})
-	l := New("bench", toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { close(done) }}, 0)
+	l := New("bench", toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { close(done) }}, 0, false)
 	go l.Run(b.Context(), nil)
 	objs := make([]*store.Snapshot, 1000)
 	for i := range objs {

@@ -55,8 +55,6 @@ type Sink interface {
 	Deleted(client.Object)
 	// Progress is called when all changes up to a resource version were passed on.
 	Progress(version string)
-	// Idle is called when all events that were read were passed on, before waiting for the next one.
-	Idle()
 }
 
 // Reflector passes the objects of a source to a sink. Run may be called once.
@@ -206,9 +204,6 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 
 // read reads an event from the open watch and passes it on.
 func (r *Reflector) read() input {
-	if len(r.watch.events) == 0 {
-		r.Sink.Idle()
-	}
 	event, err := r.watch.next(r.machine.state == streaming)
 	var in input
 	switch {

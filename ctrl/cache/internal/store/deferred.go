@@ -1,7 +1,7 @@
 package store
 
 import (
-	"runtime"
+	"time"
 
 	"flyball.dev/internal/invariants"
 )
@@ -12,42 +12,47 @@ type pending struct {
 	state  *state
 }
 
-// maxPending is how many states of a scope may wait to be packed. If a watch has more events to apply,
-// the objects of the rest are packed at once.
-const maxPending = 64
+const (
+	// maxPending is how many states of a scope may wait to be packed.
+	maxPending = 256
+	// packAfter is how long the oldest of them waits.
+	packAfter = time.Second
+)
 
-// deferPacking publishes a state before it is packed, unless too many wait already, so that
-// listeners are notified first. The caller is the writer.
+// deferPacking publishes a state before it is packed. So listeners are notified first, and a state that is soon superseded is never
+// packed. The caller is the writer.
 func (c *Scope) deferPacking(r *record, st *state) {
-	if len(c.pending) < maxPending {
-		st.published = true
-		c.pending = append(c.pending, pending{r, st})
+	st.published = true
+	c.pending.push(pending{r, st})
+	if c.pending.len() > maxPending {
+		c.packOldest()
+	}
+	if c.packing == nil {
+		c.packing = time.AfterFunc(packAfter, c.Pack)
 	}
 }
 
-// Idle packs the objects that are not packed yet. It is called when all events that the watch has
-// received are applied.
-func (c *Scope) Idle() {
-	s := c.store
-	s.writing.Lock()
-	n := len(c.pending)
-	s.unlock()
-	if n == 0 {
-		return
+// packOldest packs the state that has waited for the longest. The caller is the writer.
+func (c *Scope) packOldest() {
+	p, _ := c.pending.peek()
+	c.pending.pop()
+	c.store.replace(p.record, p.state)
+	if invariants.Enabled {
+		c.store.check(p.record)
 	}
-	// The listeners that were just notified run first. Handlers are called in about two thirds of the time, by BenchmarkNotify
-	// of package cache.
-	runtime.Gosched()
-	s.writing.Lock()
-	defer s.unlock()
-	for _, p := range c.pending {
-		s.replace(p.record, p.state)
-		if invariants.Enabled {
-			s.check(p.record)
-		}
+}
+
+// Pack packs the objects that are not packed yet. It may be called by any goroutine.
+func (c *Scope) Pack() {
+	c.store.writing.Lock()
+	defer c.store.unlock()
+	if c.packing != nil {
+		c.packing.Stop()
+		c.packing = nil
 	}
-	clear(c.pending)
-	c.pending = c.pending[:0]
+	for c.pending.len() > 0 {
+		c.packOldest()
+	}
 }
 
 // replace puts a packed state in the place of one that was published before, unless that was

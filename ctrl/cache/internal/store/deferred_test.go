@@ -5,11 +5,13 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"flyball.dev/ctrl/client"
 )
 
-// Changed publishes objects before they are packed, up to a maximum, and Idle packs them. Readers
+// Changed publishes objects before they are packed, up to a maximum, and Pack packs them. Readers
 // that have an Object or a Snapshot from before can still read it, and it no longer holds the Go
 // value.
 func TestPackingIsDeferred(t *testing.T) {
@@ -24,12 +26,12 @@ func TestPackingIsDeferred(t *testing.T) {
 		}
 		old := s.record(key("a")).watched
 		if !old.value.IsZero() {
-			t.Fatal("the object is packed before the scope is idle")
+			t.Fatal("the object is packed at once")
 		}
 		before, _ := s.Get(key("a"), false)
 		snapshot = snapshot.Packed()
 
-		c.Idle()
+		c.Pack()
 		if s.record(key("a")).watched.value.IsZero() || old.decoded.Load().object != nil {
 			t.Fatal("the object is not packed, or its Go value is kept")
 		}
@@ -61,9 +63,32 @@ func TestDeferredPackingIsBounded(t *testing.T) {
 	if n := pending(); n != maxPending {
 		t.Errorf("%d objects wait to be packed, want %d", n, maxPending)
 	}
-	if c.Idle(); pending() != 0 || len(c.pending) != 0 {
+	if c.Pack(); pending() != 0 || c.pending.len() != 0 {
 		t.Errorf("%d objects are not packed", pending())
 	}
+}
+
+// Objects are packed some time after the events, also if nothing else happens.
+func TestPackedAfterSomeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(ShareOnDemand)
+		c := s.Scope("")
+		isPacked := func() bool {
+			synctest.Wait()
+			s.mu.RLock()
+			defer s.mu.RUnlock()
+			return !s.record(key("a")).watched.value.IsZero()
+		}
+		for n := range 3 {
+			c.Changed(object("a", "u", n+1))
+			if time.Sleep(packAfter - time.Nanosecond); isPacked() {
+				t.Fatal("the object is packed at once")
+			}
+			if time.Sleep(time.Nanosecond); !isPacked() {
+				t.Fatal("the object is not packed")
+			}
+		}
+	})
 }
 
 // An object that is superseded or deleted before it is packed is not packed.
@@ -74,7 +99,7 @@ func TestSupersededBeforePacking(t *testing.T) {
 	c.Changed(object("a", "u", 2))
 	c.Changed(object("b", "v", 3))
 	c.Deleted(object("b", "v", 4))
-	c.Idle()
+	c.Pack()
 	if got := get(s, key("a"), true); got.GetResourceVersion() != "2" {
 		t.Errorf("got version %s", got.GetResourceVersion())
 	}
@@ -109,7 +134,7 @@ func TestReadersWhileIdle(t *testing.T) {
 		o, _ := s.Get(key("a"), false)
 		objects <- o
 		objects <- o
-		c.Idle()
+		c.Pack()
 	}
 	close(objects)
 	readers.Wait()

@@ -118,7 +118,7 @@ func TestExact(t *testing.T) {
 						}
 						check("new", change.New.Object(), to)
 						check("new, packed", change.New.Packed().Object(), to)
-						c.Idle()
+						c.Pack()
 					}
 				}
 				c.Begin()

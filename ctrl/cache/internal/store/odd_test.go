@@ -44,7 +44,7 @@ func TestOddServers(t *testing.T) {
 			case 8:
 				c.Progress(obj.ResourceVersion)
 			case 9:
-				c.Idle()
+				c.Pack()
 			case 10:
 				s.Wrote(obj)
 			case 11:
@@ -58,7 +58,7 @@ func TestOddServers(t *testing.T) {
 			s.Get(key, random.IntN(2) == 0)
 		}
 		for _, c := range scopes {
-			c.Idle()
+			c.Pack()
 			c.Begin()
 			c.Complete("100")
 		}

@@ -10,6 +10,8 @@ func (q *queue[T]) push(item T) {
 	q.items = append(q.items, item)
 }
 
+func (q *queue[T]) len() int { return len(q.items) - q.head }
+
 func (q *queue[T]) peek() (item T, ok bool) {
 	if q.head == len(q.items) {
 		return item, false

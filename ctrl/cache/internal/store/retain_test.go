@@ -87,7 +87,7 @@ func TestKeptStrings(t *testing.T) {
 							obj = &unstructured.Unstructured{Object: content}
 						}
 						c.Changed(obj)
-						c.Idle()
+						c.Pack()
 						o, _ := s.Get(client.ObjectKeyFromObject(obj), false)
 						if o.state.value.IsZero() {
 							t.Fatal("the object is not packed")

@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,8 +24,10 @@ type Scope struct {
 	list uint32
 	// listing is set between Begin and Complete.
 	listing bool
-	// pending are the states that were published and are not packed yet.
-	pending []pending
+	// pending are the states that were published and are not packed yet. packing is the timer of Pack, nil if none
+	// wait.
+	pending queue[pending]
+	packing *time.Timer
 	// overlays are the overlays that the watch has not reached yet, and invalid the invalidations,
 	// in the order in which they were made. Those that the progress of the watch does not end are
 	// in the store's deletions and unboundedInvalid.
@@ -128,7 +131,7 @@ func (c *Scope) Listed(obj client.Object) Change {
 }
 
 // Changed applies an ADDED or MODIFIED event. It ignores an object that is not newer than the
-// watched one. The object may not be packed before Idle.
+// watched one. The object is packed later.
 func (c *Scope) Changed(obj client.Object) Change {
 	s := c.store
 	if !c.covers(obj.GetNamespace()) {

@@ -24,7 +24,7 @@ func TestSlowObjects(t *testing.T) {
 			s := New(sharing)
 			c := s.Scope("")
 			c.Changed(pod.DeepCopy())
-			c.Idle()
+			c.Pack()
 			record := s.record(key("a")).watched
 			if record.value.IsZero() || !record.value.Slow() {
 				t.Fatal("the pod is not packed, or not slow")

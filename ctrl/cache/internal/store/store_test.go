@@ -216,9 +216,9 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing, full bool) (inde
 			handle(c.Changed(st.obj))
 			// What follows may find the object packed or not.
 			if r.IntN(2) == 0 {
-				defer c.Idle()
+				defer c.Pack()
 			} else {
-				c.Idle()
+				c.Pack()
 			}
 			if r.IntN(10) == 0 {
 				handle(c.Changed(st.obj))
@@ -489,7 +489,7 @@ func TestSharedValuesAreEvicted(t *testing.T) {
 		s := New(ShareOnDemand)
 		c := s.Scope("")
 		c.Changed(object("a", "u", 1))
-		c.Idle()
+		c.Pack()
 		ask := func() client.Object {
 			o, _ := s.Get(key("a"), false)
 			return o.Shared()

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/internal/inprocess"
 )
 
 // minParallel is the number of bytes that must be available at once to make it worthwhile to decode
@@ -17,6 +19,7 @@ const minParallel = 16 << 10
 type Stream struct {
 	encoding *encoding
 	reader   reader
+	events   inprocess.EventReader // nil if the events are decoded
 	close    func()
 	// ahead receives the batches in order while a goroutine reads ahead. That goroutine owns the
 	// reader until it closes the channel.
@@ -33,7 +36,9 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 	}
 	closeBody := sync.OnceFunc(func() { body.Close() })
 	stop := context.AfterFunc(ctx, closeBody)
+	events, _ := body.ReadCloser.(inprocess.EventReader)
 	return &Stream{
+		events:   events,
 		encoding: body.encoding,
 		reader:   reader{ctx: ctx, body: body, split: body.encoding.newSplitter()},
 		close:    func() { stop(); closeBody() },
@@ -42,10 +47,18 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 
 // Next waits for and returns the next events, at least one. A frame that cannot be decoded becomes
 // an error event, as in client-go, and ends the stream. Next returns io.EOF after the server or the
-// connection has ended it, and other read errors unchanged. The caller owns the events; the slice
-// is valid until the next call.
+// connection has ended it, and other read errors unchanged. The caller owns the events, but must not change what the
+// objects refer to if the resource SharesObjects; the slice is valid until the next call.
 func (s *Stream) Next() ([]watch.Event, error) {
 	for s.err == nil {
+		if s.events != nil {
+			events, err := s.events.ReadEvents()
+			if err == nil {
+				return events, nil
+			}
+			s.err = s.reader.normalize(err)
+			break
+		}
 		if s.current == nil {
 			s.current = s.nextBatch()
 		}

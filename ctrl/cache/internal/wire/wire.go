@@ -14,6 +14,8 @@
 // The data in flight is bounded: a batch holds the frames of one chunk, and at most as many batches
 // are queued as there are cores. An object larger than a chunk is decoded before anything else is
 // read. Decoded objects do not refer to the bytes that they were decoded from.
+//
+// An API server in this process may answer a watch with the objects that it has itself, if it trusts the client not to change them.
 package wire
 
 import (
@@ -28,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/inprocess"
 )
 
 // Resource is a resource to list and watch, and the representation of its objects.
@@ -40,6 +43,8 @@ type Resource struct {
 	// New and NewList return an empty object and an empty list.
 	New     func() client.Object
 	NewList func() (client.ObjectList, error)
+	// SharesObjects is set if an API server in this process shares its objects; see [inprocess.SharesObjects].
+	SharesObjects bool
 	// Accept and AcceptList are the Accept headers of watches and lists. If empty, the header of the
 	// configuration is sent.
 	Accept, AcceptList string
@@ -83,7 +88,11 @@ func (c *Client) Watch(ctx context.Context, opts metav1.ListOptions) (*Stream, e
 		return nil, err
 	}
 	opts.Watch = true
-	w, err := c.request(r, c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
+	asking := ctx
+	if c.resource.SharesObjects {
+		asking = inprocess.AskForObjects(ctx)
+	}
+	w, err := c.request(r, c.resource.Namespace, opts, c.resource.Accept).Watch(asking)
 	if err != nil {
 		return nil, err
 	}
