@@ -296,8 +296,8 @@ func createClaim(e controllerstest.Env, ns string, spec corev1.PodSpec) {
 	createPod(e, ns, spec)
 }
 
-// TestBlockedControllers blocks the writes of controllers for a minute. Each may cause at most 30 revisions: it backs
-// off after failures, and its status does not change with the error.
+// TestBlockedControllers blocks the writes of controllers for a minute. Each may cause at most 35 revisions, with an
+// event for each attempt: it backs off after failures, and its status does not change with the error.
 func TestBlockedControllers(t *testing.T) {
 	refused := func(host string) func(controllerstest.Env, *webhooks, blocked) {
 		return func(e controllerstest.Env, hooks *webhooks, b blocked) {
@@ -374,7 +374,7 @@ func checkBlocked(e controllerstest.Env, applies func(blocked) bool, block func(
 	}
 	revisions.Wait(time.Minute)
 	for _, namespace := range revisions.Namespaces() {
-		if n, kinds := revisions.In(namespace); n > 30 {
+		if n, kinds := revisions.In(namespace); n > 35 {
 			e.Errorf("%d revisions in the namespace %q: %s", n, namespace, kinds)
 		}
 	}

@@ -1,4 +1,3 @@
-// Package copy has the operator of the guide in docs/lab.md, before and after the mends, and tests that the guide is right.
 package copy
 
 import (
@@ -21,6 +20,7 @@ import (
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
+	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/testlevel"
 	"flyball.dev/lab"
 )
