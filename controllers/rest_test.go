@@ -67,8 +67,8 @@ func (s *written) Commit(ctx context.Context, writes []storage.Write) ([]*storag
 	return s.Store.Commit(ctx, writes)
 }
 
-// TestRest: a cluster at rest writes the Lease of each node every 10 seconds, and nothing else, whatever kinds of objects it has. No
-// controller reconciles more than 12 times a minute, so none is busy.
+// TestRest: a cluster at rest writes the Lease of each node every 10 seconds and the status of each node every 5 minutes, and nothing
+// else, whatever kinds of objects it has. No controller reconciles more than 12 times a minute, so none is busy.
 func TestRest(t *testing.T) {
 	const hours, limit = 2, 12 * 60
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,14 @@ func TestRest(t *testing.T) {
 				t.Error("the lease of the node was not renewed")
 			}
 			for key, n := range written {
-				if !strings.HasPrefix(key, "/registry/leases/kube-node-lease/") || n > hours*360+1 {
+				most := 0
+				switch {
+				case strings.HasPrefix(key, "/registry/leases/kube-node-lease/"):
+					most = hours*360 + 1
+				case strings.HasPrefix(key, "/registry/minions/"):
+					most = hours*12 + 1
+				}
+				if n > most {
 					t.Errorf("%s was written %d times in %d hours", key, n, hours)
 				}
 			}

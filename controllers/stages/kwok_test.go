@@ -237,7 +237,7 @@ func compare(e controllerstest.Env, w watch.Interface, l *library, pod *corev1.P
 // TestNodesAsKwok does the same for a node that only kwok's stages make ready, and for its heartbeats.
 func TestNodesAsKwok(t *testing.T) {
 	list := kwokStages(t, "node/fast", "node/heartbeat")
-	controllerstest.InVirtualTime(t, controllers.Options{Stages: stages.New(list...), Without: []string{"node-lifecycle-controller", "ttl-controller"}}, func(e controllerstest.Env) {
+	controllerstest.InVirtualTime(t, controllers.Options{Stages: stages.New(list...), Without: []string{"node-ipam-controller", "node-lifecycle-controller", "ttl-controller"}}, func(e controllerstest.Env) {
 		w, err := e.Watch(e.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": "fake"})
 		e.Must(err)
 		defer w.Stop()
