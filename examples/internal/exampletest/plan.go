@@ -25,7 +25,6 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/examples/internal/example"
-	"flyball.dev/internal/testlevel"
 	"flyball.dev/lab"
 	"flyball.dev/plan"
 	"flyball.dev/record"
@@ -43,7 +42,7 @@ type planned struct {
 	problems []string
 }
 
-var plannedChanges = flag.Int("plan.changes", testlevel.Rounds(3, 6), "the number of changes, of ten, to plan for each example")
+var plannedChanges = flag.Int("plan.changes", 6, "the number of changes, of ten, to plan for each example")
 
 // Plan makes changes on copies of a cluster with the samples of an example, and compares what happens with the plans for them. The
 // last sample is changed by a merge patch. If setUp is nil, the one of the example adds the controllers. Without samples, they are the

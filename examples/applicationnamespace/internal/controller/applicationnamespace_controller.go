@@ -123,6 +123,9 @@ func (r *ApplicationNamespaceReconciler) claim(ctx context.Context,
 	wanted := r.namespaceFor(app)
 	ns := &corev1.Namespace{}
 	err := r.Get(ctx, client.ObjectKey{Name: name}, ns)
+	if apierrors.IsNotFound(err) { // or the cache is behind, and the Namespace is somebody's
+		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
+	}
 	if apierrors.IsNotFound(err) {
 		return active(name), r.apply(ctx, app, ns, wanted, "Created")
 	}
