@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,9 +153,9 @@ func TestTerminationOfAHandler(t *testing.T) {
 // TestStatusOfACommand: a command does not change the status of the container that it is executed in.
 func TestStatusOfACommand(t *testing.T) {
 	withRuntime(t, func(w *world) {
-		called := 0
+		var called atomic.Int32 // by the probe and the script at the same time
 		_, err := w.Plane.Pods().HandleExec(runtime.Selector{Command: "drain"}, func(_ context.Context, p *runtime.Process) int {
-			called++
+			called.Add(1)
 			p.SetReady(false)
 			p.SetTermination("Drained", "drained")
 			return 0
@@ -173,8 +174,8 @@ func TestStatusOfACommand(t *testing.T) {
 		w.want("after the commands", "p", "Running restarts=0 ready=true running")
 		wait(10 * time.Second)
 		w.want("at the end", "p", "Succeeded restarts=0 ready=false Completed=0")
-		if end := w.Pod("p").Status.ContainerStatuses[0].State.Terminated; called < 4 || end == nil || end.Message != "" {
-			t.Errorf("%d commands, and the end is %+v", called, end)
+		if end := w.Pod("p").Status.ContainerStatuses[0].State.Terminated; called.Load() < 4 || end == nil || end.Message != "" {
+			t.Errorf("%d commands, and the end is %+v", called.Load(), end)
 		}
 	})
 }

@@ -70,7 +70,7 @@ func TestOddServers(t *testing.T) {
 				obj.ResourceVersion = oneOf("", "0", "odd", "-1", fmt.Sprint(random.IntN(30)))
 				switch random.IntN(12) {
 				case 0:
-					s.SendError(apierrors.NewResourceExpired("too old"))
+					s.EndWith(apierrors.NewResourceExpired("too old"))
 				case 1:
 					s.Break(io.EOF)
 				case 2:
@@ -90,7 +90,7 @@ func TestOddServers(t *testing.T) {
 			close(stop)
 			group.Wait()
 			s.Do(func() { s.Version = 100 })
-			s.SendError(apierrors.NewResourceExpired("too old"))
+			s.EndWith(apierrors.NewResourceExpired("too old"))
 			time.Sleep(time.Minute) // virtual
 			synctest.Wait()
 			expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")

@@ -167,14 +167,17 @@ func (s *Server) SendEvent(event watch.EventType, obj runtime.Object) {
 	s.Send(s.Frame(watch.Event{Type: event, Object: obj}))
 }
 
-// SendError sends the event with which a watch reports an error.
-func (s *Server) SendError(err apierrors.APIStatus) { s.Send(s.Frame(failure(err))) }
+// EndWith ends all watches with the event that reports an error.
+func (s *Server) EndWith(err apierrors.APIStatus) { s.end(s.Frame(failure(err)), io.EOF) }
 
 // Break ends all watches: reads return err after what has been sent. io.EOF is the regular end.
-func (s *Server) Break(err error) {
+func (s *Server) Break(err error) { s.end(nil, err) }
+
+// end ends all watches in one step, so that it does not end one that a client opens because of the data.
+func (s *Server) end(data []byte, err error) {
 	s.Do(func() {
 		for _, w := range s.watches {
-			w.write(nil, err)
+			w.write(data, err)
 		}
 		s.watches = nil
 	})

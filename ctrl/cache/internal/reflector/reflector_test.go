@@ -264,7 +264,7 @@ func TestFaults(t *testing.T) {
 			2, nil},
 		{"the connection drops", nil, func(s *server) { s.Break(io.EOF) },
 			1, []string{"stream ", "watch 11"}},
-		{"the watch expires", nil, func(s *server) { s.SendError(expired); s.Break(io.EOF) },
+		{"the watch expires", nil, func(s *server) { s.EndWith(expired) },
 			2, []string{"stream ", "stream "}},
 		{"invalid bytes", nil, func(s *server) { s.Send([]byte("<html>")) },
 			2, []string{"stream ", "stream "}},
@@ -296,8 +296,7 @@ func TestFaults(t *testing.T) {
 			s.Break(io.EOF)
 		}, 1, []string{"stream ", "watch 2011"}},
 		{"an unexpected error", nil, func(s *server) {
-			s.SendError(apierrors.NewInternalError(refused))
-			s.Break(io.EOF)
+			s.EndWith(apierrors.NewInternalError(refused))
 		}, 1, []string{"stream ", "watch 11"}},
 		{"the history expires meanwhile", nil, func(s *server) { s.Break(io.EOF); s.put("object-1", false); s.expire() },
 			2, []string{"stream ", "watch 11", "stream "}},
@@ -442,8 +441,7 @@ func TestBackOffOfExpiredWatches(t *testing.T) {
 								s.put("object", true)
 								synctest.Wait()
 							}
-							s.SendError(apierrors.NewResourceExpired("discarded"))
-							s.Break(io.EOF)
+							s.EndWith(apierrors.NewResourceExpired("discarded"))
 						}
 					}
 					if lists > test.lists || lists < 100 {
@@ -506,8 +504,7 @@ func TestQuietKindsExpire(t *testing.T) {
 					}
 					time.Sleep(test.between)
 					s.Do(func() { s.Version++ })
-					s.SendError(test.err)
-					s.Break(io.EOF)
+					s.EndWith(test.err)
 					begun := time.Now()
 					for int(k.completed.Load()) < n+2 && time.Since(begun) < time.Minute {
 						advance(time.Millisecond)
@@ -538,8 +535,7 @@ func TestIntervalOfResets(t *testing.T) {
 				k, _ := start(t, s, true)
 				for begun := time.Now(); time.Since(begun) < time.Second; advance(time.Millisecond) {
 					s.Do(func() { s.Version += test.versions })
-					s.SendError(resetError())
-					s.Break(io.EOF)
+					s.EndWith(resetError())
 				}
 				if lists := int(k.completed.Load()); lists > test.lists {
 					t.Errorf("%d lists in a second", lists)
@@ -615,7 +611,7 @@ func TestRandomFaults(t *testing.T) {
 				case 1:
 					s.expire()
 				case 2:
-					s.SendError(apierrors.NewResourceExpired(""))
+					s.EndWith(apierrors.NewResourceExpired(""))
 				case 3:
 					s.set(func() { s.watchErr = append(s.watchErr, apierrors.NewInternalError(errors.New("no"))) })
 				case 4:
@@ -627,7 +623,7 @@ func TestRandomFaults(t *testing.T) {
 				case 7:
 					synctest.Wait()
 				case 8:
-					s.SendError(resetError())
+					s.EndWith(resetError())
 				default:
 					s.put(fmt.Sprint("object-", r.IntN(20)), r.IntN(3) > 0)
 				}
