@@ -88,33 +88,33 @@ func (t *textWriter) section(title string, entries int) {
 	}
 }
 
-// changes writes changes. Equal ones that follow each other are written once.
+// changes writes changes. Equal ones are written once, in the place of the first.
 func (t *textWriter) changes(title string, changes []Change) {
-	if title != "" && len(changes) > 0 {
+	if len(changes) == 0 {
+		return
+	}
+	if title != "" {
 		t.line("%s", title)
 	}
-	last, times := "", 0
-	flush := func() {
-		if times > 1 {
-			first, rest, _ := strings.Cut(last, "\n")
-			last = fmt.Sprintf("%s (%d of them)\n%s", first, times, rest)
-		}
-		t.WriteString(last)
-		last, times = "", 0
-	}
+	var texts []string
+	times := map[string]int{}
 	for i := range changes {
 		one := textWriter{all: t.all}
 		one.change(&changes[i])
-		if text := one.String(); text != last {
-			flush()
-			last = text
+		text := one.String()
+		if times[text] == 0 {
+			texts = append(texts, text)
 		}
-		times++
+		times[text]++
 	}
-	flush()
-	if len(changes) > 0 {
-		t.line("")
+	for _, text := range texts {
+		if n := times[text]; n > 1 {
+			first, rest, _ := strings.Cut(text, "\n")
+			text = fmt.Sprintf("%s (%d of them)\n%s", first, n, rest)
+		}
+		t.WriteString(text)
 	}
+	t.line("")
 }
 
 func (t *textWriter) change(c *Change) {
