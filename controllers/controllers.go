@@ -77,6 +77,8 @@ type Options struct {
 	// the network of Pods is set; nodes then have only the podCIDRs that they bring. Pods on a node with a podCIDR have addresses of it
 	// as long as one is free.
 	ClusterCIDR netip.Prefix
+	// ServiceNetwork is the range of cluster IPs. No node is assigned a podCIDR that overlaps it. A control plane sets it to its own.
+	ServiceNetwork netip.Prefix
 	// PodGC configures the pod garbage collector.
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
@@ -202,9 +204,9 @@ var descriptors = []descriptor{
 func addNodeIPAM(mgr manager.Manager, o Options, s *shared) (err error) {
 	switch {
 	case o.ClusterCIDR.IsValid():
-		s.cidrs, err = nodeipam.AddToManager(mgr, o.ClusterCIDR)
+		s.cidrs, err = nodeipam.AddToManager(mgr, o.ClusterCIDR, o.ServiceNetwork)
 	case !o.Pods.Network.IsValid():
-		s.cidrs, err = nodeipam.AddToManager(mgr, nodeipam.DefaultClusterCIDR)
+		s.cidrs, err = nodeipam.AddToManager(mgr, nodeipam.DefaultClusterCIDR, o.ServiceNetwork)
 	}
 	return err
 }

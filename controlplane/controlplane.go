@@ -30,6 +30,7 @@ import (
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/controllers"
@@ -447,6 +448,9 @@ func (o *Options) complete(ca *authority) {
 	}
 	if o.Nodes != nil {
 		o.Controllers.Pods.Nodes = o.Nodes
+	}
+	if o.Controllers.ServiceNetwork = o.ServiceNetwork; !o.ServiceNetwork.IsValid() {
+		o.Controllers.ServiceNetwork = core.DefaultServiceNetwork
 	}
 	if o.Controllers.Pods.Handlers == nil {
 		o.Controllers.Pods.Handlers = &runtime.Handlers{}

@@ -24,8 +24,8 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// DefaultClusterCIDR has a CIDR for each of 256 nodes.
-var DefaultClusterCIDR = netip.MustParsePrefix("10.244.0.0/16")
+// DefaultClusterCIDR has a CIDR for each of 1,024 nodes.
+var DefaultClusterCIDR = netip.MustParsePrefix("10.244.0.0/14")
 
 // maskSize is the length of the CIDR of a node.
 //
@@ -55,10 +55,12 @@ type assignment struct {
 	written bool // the node has the CIDRs, although the cache may be behind
 }
 
-// AddToManager adds the controller with the network of the cluster.
+// AddToManager adds the controller with the network of the cluster. No node is assigned a CIDR that overlaps services, the range of
+// cluster IPs, which may be the zero Prefix.
 //
 //upstream:pkg/controller/nodeipam/ipam.NewCIDRRangeAllocator
-func AddToManager(mgr manager.Manager, cluster netip.Prefix) (*Allocator, error) {
+//upstream:pkg/controller/nodeipam/ipam.rangeAllocator.filterOutServiceRange
+func AddToManager(mgr manager.Manager, cluster, services netip.Prefix) (*Allocator, error) {
 	if !cluster.Addr().Is4() || cluster.Bits() > maskSize {
 		return nil, fmt.Errorf("the cluster CIDR %s is not an IPv4 network with room for the /%d of a node", cluster, maskSize)
 	}
@@ -66,6 +68,7 @@ func AddToManager(mgr manager.Manager, cluster netip.Prefix) (*Allocator, error)
 		client: mgr.GetClient(), recorder: events.RecorderFor(mgr, "cidrAllocator"), blocks: newBlocks(cluster),
 		nodes: map[string]*assignment{}, waiting: map[string]types.UID{}, refused: map[types.UID]bool{},
 	}
+	a.blocks.add(services, 1)
 	return a, builder.ControllerManagedBy(mgr).
 		Named("node-ipam").
 		For(&corev1.Node{}).
@@ -194,8 +197,15 @@ func (a *Allocator) occupy(node *corev1.Node) {
 // assign notes the CIDRs of a node without one.
 func (a *Allocator) assign(name string, to *assignment) {
 	a.nodes[name] = to
-	for _, cidr := range to.cidrs {
-		a.blocks.add(cidr, 1)
+	a.use(to, 1)
+}
+
+// use adds to the number of users of the CIDRs of a node.
+func (a *Allocator) use(of *assignment, users int) {
+	for _, cidr := range of.cidrs {
+		if network, err := netip.ParsePrefix(cidr); err == nil {
+			a.blocks.add(network, users)
+		}
 	}
 }
 
@@ -211,21 +221,19 @@ func (a *Allocator) release(name string) {
 	}
 	delete(a.nodes, name)
 	a.refuse(has.uid, false)
-	for _, cidr := range has.cidrs {
-		a.blocks.add(cidr, -1)
-	}
+	a.use(has, -1)
 	for other := range a.waiting {
 		a.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: other}})
 	}
 }
 
-// blocks are the CIDRs of a cluster, each with the number of nodes that have it or a part of it.
+// blocks are the CIDRs of a cluster. Used has how many nodes have the CIDR or a part of it; the range of cluster IPs counts as one.
 type blocks struct {
 	cluster netip.Prefix
 	first   uint32
 	len     int
 	next    int
-	nodes   map[int]int
+	used    map[int]int
 }
 
 func newBlocks(cluster netip.Prefix) blocks {
@@ -243,10 +251,10 @@ func toNumber(address netip.Addr) uint32 {
 //
 //upstream:pkg/controller/nodeipam/ipam/cidrset.CidrSet.AllocateNext
 func (b *blocks) nextFree() (netip.Prefix, bool) {
-	if len(b.nodes) == b.len {
+	if len(b.used) == b.len {
 		return netip.Prefix{}, false
 	}
-	for b.nodes[b.next] > 0 {
+	for b.used[b.next] > 0 {
 		b.next = (b.next + 1) % b.len
 	}
 	var bytes [4]byte
@@ -255,22 +263,21 @@ func (b *blocks) nextFree() (netip.Prefix, bool) {
 	return netip.PrefixFrom(netip.AddrFrom4(bytes), maskSize), true
 }
 
-// add adds to the number of nodes of the CIDRs that overlap another one, which may be outside the cluster's network.
+// add adds to the number of users of the CIDRs that overlap a network, which may be outside the cluster's network.
 //
 //upstream:pkg/controller/nodeipam/ipam/cidrset.CidrSet.getBeginningAndEndIndices
-func (b *blocks) add(cidr string, nodes int) {
-	p, err := netip.ParsePrefix(cidr)
-	if err != nil || !p.Overlaps(b.cluster) {
+func (b *blocks) add(network netip.Prefix, users int) {
+	if !network.Overlaps(b.cluster) {
 		return
 	}
 	begin, end := 0, b.len-1
-	if p.Bits() > b.cluster.Bits() {
-		begin = int((toNumber(p.Masked().Addr()) - b.first) >> (32 - maskSize))
-		end = begin + 1<<max(maskSize-p.Bits(), 0) - 1
+	if network.Bits() > b.cluster.Bits() {
+		begin = int((toNumber(network.Masked().Addr()) - b.first) >> (32 - maskSize))
+		end = begin + 1<<max(maskSize-network.Bits(), 0) - 1
 	}
 	for i := begin; i <= end; i++ {
-		if b.nodes[i] += nodes; b.nodes[i] == 0 {
-			delete(b.nodes, i)
+		if b.used[i] += users; b.used[i] == 0 {
+			delete(b.used, i)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestCIDRs(t *testing.T) {
 	})
 }
 
-// TestManyNodes: 256 of 300 nodes get CIDRs of the default cluster CIDR, and no two the same.
+// TestManyNodes: 300 nodes get CIDRs of the default cluster CIDR, and no two the same.
 func TestManyNodes(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
 		for i := range 299 {
@@ -101,10 +101,33 @@ func TestManyNodes(t *testing.T) {
 		for _, cidr := range cidrs(e) {
 			nodes[cidr]++
 		}
-		if len(nodes) != 257 || nodes[""] != 44 {
-			t.Errorf("%d CIDRs, and %d nodes have none", len(nodes)-1, nodes[""])
+		if len(nodes) != 300 || nodes[""] != 0 {
+			t.Errorf("%d CIDRs, and %d nodes have none", len(nodes), nodes[""])
 		}
 	})
+}
+
+// TestServiceNetwork: no node is assigned a CIDR of the range of cluster IPs, even if the cluster CIDR has no other one.
+func TestServiceNetwork(t *testing.T) {
+	for _, c := range []struct {
+		services string
+		want     map[string]string
+	}{
+		{"10.96.0.0/24", map[string]string{"flyball": "10.96.1.0/24", "a": "10.96.2.0/24", "b": "10.96.3.0/24", "c": ""}},
+		{"10.96.1.128/25", map[string]string{"flyball": "10.96.0.0/24", "a": "10.96.2.0/24", "b": "10.96.3.0/24", "c": ""}},
+		{"10.0.0.0/8", map[string]string{"flyball": "", "a": "", "b": "", "c": ""}},
+	} {
+		o := controlplane.Options{ServiceNetwork: netip.MustParsePrefix(c.services),
+			Controllers: controllers.Options{ClusterCIDR: netip.MustParsePrefix("10.96.0.0/22")}}
+		controllerstest.WithControlPlane(t, o, func(e controllerstest.Env) {
+			e.WaitIdle()
+			for _, name := range []string{"a", "b", "c"} {
+				e.CreateAll(node(name))
+				e.WaitIdle()
+			}
+			want(e, c.want)
+		})
+	}
 }
 
 // TestAddresses: the pods on a node have addresses of its podCIDR, from the first one on, also if the node gets it later than the pod. If
