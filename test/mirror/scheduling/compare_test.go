@@ -79,6 +79,12 @@ func TestScheduling(t *testing.T) {
 			t.Errorf(format, args...)
 			t.Log(w.text())
 		}
+		if len(w.nodes) >= 20 {
+			seen["20 nodes or more"]++
+		}
+		if len(w.nominated) > 1 {
+			seen["several nominated pods"]++
+		}
 		want, have := u.explain(t.Context(), w.pod), ours(snapshot.Explain(w.pod))
 		for node, r := range want.rejected {
 			for _, reason := range r.reasons {

@@ -28,7 +28,7 @@ var scorers = []string{"TaintToleration", "NodeAffinity", "NodeResourcesFit", "V
 
 // outcomes must occur.
 var outcomes = []string{
-	"scheduled", "pending", "preempted", "several victims", "nominated node",
+	"scheduled", "pending", "preempted", "several victims", "nominated node", "20 nodes or more", "several nominated pods",
 	"node(s) were unschedulable", "node(s) had untolerated taint(s)", "node(s) didn't match Pod's node affinity/selector",
 	"node(s) didn't have free ports for the requested pod ports", "Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient example.com/gpu",
 	"node(s) didn't match pod topology spread constraints", "node(s) didn't match pod topology spread constraints (missing required label)",
@@ -95,7 +95,11 @@ func (w *world) text() string {
 
 func newWorld(s *random.Source) *world {
 	w := &world{roomy: s.Chance(60)}
-	for i := range 1 + s.IntN(7) {
+	nodes := 1 + s.IntN(7)
+	if s.Chance(3) {
+		nodes = 20 + s.IntN(80) // kube-scheduler looks at all of fewer than 100 nodes
+	}
+	for i := range nodes {
 		w.nodes = append(w.nodes, w.newNode(s, fmt.Sprint("n", i)))
 	}
 	w.addControllers(s)
@@ -109,8 +113,8 @@ func newWorld(s *random.Source) *world {
 		}
 		w.bound = append(w.bound, p)
 	}
-	if s.Chance(20) {
-		p := w.newPod(s, "nominated")
+	for i := range random.Pick(s, 0, 0, 0, 0, 0, 0, 0, 1, 1, 3) {
+		p := w.newPod(s, fmt.Sprint("nominated", i))
 		p.Status.NominatedNodeName = random.Pick(s, w.nodes...).Name
 		w.nominated = append(w.nominated, p)
 	}
