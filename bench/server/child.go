@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	nodes "flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
 	"flyball.dev/storage/memory"
 )
@@ -33,6 +34,8 @@ const childVariable = "FLYBALL_BENCH_SERVER"
 // childOptions are passed to a child process in its environment.
 type childOptions struct {
 	Controllers bool
+	// Nodes is the number of nodes.
+	Nodes int
 	// DataDir is the data directory, if there is one.
 	DataDir string
 	// EtcdServers are the URLs of an etcd cluster, for a flyball binary.
@@ -52,7 +55,7 @@ func runChild(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o); err != nil {
 		return err
 	}
-	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers, DataDir: o.DataDir}
+	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers, Nodes: nodes.Nodes(o.Nodes), DataDir: o.DataDir}
 	if o.DataDir == "" {
 		options.Storage = memory.New(memory.Options{CompressAfter: 10 * time.Second}) // as flyball up
 	}
@@ -173,7 +176,7 @@ func (s *server) startSelf(ctx context.Context) (kubeconfig []byte, err error) {
 
 func (s *server) startBinary(ctx context.Context) ([]byte, error) {
 	file := filepath.Join(s.dir, "kubeconfig")
-	args := []string{"up", "--kubeconfig", file}
+	args := []string{"up", "--kubeconfig", file, "--nodes", strconv.Itoa(s.options.Nodes)}
 	if s.options.DataDir != "" {
 		args = append(args, "--data-dir", s.options.DataDir)
 	}

@@ -27,6 +27,7 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"idle", "anonymous memory when n seconds have passed", 60, idle},
+	{"rest", "CPU time of n seconds with nothing to do but the nodes' Leases and status; with -nodes", 330, atRest},
 	{"pods", "anonymous memory for each of n pods that nobody uses", 100_000, pods},
 	{"running", "anonymous memory for each of n pods that the scheduler and the kubelets of the control plane have started", 50_000, running},
 	{"lists", "time and memory of lists of n pods that nobody uses", 150_000, lists},
@@ -77,6 +78,7 @@ func run(ctx context.Context, args []string) (err error) {
 	kubeconfig := flags.String("kubeconfig", "", "measure the server of this `file`, if the measurement needs no process")
 	var o childOptions
 	flags.BoolVar(&o.Controllers, "controllers", false, "run all controllers")
+	flags.IntVar(&o.Nodes, "nodes", 1, "the number of nodes, if all controllers run")
 	flags.StringVar(&o.Profile, "profile", "", "write a CPU profile of the control plane to this `file`")
 	flags.StringVar(&o.Heap, "heap", "", "write a heap profile of the control plane to this `file` whenever its heap is measured")
 	if err := flags.Parse(args[1:]); err != nil {

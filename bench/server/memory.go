@@ -40,6 +40,22 @@ func idle(ctx context.Context, s *server, seconds int) error {
 	return err
 }
 
+// atRest prints the CPU time of a control plane that has nothing to do, and its anonymous memory. Kubelets post their status every five
+// minutes, and renew their Leases every ten seconds.
+func atRest(ctx context.Context, s *server, seconds int) error {
+	if err := sleep(ctx, idleTime); err != nil {
+		return err
+	}
+	var spent time.Duration
+	took := time.Duration(seconds) * time.Second
+	if err := s.addCPU(&spent, func() error { return sleep(ctx, took) }); err != nil {
+		return err
+	}
+	now, err := s.use()
+	fmt.Printf("%d nodes: %.2f %% of a core, %v of anonymous memory\n", s.options.Nodes, 100*spent.Seconds()/took.Seconds(), now)
+	return err
+}
+
 // pods creates pods, in the state that controllers and a kubelet leave them in, and prints what
 // each of them costs: at once, idle, and idle again after all were listed.
 func pods(ctx context.Context, s *server, n int) error {
