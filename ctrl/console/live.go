@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"flyball.dev/ctrl/internal/observe"
 )
 
 const (
-	// liveInterval is the shortest time between two events of a stream, and keepAlive the longest.
+	// liveInterval is the shortest time between two events of a stream. The longest is observe.HistoryStep: plots and the lengths of
+	// queues change also while no reconcile ends.
 	liveInterval = time.Second
-	keepAlive    = 15 * time.Second
 	// slowReader is how long a client may take to read an event.
 	slowReader = 10 * time.Second
 )
@@ -47,15 +49,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		}
 		quiet += liveInterval
-		switch now := c.recorder.Changes(); {
-		case now != last:
+		if now := c.recorder.Changes(); now != last || quiet >= observe.HistoryStep {
 			last, quiet = now, 0
 			if !send(fmt.Sprintf("event: change\ndata: %d\n\n", now)) {
-				return
-			}
-		case quiet >= keepAlive:
-			quiet = 0
-			if !send(": alive\n\n") {
 				return
 			}
 		}

@@ -109,6 +109,7 @@ type Controller struct {
 	Rate           float64           `json:"ratePerSecond"`
 	P50            Seconds           `json:"p50Seconds"`
 	P99            Seconds           `json:"p99Seconds"`
+	History        []Point           `json:"history,omitempty"`
 	Recorded       int               `json:"recorded"`
 	Forgotten      uint64            `json:"forgotten"`
 	Active         []Reconcile       `json:"active,omitempty"`
@@ -116,6 +117,13 @@ type Controller struct {
 	MoreActive     int `json:"moreActive,omitempty"`
 	MorePaused     int `json:"morePaused,omitempty"`
 	MorePriorities int `json:"morePriorities,omitempty"`
+}
+
+// Point is what a controller did in five seconds.
+type Point struct {
+	Reconciles int     `json:"reconciles"`
+	P50        Seconds `json:"p50Seconds"`
+	P99        Seconds `json:"p99Seconds"`
 }
 
 // Priority is how many ready requests have a priority.
@@ -256,6 +264,9 @@ func controllerOf(c *observe.Controller) Controller {
 	v := Controller{
 		Name: c.ControllerName(), Kind: kindText(c.Kind()), Workers: c.MaxWorkers(), Totals: stats.Totals, Errors: stats.Errors,
 		Rate: stats.Rate, P50: seconds(stats.P50), P99: seconds(stats.P99), Recorded: stats.Recorded, Forgotten: stats.Evicted,
+	}
+	for _, p := range stats.History {
+		v.History = append(v.History, Point{p.Reconciles, seconds(p.P50), seconds(p.P99)})
 	}
 	v.Paused, v.PausedRequests = c.Held()
 	v.Stopped = c.Stopped()

@@ -172,7 +172,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"duration": Seconds.String, "ago": agoText, "bytes": bytesText, "clock": clockText, "stamp": stampText,
 	"keyURL": keyURL, "controllerURL": controllerURL, "objectURL": objectURL, "reconcileURL": reconcileURL, "chainURL": chainURL,
 	"plural": plural, "wrote": wroteText, "ownersURL": ownersURL, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return max(a-b, 0) },
-	"rate":   func(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) },
+	"rate":   rateText,
 	"indent": func(depth int) string { return fmt.Sprint("d", min(depth, 12)) },
 	"actor": func(p pageData, act, controller, request, label string) map[string]string {
 		return map[string]string{"Form": p.Form, "Back": p.Back, "Act": act, "Controller": controller, "Request": request, "Label": label}
@@ -180,6 +180,9 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"with": func(p pageData, data any) map[string]any { return map[string]any{"P": p, "D": data} },
 	"now":  time.Now,
 }).ParseFS(files, "files/*.html"))
+
+// rateText is a number of reconciles per second.
+func rateText(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
 // agoText is how long ago a time was, or how long until it comes.
 func agoText(t time.Time) string {

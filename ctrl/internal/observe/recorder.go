@@ -20,7 +20,6 @@ const (
 	// DefaultLimit is about how many bytes the records take.
 	DefaultLimit = 12 << 20
 	maxSamples   = 512 // durations that percentiles are computed of
-	rateSeconds  = 64
 	maxWarnings  = 256
 )
 
@@ -94,15 +93,9 @@ type Controller struct {
 	evicted uint64
 	took    [maxSamples]time.Duration
 	taken   int
-	seconds [rateSeconds]second
+	history history
 	reads   map[schema.GroupVersionKind]uint64
 	workers []*Worker
-}
-
-// second counts the reconciles that ended within a second.
-type second struct {
-	at int64
-	n  int
 }
 
 // Controls is a controller, for the console.
@@ -213,12 +206,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	}
 	c.took[c.taken%maxSamples] = o.Took
 	c.taken++
-	now := run.Started.Add(o.Took).Unix()
-	if s := &c.seconds[now%rateSeconds]; s.at == now {
-		s.n++
-	} else {
-		*s = second{now, 1}
-	}
+	c.history.add(run.Started.Add(o.Took), o.Took)
 	for i := range reads {
 		c.reads[reads[i].Type.GVK]++
 	}
@@ -350,6 +338,7 @@ type Stats struct {
 	Errors   uint64
 	P50, P99 time.Duration // of the last reconciles
 	Rate     float64       // per second, in the last minute
+	History  []Point       // the last five minutes, the oldest first; nil if nothing ended in them
 	Reads    map[schema.GroupVersionKind]uint64
 	Recorded int
 	Evicted  uint64
@@ -378,14 +367,7 @@ func (c *Controller) stats() (s Stats, took []time.Duration) {
 		s.Reads[gvk] = n
 	}
 	took = slices.Clone(c.took[:min(c.taken, maxSamples)])
-	now := time.Now().Unix()
-	total := 0
-	for _, second := range c.seconds {
-		if age := now - second.at; age > 0 && age <= 60 {
-			total += second.n
-		}
-	}
-	s.Rate = float64(total) / 60
+	s.Rate, s.History = c.history.rate(time.Now()), c.history.points(time.Now())
 	return s, took
 }
 
