@@ -36,7 +36,7 @@ func ratePlot(history []Point) plot {
 		most = max(most, p.Reconciles)
 	}
 	line := linesOf(history, func(p Point) (float64, bool) { return float64(p.Reconciles) / float64(most), true })
-	return plot{fmt.Sprintf("Reconciles of the last 5 minutes: up to %s per second", rateText(float64(most)/observe.HistoryStep.Seconds())), []plotLine{{"rate", line[0]}}}
+	return plot{fmt.Sprintf("In 5 minutes: up to %s per second", rateText(float64(most)/observe.HistoryStep.Seconds())), []plotLine{{"rate", line[0]}}}
 }
 
 // durationPlot is the plot of the percentiles, in a logarithmic scale. A line has a gap where nothing was reconciled.
@@ -59,7 +59,7 @@ func durationPlot(history []Point) plot {
 			return math.Log(float64(of(p)/low)) / scale, true
 		}
 	}
-	all := plot{Title: fmt.Sprintf("Durations of the last 5 minutes: medians from %v, 99th percentiles up to %v", low, high)}
+	all := plot{Title: fmt.Sprintf("In 5 minutes: p50 from %v, p99 up to %v", low, high)}
 	for _, points := range linesOf(history, height(func(p Point) Seconds { return p.P99 })) {
 		all.Lines = append(all.Lines, plotLine{"p99", points})
 	}

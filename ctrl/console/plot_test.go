@@ -19,7 +19,7 @@ func TestPlots(t *testing.T) {
 		"several": {history, []string{
 			`<polyline class="rate" points="0,38 `, ` 44,2 48,2 48,38`,
 			`<polyline class="p99" points="40,32.58 44,32.58 44,2 48,2"`, `<polyline class="p50" points="40,38 44,38 `,
-			"Reconciles of the last 5 minutes: up to 20 per second", "medians from 1 ms, 99th percentiles up to 100 ms",
+			"In 5 minutes: up to 20 per second", "p50 from 1 ms, p99 up to 100 ms",
 		}},
 		"one duration": {[]Point{{1, 0.5, 0.5}}, []string{`class="p50" points="0,20 240,20"`}},
 	} {

@@ -234,6 +234,8 @@ func TestPages(t *testing.T) {
 	s := open(t)
 	b := openTab(t, s.url)
 	shots := os.Getenv("FLYBALL_SCREENSHOTS")
+	// A step of the plots takes five seconds. The page shows it without being loaded again.
+	b.run(t, chromedp.Navigate(b.base), chromedp.WaitReady(".plots polyline", chromedp.ByQuery))
 	for _, page := range s.pages(t) {
 		for _, theme := range []string{"light", "dark"} {
 			for _, width := range []int64{1400, 400} {
