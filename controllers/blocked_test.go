@@ -296,8 +296,12 @@ func createClaim(e controllerstest.Env, ns string, spec corev1.PodSpec) {
 	createPod(e, ns, spec)
 }
 
-// TestBlockedControllers blocks the writes of controllers for a minute. Each may cause at most 35 revisions, with an
-// event for each attempt: it backs off after failures, and its status does not change with the error.
+// maxRevisions and maxEvents are what a controller may cause in a minute. The status of a terminating namespace has the errors of each
+// attempt, and a StatefulSet records two events for each.
+const maxRevisions, maxEvents = 16, 25
+
+// TestBlockedControllers blocks the writes of controllers for a minute. A controller backs off after failures, and its status does not
+// change with the error.
 func TestBlockedControllers(t *testing.T) {
 	refused := func(host string) func(controllerstest.Env, *webhooks, blocked) {
 		return func(e controllerstest.Env, hooks *webhooks, b blocked) {
@@ -374,8 +378,8 @@ func checkBlocked(e controllerstest.Env, applies func(blocked) bool, block func(
 	}
 	revisions.Wait(time.Minute)
 	for _, namespace := range revisions.Namespaces() {
-		if n, kinds := revisions.In(namespace); n > 35 {
-			e.Errorf("%d revisions in the namespace %q: %s", n, namespace, kinds)
+		if events, others, kinds := revisions.In(namespace); events > maxEvents || others > maxRevisions {
+			e.Errorf("too many revisions in the namespace %q: %s", namespace, kinds)
 		}
 	}
 	return all

@@ -100,12 +100,16 @@ func (r *Revisions) Namespaces() []string {
 	return slices.Sorted(maps.Keys(r.of))
 }
 
-// In returns the number of revisions in a namespace, and their kinds.
-func (r *Revisions) In(namespace string) (n int, kinds string) {
+// In returns the number of revisions of Events in a namespace, the number of all others, and their kinds.
+func (r *Revisions) In(namespace string) (events, others int, kinds string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, count := range r.of[namespace] {
-		n += count
+	for kind, count := range r.of[namespace] {
+		if kind == "Event" {
+			events += count
+		} else {
+			others += count
+		}
 	}
-	return n, fmt.Sprint(r.of[namespace])
+	return events, others, fmt.Sprint(r.of[namespace])
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers/internal/events"
+	"flyball.dev/controllers/internal/restore"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
@@ -46,9 +46,7 @@ type serviceReconciler struct {
 	client    client.Client
 	recorder  record.EventRecorder
 	addresses *addresses // created by start
-
-	mu       sync.Mutex
-	restored bool // restore is done
+	restored  restore.Once
 }
 
 // start is a source. It enqueues the Services that wait for an address when the address is free.
@@ -72,7 +70,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		r.addresses.release(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	if err := r.restore(ctx); err != nil {
+	if err := r.restored.Do(ctx, r.restore); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !wanted(s) || needsCleanup(s) {
@@ -104,13 +102,8 @@ func needsCleanup(s *corev1.Service) bool {
 	return slices.Contains(s.Finalizers, Finalizer) && (s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceTypeLoadBalancer)
 }
 
-// restore notes, once, the addresses that Services have in their status.
+// restore notes the addresses that Services have in their status.
 func (r *serviceReconciler) restore(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.restored {
-		return nil
-	}
 	all := &corev1.ServiceList{}
 	if err := r.client.List(ctx, all); err != nil {
 		return err
@@ -121,7 +114,6 @@ func (r *serviceReconciler) restore(ctx context.Context) error {
 			_ = r.addresses.use(client.ObjectKeyFromObject(s), address) // the first one keeps an address that two have
 		}
 	}
-	r.restored = true
 	return nil
 }
 

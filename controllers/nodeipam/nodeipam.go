@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/controllers/internal/events"
+	"flyball.dev/controllers/internal/restore"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
@@ -42,7 +43,7 @@ type Allocator struct {
 	blocks   blocks
 	nodes    map[string]*assignment
 	waiting  map[string]types.UID // nodes without a CIDR, since none is free
-	restored bool                 // restore is done
+	restored restore.Once
 
 	mu      sync.Mutex
 	refused map[types.UID]bool // nodes that have been refused a CIDR
@@ -101,7 +102,7 @@ func (a *Allocator) refuse(uid types.UID, refused bool) {
 //upstream:pkg/controller/nodeipam/ipam.rangeAllocator.syncNode
 //upstream:pkg/controller/nodeipam/ipam.rangeAllocator.AllocateOrOccupyCIDR
 func (a *Allocator) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if err := a.restore(ctx); err != nil {
+	if err := a.restored.Do(ctx, a.restore); err != nil {
 		return reconcile.Result{}, err
 	}
 	node := &corev1.Node{}
@@ -165,11 +166,8 @@ func (a *Allocator) event(node *corev1.Node, reason string) {
 	a.recorder.Eventf(ref, corev1.EventTypeNormal, reason, "Node %s status is now: %s", node.Name, reason)
 }
 
-// restore notes, once, the CIDRs of all nodes, before the first is assigned.
+// restore notes the CIDRs of all nodes.
 func (a *Allocator) restore(ctx context.Context) error {
-	if a.restored {
-		return nil
-	}
 	nodes := &corev1.NodeList{}
 	if err := a.client.List(ctx, nodes); err != nil {
 		return err
@@ -179,7 +177,6 @@ func (a *Allocator) restore(ctx context.Context) error {
 			a.occupy(node)
 		}
 	}
-	a.restored = true
 	return nil
 }
 

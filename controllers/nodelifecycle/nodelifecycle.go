@@ -26,6 +26,7 @@ import (
 	"flyball.dev/controllers/internal/nodestate"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/requeue"
+	"flyball.dev/controllers/internal/restore"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -69,12 +70,12 @@ type reconciler struct {
 	live     client.Reader
 	recorder record.EventRecorder
 	queue    queue // set before the first Reconcile
+	restored restore.Once
 
 	mu       sync.Mutex
 	health   map[string]*health  // by node
 	renewals map[string]*renewal // by node
 	zones    *zones
-	restored bool // restore is done
 }
 
 // leaseEvents returns the handler that records the renewals of leases. A renewal itself requires no reconcile.
@@ -129,7 +130,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if req.Namespace != "" {
 		return reconcile.Result{}, r.reconcilePod(ctx, req)
 	}
-	if err := r.restore(ctx); err != nil {
+	if err := r.restored.Do(ctx, r.restore); err != nil {
 		return reconcile.Result{}, err
 	}
 	node := &corev1.Node{}
@@ -147,24 +148,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return requeue.After(after, client.IgnoreNotFound(err))
 }
 
-// restore adds all nodes to their zones, once, so that the first nodes are not taken for all nodes.
+// restore adds all nodes to their zones, so that the first nodes are not taken for all nodes.
 func (r *reconciler) restore(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.restored {
-		return nil
-	}
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
 	r.zones.advance(now)
 	for i := range nodes.Items {
 		r.zones.place(&nodes.Items[i])
 	}
 	r.zones.update(now)
-	r.restored = true
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/requeue"
+	"flyball.dev/controllers/internal/restore"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -155,12 +156,10 @@ type nodeReconciler struct {
 	live      client.Reader
 	options   *Options
 	addresses *addresses
+	restored  restore.Once // the addresses
 	leases    *leases
 	reports   *reports
 	stages    Stages // nil if there are none
-
-	mu       sync.Mutex
-	restored bool // restoreAddresses is done
 }
 
 // allNodes maps an object to all nodes.
@@ -246,7 +245,7 @@ func lockedPatch(before client.Object) client.Patch {
 // address returns the internal address of a node. It is the address that the node has, unless the address is of the
 // nodes' network and of another node.
 func (r *nodeReconciler) address(ctx context.Context, node *corev1.Node) (string, error) {
-	if err := r.restoreAddresses(ctx); err != nil {
+	if err := r.restored.Do(ctx, r.restoreAddresses); err != nil {
 		return "", err
 	}
 	return addressOf(node, r.addresses), nil
@@ -262,13 +261,8 @@ func addressOf(node *corev1.Node, from *addresses) string {
 	return from.allocate(key, netip.Prefix{})
 }
 
-// restoreAddresses allocates, once, the addresses that nodes have in their status.
+// restoreAddresses allocates the addresses that nodes have in their status.
 func (r *nodeReconciler) restoreAddresses(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.restored {
-		return nil
-	}
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes); err != nil {
 		return err
@@ -276,6 +270,5 @@ func (r *nodeReconciler) restoreAddresses(ctx context.Context) error {
 	for i := range nodes.Items {
 		r.addresses.occupy(client.ObjectKeyFromObject(&nodes.Items[i]), internalIP(&nodes.Items[i]), netip.Prefix{})
 	}
-	r.restored = true
 	return nil
 }

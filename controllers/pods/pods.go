@@ -25,6 +25,7 @@ import (
 	"flyball.dev/controllers/internal/events"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/internal/requeue"
+	"flyball.dev/controllers/internal/restore"
 	"flyball.dev/controllers/internal/watches"
 	"flyball.dev/controllers/pods/sandbox"
 	"flyball.dev/ctrl/builder"
@@ -104,6 +105,7 @@ type reconciler struct {
 	recorder   record.EventRecorder
 	options    Options
 	addresses  *addresses
+	restored   restore.Once // the addresses
 	dependents *dependents
 	mounts     *dependents // the objects in the volumes of pods with processes
 	sandboxes  *sandbox.Sandboxes
@@ -117,7 +119,6 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
-	restored bool                                                    // restoreAddresses is done
 	deferred map[types.NamespacedName]bool                           // pods with resizes that have to wait
 }
 
@@ -311,7 +312,7 @@ func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *co
 	case pod.DeletionTimestamp != nil:
 		return pod.Status.PodIP, nil
 	}
-	if err := r.restoreAddresses(ctx); err != nil {
+	if err := r.restored.Do(ctx, r.restoreAddresses); err != nil {
 		return "", err
 	}
 	return r.addresses.allocate(req.NamespacedName, node.cidr), nil
@@ -324,13 +325,8 @@ func (r *reconciler) release(req reconcile.Request) {
 	}
 }
 
-// restoreAddresses allocates, once, the addresses that pods have in their status.
+// restoreAddresses allocates the addresses that pods have in their status.
 func (r *reconciler) restoreAddresses(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.restored {
-		return nil
-	}
 	all, nodes := &corev1.PodList{}, &corev1.NodeList{}
 	if err := errors.Join(r.client.List(ctx, all), r.client.List(ctx, nodes)); err != nil {
 		return err
@@ -344,6 +340,5 @@ func (r *reconciler) restoreAddresses(ctx context.Context) error {
 			r.addresses.occupy(client.ObjectKeyFromObject(pod), pod.Status.PodIP, cidrs[pod.Spec.NodeName])
 		}
 	}
-	r.restored = true
 	return nil
 }

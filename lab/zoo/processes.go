@@ -334,7 +334,7 @@ const (
 	migrationDone  = 2
 )
 
-// migrate migrates what is outside of the cluster, once.
+// migrate runs the migration of the external system, once.
 func (e *env) migrate() error {
 	if e.world.buckets["migration"] == migrationDone {
 		return nil
