@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/mod/semver"
@@ -20,44 +21,77 @@ type Changes struct {
 
 // Change is a mirrored declaration that differs.
 type Change struct {
-	Reference Reference
-	// Places are the directives with the reference.
-	Places []Directive
+	Mirrored
 	// Older and Newer are the texts, empty in a release that does not have the declaration.
 	Older, Newer string
 }
 
-// Compare compares the declarations that directives name in two releases.
-func Compare(older, newer *Release, directives []Directive) (*Changes, error) {
+// Mirrored is a reference with the directives that have it.
+type Mirrored struct {
+	Reference Reference
+	Places    []Directive
+}
+
+// group returns the references of directives, in the order in which they first occur.
+func group(directives []Directive) []Mirrored {
+	var mirrored []Mirrored
+	at := map[Reference]int{}
+	for _, d := range directives {
+		i, ok := at[d.Reference]
+		if !ok {
+			i = len(mirrored)
+			at[d.Reference] = i
+			mirrored = append(mirrored, Mirrored{Reference: d.Reference})
+		}
+		mirrored[i].Places = append(mirrored[i].Places, d)
+	}
+	return mirrored
+}
+
+// Compare compares the declarations that directives name in two releases, or only some of them.
+func Compare(older, newer *Release, directives []Directive, only ...Reference) (*Changes, error) {
 	if semver.Compare(older.Version, newer.Version) > 0 {
 		older, newer = newer, older
 	}
+	mirrored, err := choose(group(directives), only)
+	if err != nil {
+		return nil, err
+	}
 	result := &Changes{Older: older.Version, Newer: newer.Version}
-	changes := map[Reference]*Change{}
-	for _, d := range directives {
-		if change, ok := changes[d.Reference]; ok {
-			change.Places = append(change.Places, d)
-			continue
-		}
-		change := &Change{Reference: d.Reference, Places: []Directive{d}}
-		changes[d.Reference] = change
-		var err error
-		if change.Older, err = older.textOrNone(d.Reference); err != nil {
+	for _, m := range mirrored {
+		change := &Change{Mirrored: m}
+		if change.Older, err = older.textOrNone(m.Reference); err != nil {
 			return nil, err
 		}
-		if change.Newer, err = newer.textOrNone(d.Reference); err != nil {
+		if change.Newer, err = newer.textOrNone(m.Reference); err != nil {
 			return nil, err
 		}
 		if change.Older == "" && change.Newer == "" {
-			return nil, fmt.Errorf("%s: %s is in neither %s nor %s", d.Place(), d.Reference, older.Version, newer.Version)
+			return nil, fmt.Errorf("%s: %s is in neither %s nor %s", m.Places[0].Place(), m.Reference, older.Version, newer.Version)
 		}
-		if change.Older == change.Newer {
+		if hash(change.Older) == hash(change.Newer) {
 			result.Unchanged++
 			continue
 		}
 		result.Changes = append(result.Changes, change)
 	}
 	return result, nil
+}
+
+// choose returns what is wanted, or all.
+func choose(mirrored []Mirrored, only []Reference) ([]Mirrored, error) {
+	if len(only) == 0 {
+		return mirrored, nil
+	}
+	var chosen []Mirrored
+	for _, ref := range only {
+		i := slices.IndexFunc(mirrored, func(m Mirrored) bool { return m.Reference == ref })
+		if i < 0 {
+			return nil, fmt.Errorf("no //upstream: directive names %s", ref)
+		}
+		chosen = append(chosen, mirrored[i])
+	}
+	return chosen, nil
 }
 
 // textOrNone returns the text of a declaration, or nothing if the release does not have it.

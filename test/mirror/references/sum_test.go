@@ -1,0 +1,106 @@
+package references
+
+import (
+	"path/filepath"
+	"testing"
+
+	_ "flyball.dev/internal/orphans"
+)
+
+// named returns directives with references.
+func named(t *testing.T, refs ...string) []Directive {
+	t.Helper()
+	var directives []Directive
+	for i, text := range refs {
+		ref, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		directives = append(directives, Directive{Reference: ref, File: "a.go", Line: i + 1, Name: "F"})
+	}
+	return directives
+}
+
+// compare compares sums with a release.
+func compare(t *testing.T, sums Sums, release *Release, directives []Directive, want ...string) {
+	t.Helper()
+	drifts, err := sums.Compare(release, directives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range drifts {
+		got = append(got, d.String())
+	}
+	equal(t, got, want)
+}
+
+// acknowledge acknowledges a release, and reads what was written.
+func acknowledge(t *testing.T, sums Sums, release *Release, directives []Directive) Sums {
+	t.Helper()
+	sums, err := sums.Acknowledge(release, directives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "upstream.sum")
+	if err := sums.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if sums, err = ReadSums(file); err != nil {
+		t.Fatal(err)
+	}
+	return sums
+}
+
+// TestSums checks which changes of a release need acknowledgement: a body that changed, a name that vanished, and neither comments
+// nor line breaks.
+func TestSums(t *testing.T) {
+	older := openTest(t, "testdata/older.txtar", "v1.36.3")
+	newer := openTest(t, "testdata/upstream.txtar", "v1.37.2")
+	const pkg = "pkg/apis/core/validation."
+	directives := named(t, pkg+"ValidatePort", pkg+"Wrapped", pkg+"Pod.valid", pkg+"Gone", "k8s.io/klog/v2.Info", pkg+"Pod.valid")
+
+	compare(t, nil, older, directives[:1], "new "+pkg+"ValidatePort\n\ta.go:1 F")
+	sums := acknowledge(t, nil, older, directives)
+	compare(t, sums, older, directives)
+
+	changed := "changed " + pkg + "Pod.valid\n\ta.go:3 F\n\ta.go:6 F\n\tgo run -C test/mirror . diff v1.36.3 " + pkg + "Pod.valid"
+	gone := "gone " + pkg + "Gone\n\ta.go:4 F\n\tgo run -C test/mirror . diff v1.36.3 " + pkg + "Gone"
+	logged := "changed k8s.io/klog/v2.Info\n\ta.go:5 F\n\tgo run -C test/mirror . diff v1.36.3 k8s.io/klog/v2.Info"
+	compare(t, sums, newer, directives, changed, gone, logged)
+
+	sums = acknowledge(t, sums, newer, directives)
+	compare(t, sums, newer, directives, gone)
+	for ref, version := range map[string]string{"ValidatePort": "v1.36.3", "Wrapped": "v1.36.3", "Pod.valid": "v1.37.2", "Gone": "v1.36.3"} {
+		if got := sums[Reference{Folder: "pkg/apis/core/validation", Name: ref}].Version; got != version {
+			t.Errorf("%s was read in %s, want %s", ref, got, version)
+		}
+	}
+
+	directives = append(directives[:3:3], directives[4])
+	compare(t, sums, newer, directives, "unused "+pkg+"Gone")
+	sums = acknowledge(t, sums, newer, directives)
+	compare(t, sums, newer, directives)
+}
+
+// TestHash checks which texts are equal.
+func TestHash(t *testing.T) {
+	for _, c := range []struct {
+		a, b  string
+		equal bool
+	}{
+		{"func F() {\n\tg()\n}\n", "func F() { g() }\n", true},
+		{"func F() {\n\tg(\n\t\t1,\n\t)\n}\n", "func F()\t{ g(1) }\n", true},
+		{"var a = []int{\n\t1,\n\t2,\n}\n", "var a = []int{1, 2}\n", true},
+		{"func F() {\n\tg()\n\th()\n}\n", "func F() { g(); h() }\n", true},
+		{"func F() {\n\tg()\n\th()\n}\n", "func F() {\n\th()\n\tg()\n}\n", false},
+		{"var a = \"b c\"\n", "var a = \"b  c\"\n", false},
+		{"const A // as _ = iota // iota = 1\n", "const A // as _ = iota // iota = 2\n", false},
+		{"var a = f(b, c)\n", "var a = f(bc)\n", false},
+		{"", "func F() {}\n", false},
+	} {
+		if (hash(c.a) == hash(c.b)) != c.equal {
+			t.Errorf("%q and %q: want equal %t", c.a, c.b, c.equal)
+		}
+	}
+}
