@@ -26,7 +26,8 @@ The command diff compares the Kubernetes code that this module mirrors in two
 releases: RELEASE, such as v1.36.3, and the one that go.mod requires. With
 references, it compares only these.
 
-A declaration is mirrored if a directive //upstream: names it. Comments, line
+A declaration is mirrored if a directive //upstream: names it, or if it is the
+generated validation of a kind or used there. Comments, line
 breaks and the order of declarations do not count as changes, and a type includes
 its methods. The declarations that changed are grouped by our files. Each is
 printed as
@@ -94,7 +95,7 @@ func command(args []string) error {
 	if err != nil {
 		return err
 	}
-	changes, err := references.Compare(older, newer, module.Directives, only...)
+	changes, err := references.Compare(older, newer, module, only...)
 	if err != nil {
 		return err
 	}

@@ -48,14 +48,14 @@ func TestSum(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if sums, err = sums.Acknowledge(release, module.Directives); err != nil {
+		if sums, err = sums.Acknowledge(release, module); err != nil {
 			t.Fatal(err)
 		}
 		if err := sums.Write(sumFile); err != nil {
 			t.Fatal(err)
 		}
 	}
-	drifts, err := sums.Compare(release, module.Directives)
+	drifts, err := sums.Compare(release, module)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,29 +32,36 @@ type Mirrored struct {
 	Places    []Directive
 }
 
-// group returns the references of directives, in the order in which they first occur.
-func group(directives []Directive) []Mirrored {
-	var mirrored []Mirrored
-	at := map[Reference]int{}
-	for _, d := range directives {
-		i, ok := at[d.Reference]
-		if !ok {
-			i = len(mirrored)
-			at[d.Reference] = i
-			mirrored = append(mirrored, Mirrored{Reference: d.Reference})
-		}
-		mirrored[i].Places = append(mirrored[i].Places, d)
-	}
-	return mirrored
+// grouping groups directives by reference, in the order in which references first occur.
+type grouping struct {
+	mirrored []Mirrored
+	at       map[Reference]int
 }
 
-// Compare compares the declarations that directives name in two releases, or only some of them.
-func Compare(older, newer *Release, directives []Directive, only ...Reference) (*Changes, error) {
+func (g *grouping) add(d Directive) {
+	i, ok := g.at[d.Reference]
+	if !ok {
+		i = len(g.mirrored)
+		g.at[d.Reference] = i
+		g.mirrored = append(g.mirrored, Mirrored{Reference: d.Reference})
+	}
+	g.mirrored[i].Places = append(g.mirrored[i].Places, d)
+}
+
+// Compare compares what a module mirrors in two releases, or only some of it.
+func Compare(older, newer *Release, module *Module, only ...Reference) (*Changes, error) {
 	if semver.Compare(older.Version, newer.Version) > 0 {
 		older, newer = newer, older
 	}
-	mirrored, err := choose(group(directives), only)
+	mirrored, err := newer.mirrored(module)
 	if err != nil {
+		return nil, err
+	}
+	before, err := older.mirrored(module)
+	if err != nil {
+		return nil, err
+	}
+	if mirrored, err = choose(union(mirrored, before), only); err != nil {
 		return nil, err
 	}
 	result := &Changes{Older: older.Version, Newer: newer.Version}
@@ -78,6 +85,20 @@ func Compare(older, newer *Release, directives []Directive, only ...Reference) (
 	return result, nil
 }
 
+// union adds to a what only b has.
+func union(a, b []Mirrored) []Mirrored {
+	has := map[Reference]bool{}
+	for _, m := range a {
+		has[m.Reference] = true
+	}
+	for _, m := range b {
+		if !has[m.Reference] {
+			a = append(a, m)
+		}
+	}
+	return a
+}
+
 // choose returns what is wanted, or all.
 func choose(mirrored []Mirrored, only []Reference) ([]Mirrored, error) {
 	if len(only) == 0 {
@@ -87,7 +108,7 @@ func choose(mirrored []Mirrored, only []Reference) ([]Mirrored, error) {
 	for _, ref := range only {
 		i := slices.IndexFunc(mirrored, func(m Mirrored) bool { return m.Reference == ref })
 		if i < 0 {
-			return nil, fmt.Errorf("no //upstream: directive names %s", ref)
+			return nil, fmt.Errorf("no code mirrors %s", ref)
 		}
 		chosen = append(chosen, mirrored[i])
 	}
@@ -97,10 +118,16 @@ func choose(mirrored []Mirrored, only []Reference) ([]Mirrored, error) {
 // textOrNone returns the text of a declaration, or nothing if the release does not have it.
 func (r *Release) textOrNone(ref Reference) (string, error) {
 	text, err := r.Text(ref)
-	if _, ok := errors.AsType[*NotFoundError](err); ok {
+	if isNotFound(err) {
 		return "", nil
 	}
 	return text, err
+}
+
+// isNotFound reports whether an error says that a release has no declaration for a reference.
+func isNotFound(err error) bool {
+	_, ok := errors.AsType[*NotFoundError](err)
+	return ok
 }
 
 // Kind returns "changed", "new" or "gone".

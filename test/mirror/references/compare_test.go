@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 		}
 		directives = append(directives, Directive{Reference: ref, File: c.file, Line: len(directives) + 1, Name: "F"})
 	}
-	changes, err := Compare(newer, older, directives)
+	changes, err := Compare(newer, older, &Module{Directives: directives})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ changed k8s.io/klog/v2.Info
 9 declarations from v1.36.3 to v1.37.2: 3 changed, 1 new, 1 gone, 4 unchanged
 `, "\n"))
 
-	changes, err = Compare(newer, older, directives, directives[1].Reference)
+	changes, err = Compare(newer, older, &Module{Directives: directives}, directives[1].Reference)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +83,13 @@ changed k8s.io/klog/v2.Info
 // TestCompareUnknown checks that a reference to what neither release has is an error.
 func TestCompareUnknown(t *testing.T) {
 	release := openTest(t, "testdata/upstream.txtar", "v1.37.2")
-	directives := []Directive{{Reference: Reference{Folder: "pkg/a", Name: "A"}, File: "a.go", Line: 1}}
-	_, err := Compare(release, release, directives)
+	module := &Module{Directives: []Directive{{Reference: Reference{Folder: "pkg/a", Name: "A"}, File: "a.go", Line: 1}}}
+	_, err := Compare(release, release, module)
 	if err == nil || err.Error() != "a.go:1: pkg/a.A is in neither v1.37.2 nor v1.37.2" {
 		t.Errorf("got %v", err)
 	}
-	_, err = Compare(release, release, directives, Reference{Folder: "pkg/a", Name: "B"})
-	if err == nil || err.Error() != "no //upstream: directive names pkg/a.B" {
+	_, err = Compare(release, release, module, Reference{Folder: "pkg/a", Name: "B"})
+	if err == nil || err.Error() != "no code mirrors pkg/a.B" {
 		t.Errorf("got %v", err)
 	}
 }

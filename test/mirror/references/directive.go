@@ -30,6 +30,8 @@ func (d Directive) Place() string { return fmt.Sprintf("%s:%d", d.File, d.Line) 
 // Module has the directives of a module.
 type Module struct {
 	Directives []Directive
+	// Kinds are as if each type that is described as a kind had a directive for its generated validation.
+	Kinds []Directive
 	// Packages has the folder of each package, and what its directives say.
 	Packages map[string]*Package
 }
@@ -97,7 +99,7 @@ func (m *Module) add(name string, content []byte) []error {
 		p = &Package{}
 		m.Packages[path.Dir(name)] = p
 	}
-	if !bytes.Contains(content, []byte("upstream")) {
+	if !bytes.Contains(content, []byte("upstream")) && !bytes.Contains(content, []byte(kindsPackage)) {
 		return nil // parsing takes long
 	}
 	files := token.NewFileSet()
@@ -105,6 +107,7 @@ func (m *Module) add(name string, content []byte) []error {
 	if err != nil {
 		return []error{err}
 	}
+	m.Kinds = append(m.Kinds, described(name, files, file)...)
 	names := documented(file)
 	var wrong []error
 	for _, group := range file.Comments {

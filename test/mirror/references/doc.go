@@ -11,4 +11,8 @@
 // A package that mirrors nothing says why in its package comment:
 //
 //	//upstream:none The engine of the tables is our own.
+//
+// Kubernetes generates a part of its validation. Our code mirrors the function Validate_T of each type T that it describes as a kind,
+// without a directive. Such a function covers the generated functions and variables that it uses. A function that a directive names is
+// covered there alone.
 package references

@@ -24,8 +24,8 @@ type Sum struct {
 // Drift is a reference for which a release and the sums differ.
 type Drift struct {
 	Mirrored
-	// Kind is "changed", "gone" if the release has no such declaration, "new" if the declaration has no sum, or "unused" if the
-	// sum has no declaration of ours.
+	// Kind is "changed", "gone" if the release has no such declaration, "new" if the declaration has no sum, or "unused" if nothing
+	// of ours mirrors a declaration that has one.
 	Kind string
 	// Since is the release in which the declaration was read, empty if it is new.
 	Since string
@@ -67,9 +67,9 @@ func (s Sums) Write(file string) error {
 	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644)
 }
 
-// Compare returns the differences between the sums and a release, in the order of the directives.
-func (s Sums) Compare(release *Release, directives []Directive) ([]Drift, error) {
-	current, mirrored, err := release.sums(directives)
+// Compare returns the differences between the sums and a release, for what a module mirrors.
+func (s Sums) Compare(release *Release, module *Module) ([]Drift, error) {
+	current, mirrored, err := release.sums(module)
 	if err != nil {
 		return nil, err
 	}
@@ -90,29 +90,38 @@ func (s Sums) Compare(release *Release, directives []Directive) ([]Drift, error)
 		}
 		drifts = append(drifts, drift)
 	}
-	return append(drifts, s.unused(mirrored)...), nil
+	unused, err := s.unused(release, mirrored)
+	return append(drifts, unused...), err
 }
 
 // unused returns the sums that no declaration of ours mirrors.
-func (s Sums) unused(mirrored []Mirrored) []Drift {
+func (s Sums) unused(release *Release, mirrored []Mirrored) ([]Drift, error) {
 	used := map[Reference]bool{}
 	for _, m := range mirrored {
 		used[m.Reference] = true
 	}
 	var drifts []Drift
 	for ref, sum := range s {
-		if !used[ref] {
-			drifts = append(drifts, Drift{Mirrored: Mirrored{Reference: ref}, Kind: "unused", Since: sum.Version})
+		if used[ref] {
+			continue
 		}
+		drift := Drift{Mirrored: Mirrored{Reference: ref}, Kind: "unused", Since: sum.Version}
+		switch text, err := release.textOrNone(ref); {
+		case err != nil:
+			return nil, err
+		case text == "":
+			drift.Kind = "gone"
+		}
+		drifts = append(drifts, drift)
 	}
 	slices.SortFunc(drifts, func(a, b Drift) int { return strings.Compare(a.Reference.String(), b.Reference.String()) })
-	return drifts
+	return drifts, nil
 }
 
 // Acknowledge returns the sums of a release. A declaration that did not change keeps the release in which it was read. A declaration
-// that is gone keeps its sum, since only another directive can be right.
-func (s Sums) Acknowledge(release *Release, directives []Directive) (Sums, error) {
-	current, mirrored, err := release.sums(directives)
+// that is gone keeps its sum as long as a directive names it, since the directive is wrong then.
+func (s Sums) Acknowledge(release *Release, module *Module) (Sums, error) {
+	current, mirrored, err := release.sums(module)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +139,12 @@ func (s Sums) Acknowledge(release *Release, directives []Directive) (Sums, error
 	return result, nil
 }
 
-// sums returns what directives name, and the sums of the declarations that the release has.
-func (r *Release) sums(directives []Directive) (Sums, []Mirrored, error) {
-	mirrored := group(directives)
+// sums returns what a module mirrors, and the sums of the declarations that the release has.
+func (r *Release) sums(module *Module) (Sums, []Mirrored, error) {
+	mirrored, err := r.mirrored(module)
+	if err != nil {
+		return nil, nil, err
+	}
 	sums := Sums{}
 	for _, m := range mirrored {
 		text, err := r.textOrNone(m.Reference)
@@ -159,7 +171,7 @@ func (d Drift) String() string {
 }
 
 // hash returns the hash of the tokens of a text that [Release.Text] returned. A line break does not count, and neither does a comma
-// or a semicolon that only a line break needs. The only comments are those that Text adds.
+// or a semicolon that only a line break needs. Text keeps no comment, and adds some that count.
 func hash(text string) string {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile("", -1, len(text)), []byte(text), nil, scanner.ScanComments)
