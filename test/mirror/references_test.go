@@ -16,7 +16,7 @@ import (
 // sumFile has the hashes of the mirrored code that was read.
 const sumFile = "upstream.sum"
 
-var update = flag.Bool("update", false, "write "+sumFile)
+var update = flag.Bool("update", false, "write "+sumFile+", and lower the numbers in "+longFile)
 
 // TestReferences checks that each //upstream: is well-formed, and names a declaration of the release that go.mod requires.
 func TestReferences(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -121,7 +122,7 @@ func (m *Module) add(name string, content []byte) []error {
 				continue
 			}
 			if text == "none" || strings.HasPrefix(text, "none ") {
-				if err := p.none(at, text, group == file.Doc); err != nil {
+				if err := p.none(at, text, file, group); err != nil {
 					wrong = append(wrong, err)
 				}
 				continue
@@ -143,16 +144,32 @@ func (m *Module) add(name string, content []byte) []error {
 	return wrong
 }
 
-// none notes that the package mirrors nothing.
-func (p *Package) none(at, text string, inPackageComment bool) error {
-	if !inPackageComment {
-		return fmt.Errorf("%s: //upstream:none is not in a package comment", at)
-	}
-	if strings.TrimSpace(strings.TrimPrefix(text, "none")) == "" {
+// none checks a directive that nothing is mirrored, and notes it if it is the package's.
+func (p *Package) none(at, text string, file *ast.File, group *ast.CommentGroup) error {
+	ofFunction := slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
+		f, ok := d.(*ast.FuncDecl)
+		return ok && f.Doc == group
+	})
+	switch {
+	case group != file.Doc && !ofFunction:
+		return fmt.Errorf("%s: //upstream:none is not in the comment of a package or a function", at)
+	case strings.TrimSpace(strings.TrimPrefix(text, "none")) == "":
 		return fmt.Errorf("%s: //upstream:none has no reason", at)
+	case ofFunction && strings.Count(comments(group), "\n//upstream:") > 1:
+		return fmt.Errorf("%s: //upstream:none, but the function has references", at)
+	case !ofFunction:
+		p.None = at
 	}
-	p.None = at
 	return nil
+}
+
+// comments returns the text of comments with a line break before each.
+func comments(group *ast.CommentGroup) string {
+	var text strings.Builder
+	for _, comment := range group.List {
+		text.WriteString("\n" + comment.Text)
+	}
+	return text.String()
 }
 
 // misspelt reports whether a comment was meant as a directive.

@@ -8,7 +8,7 @@
 // A path without a host is a folder of k8s.io/kubernetes. The name is one declaration: Func, Type, Type.Method, Const or Var; a type
 // covers its methods. A path that ends in .go is a file, and a path that ends in a slash is a package.
 //
-// A package that mirrors nothing says why in its package comment:
+// A package or a function that mirrors nothing says why in its comment:
 //
 //	//upstream:none The engine of the tables is our own.
 //
