@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/mod/semver"
@@ -14,7 +15,7 @@ import (
 type Changes struct {
 	// Older and Newer are the versions.
 	Older, Newer string
-	// Changes are in the order of the directives.
+	// Changes are sorted by the first of our files that mirrors the declaration.
 	Changes   []*Change
 	Unchanged int
 }
@@ -82,6 +83,7 @@ func Compare(older, newer *Release, module *Module, only ...Reference) (*Changes
 		}
 		result.Changes = append(result.Changes, change)
 	}
+	slices.SortStableFunc(result.Changes, func(a, b *Change) int { return strings.Compare(a.Places[0].File, b.Places[0].File) })
 	return result, nil
 }
 

@@ -122,6 +122,19 @@ func TestGenerated(t *testing.T) {
 	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].Kind() != "gone" {
 		t.Errorf("got %v, %v", changes, err)
 	}
+
+	first := named(t, "k8s.io/klog/v2.Info") // at a.go
+	module.Directives = append(module.Directives, first.Directives...)
+	if changes, err = Compare(older, newer, module); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, change := range changes.Changes {
+		files = append(files, change.Places[0].File)
+	}
+	if !slices.IsSorted(files) || files[0] != "a.go" {
+		t.Errorf("the changes are at %v, not sorted", files)
+	}
 }
 
 // TestHash checks which texts are equal.
