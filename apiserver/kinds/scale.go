@@ -103,6 +103,9 @@ type scaledInfo struct {
 }
 
 // UpdatedObject applies the update to the scale of the old object, and the result to the object.
+//
+//upstream:pkg/apis/autoscaling/validation.ValidateScale
+//upstream:pkg/apis/autoscaling/v1.Validate_Scale
 func (i *scaledInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject().(Object)
 	before, err := i.rest.of(obj)

@@ -153,6 +153,7 @@ func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object
 	}
 }
 
+//upstream:k8s.io/apimachinery/pkg/apis/meta/v1/validation.Validate_ObjectMeta
 func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	o, rules := obj.(Object), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)

@@ -3,8 +3,10 @@
 //
 //	go run -C test/mirror . diff v1.36.3    shows what changed in the mirrored code since that release
 //
-// The tests check that all names are declared in the release that go.mod requires, and that no package of the mirrored trees
-// goes without a reference; run them with -count=1, since the test cache does not see the sources. Only modules for tests may
+// The tests check that all names are declared in the release that go.mod requires, that their source is the source that upstream.sum
+// says was read, and that no package of the mirrored trees goes without a reference; run them with -count=1, since the test cache
+// does not see the sources. The flag -update writes upstream.sum, and lowers the numbers in long.txt: how many functions of more than
+// 14 lines a package of the trees has without a directive. Only modules for tests may
 // import k8s.io/kubernetes.
 package main
 
@@ -17,13 +19,17 @@ import (
 	"flyball.dev/test/mirror/references"
 )
 
-const usage = `usage: go run . diff [-list] RELEASE
+const synopsis = "usage: go run . diff [-list] RELEASE [REFERENCE...]"
+
+const usage = synopsis + `
 
 The command diff compares the Kubernetes code that this module mirrors in two
-releases: RELEASE, such as v1.36.3, and the one that go.mod requires.
+releases: RELEASE, such as v1.36.3, and the one that go.mod requires. With
+references, it compares only these.
 
-A declaration is mirrored if a directive //upstream: names it. Comments, blank
-lines and the order of declarations do not count as changes, and a type includes
+A declaration is mirrored if a directive //upstream: names it, or if it is the
+generated validation of a kind or used there. Comments, line
+breaks and the order of declarations do not count as changes, and a type includes
 its methods. The declarations that changed are grouped by our files. Each is
 printed as
 
@@ -57,7 +63,7 @@ func command(args []string) error {
 		if len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
 			return flag.ErrHelp
 		}
-		return errors.New("usage: go run . diff [-list] RELEASE")
+		return errors.New(synopsis)
 	}
 	var list bool
 	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
@@ -67,8 +73,12 @@ func command(args []string) error {
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 {
-		return errors.New("usage: go run . diff [-list] RELEASE")
+	if flags.NArg() == 0 {
+		return errors.New(synopsis)
+	}
+	only, err := parse(flags.Args()[1:])
+	if err != nil {
+		return err
 	}
 	module, err := references.Read(root)
 	if err != nil {
@@ -86,9 +96,22 @@ func command(args []string) error {
 	if err != nil {
 		return err
 	}
-	changes, err := references.Compare(older, newer, module.Directives)
+	changes, err := references.Compare(older, newer, module, only...)
 	if err != nil {
 		return err
 	}
 	return changes.Print(os.Stdout, list)
+}
+
+// parse parses references.
+func parse(args []string) ([]references.Reference, error) {
+	var refs []references.Reference
+	for _, arg := range args {
+		ref, err := references.Parse(arg)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
 }

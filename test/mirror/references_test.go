@@ -2,14 +2,21 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"flyball.dev/apiserver/resource"
 	_ "flyball.dev/internal/orphans"
 	"flyball.dev/test/mirror/references"
 )
+
+// sumFile has the hashes of the mirrored code that was read.
+const sumFile = "upstream.sum"
+
+var update = flag.Bool("update", false, "write "+sumFile+", and lower the numbers in "+longFile)
 
 // TestReferences checks that each //upstream: is well-formed, and names a declaration of the release that go.mod requires.
 func TestReferences(t *testing.T) {
@@ -27,6 +34,37 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	t.Logf("%d references", len(module.Directives))
+}
+
+// TestSum checks that the source of all that the directives name was read, as it is in the release that go.mod requires.
+func TestSum(t *testing.T) {
+	module, err := references.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := openPinned(t)
+	sums, err := references.ReadSums(sumFile)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	if *update {
+		if sums, err = sums.Acknowledge(release, module); err != nil {
+			t.Fatal(err)
+		}
+		if err := sums.Write(sumFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drifts, err := sums.Compare(release, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, drift := range drifts {
+		t.Error(drift)
+	}
+	if len(drifts) > 0 {
+		t.Errorf("%d of %d references differ from %s in %s: carry each change over, then acknowledge it with -update", len(drifts), len(sums), sumFile, release.Version)
+	}
 }
 
 // TestPackages checks that no package of the mirrored trees goes without a reference.
@@ -79,16 +117,20 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// openPinned returns the release that go.mod requires.
+// openPinned returns the release that go.mod requires. All tests read one, since parsing takes long.
 func openPinned(t *testing.T) *references.Release {
 	t.Helper()
-	version, err := pinned("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release, err := references.Open(version, os.Stderr)
+	release, err := pinnedRelease()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return release
 }
+
+var pinnedRelease = sync.OnceValues(func() (*references.Release, error) {
+	version, err := pinned("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	return references.Open(version, os.Stderr)
+})

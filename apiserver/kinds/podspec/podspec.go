@@ -17,6 +17,7 @@ import (
 // ValidateTemplate checks the pod template of a controller. The old template is nil on create.
 //
 //upstream:pkg/apis/core/validation.ValidatePodTemplateSpec
+//upstream:pkg/apis/core/v1.Validate_PodTemplateSpec
 //upstream:pkg/api/pod.GetValidationOptionsFromPodTemplate
 func ValidateTemplate(t, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
 	r := &rules{}
@@ -96,6 +97,7 @@ func noTokens(s *corev1.PodSpec) field.ErrorList {
 // spec checks the spec of a pod or of a template.
 //
 //upstream:pkg/apis/core/validation.ValidatePodSpec
+//upstream:pkg/apis/core/v1.Validate_PodSpec
 func (r *rules) spec(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	valid, errs := r.volumes(s, fldPath)
 	if len(valid) < len(s.Volumes) {

@@ -50,6 +50,7 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 // tolerations checks the tolerations at all.
 //
 //upstream:pkg/apis/core/validation.ValidateTolerations
+//upstream:pkg/apis/core/v1.Validate_Toleration
 func (r *rules) tolerations(list []corev1.Toleration, all *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range list {

@@ -69,6 +69,7 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 // policyRules checks the rules of a role.
 //
 //upstream:pkg/apis/rbac/validation.ValidatePolicyRule
+//upstream:pkg/apis/rbac/v1.Validate_PolicyRule
 func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("rules")

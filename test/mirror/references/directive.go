@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,8 @@ func (d Directive) Place() string { return fmt.Sprintf("%s:%d", d.File, d.Line) 
 // Module has the directives of a module.
 type Module struct {
 	Directives []Directive
+	// Kinds are as if each type that is described as a kind had a directive for its generated validation.
+	Kinds []Directive
 	// Packages has the folder of each package, and what its directives say.
 	Packages map[string]*Package
 }
@@ -97,7 +100,7 @@ func (m *Module) add(name string, content []byte) []error {
 		p = &Package{}
 		m.Packages[path.Dir(name)] = p
 	}
-	if !bytes.Contains(content, []byte("upstream")) {
+	if !bytes.Contains(content, []byte("upstream")) && !bytes.Contains(content, []byte(kindsPackage)) {
 		return nil // parsing takes long
 	}
 	files := token.NewFileSet()
@@ -105,6 +108,7 @@ func (m *Module) add(name string, content []byte) []error {
 	if err != nil {
 		return []error{err}
 	}
+	m.Kinds = append(m.Kinds, described(name, files, file)...)
 	names := documented(file)
 	var wrong []error
 	for _, group := range file.Comments {
@@ -118,7 +122,7 @@ func (m *Module) add(name string, content []byte) []error {
 				continue
 			}
 			if text == "none" || strings.HasPrefix(text, "none ") {
-				if err := p.none(at, text, group == file.Doc); err != nil {
+				if err := p.none(at, text, file, group); err != nil {
 					wrong = append(wrong, err)
 				}
 				continue
@@ -140,16 +144,32 @@ func (m *Module) add(name string, content []byte) []error {
 	return wrong
 }
 
-// none notes that the package mirrors nothing.
-func (p *Package) none(at, text string, inPackageComment bool) error {
-	if !inPackageComment {
-		return fmt.Errorf("%s: //upstream:none is not in a package comment", at)
-	}
-	if strings.TrimSpace(strings.TrimPrefix(text, "none")) == "" {
+// none checks a directive that nothing is mirrored, and notes it if it is the package's.
+func (p *Package) none(at, text string, file *ast.File, group *ast.CommentGroup) error {
+	ofFunction := slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
+		f, ok := d.(*ast.FuncDecl)
+		return ok && f.Doc == group
+	})
+	switch {
+	case group != file.Doc && !ofFunction:
+		return fmt.Errorf("%s: //upstream:none is not in the comment of a package or a function", at)
+	case strings.TrimSpace(strings.TrimPrefix(text, "none")) == "":
 		return fmt.Errorf("%s: //upstream:none has no reason", at)
+	case ofFunction && strings.Count(comments(group), "\n//upstream:") > 1:
+		return fmt.Errorf("%s: //upstream:none, but the function has references", at)
+	case !ofFunction:
+		p.None = at
 	}
-	p.None = at
 	return nil
+}
+
+// comments returns the text of comments with a line break before each.
+func comments(group *ast.CommentGroup) string {
+	var text strings.Builder
+	for _, comment := range group.List {
+		text.WriteString("\n" + comment.Text)
+	}
+	return text.String()
 }
 
 // misspelt reports whether a comment was meant as a directive.

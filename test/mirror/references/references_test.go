@@ -82,10 +82,12 @@ func TestRead(t *testing.T) {
 		`wrong/wrong.go:22: pkg/a is not PATH.NAME, PATH.TYPE.METHOD, PATH/FILE.go or PATH/`,
 		`wrong/wrong.go:23: pkg/a.B.C.D is not PATH.NAME, PATH.TYPE.METHOD, PATH/FILE.go or PATH/`,
 		`wrong/wrong.go:24: staging/src/k8s.io/api/core/v1.Pod is a module of its own: write k8s.io/api/core/v1.Pod`,
-		`wrong/wrong.go:25: //upstream:none is not in a package comment`,
+		`wrong/wrong.go:25: //upstream:none, but the function has references`,
 		`wrong/wrong.go:26: "/pkg/a.A" has an empty element`,
 		`wrong/wrong.go:27: // upstream:pkg/a.Space is no directive, which begins with //upstream: without a space`,
 		`wrong/wrong.go:28: //upstream pkg/a.Colon is no directive, which begins with //upstream: without a space`,
+		`wrong/wrong.go:31: //upstream:none is not in the comment of a package or a function`,
+		`wrong/wrong.go:34: //upstream:none has no reason`,
 		`both/both.go:3: //upstream:none, but package both has references`,
 	})
 	for folder, want := range map[string]Package{"good": {References: 6}, "none": {None: "none/doc.go:3"}, "bare": {}} {

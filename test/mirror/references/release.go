@@ -81,6 +81,9 @@ func download(cache string, m module.Version, progress io.Writer) (string, error
 	cmd := exec.Command("go", "mod", "download", "-json", m.String())
 	cmd.Dir = os.TempDir() // in a module, go would change go.sum
 	out, err := cmd.Output()
+	if _, e := os.Stat(dir); e == nil {
+		return dir, nil // whether or not go is new enough to build the module
+	}
 	var result struct{ Dir, Error string }
 	if e := json.NewDecoder(bytes.NewReader(out)).Decode(&result); e == nil && result.Error != "" {
 		return "", fmt.Errorf("%s: %s", m, result.Error)

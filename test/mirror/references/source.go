@@ -22,6 +22,8 @@ type source struct {
 	declarations map[string][]string
 	// files has the names that each file declares.
 	files map[string][]string
+	// uses has what each generated validation uses; a reference to the package itself has no folder.
+	uses map[string][]Reference
 }
 
 // linux selects the files of a package.
@@ -52,6 +54,9 @@ func readSource(folder string) (*source, error) {
 			return nil, err
 		}
 		s.add(name, files, file)
+		if name == generatedFile {
+			s.uses = uses(file)
+		}
 	}
 	return s, nil
 }
