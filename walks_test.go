@@ -35,7 +35,7 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// declarations returns the names of the functions, types and methods of a package, such as "New" and "Store.Get".
+// declarations returns the names of the declarations of a package, its methods and its fields, such as "New" and "Store.Get".
 func declarations(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -54,14 +54,38 @@ func declarations(t *testing.T, folder string) map[string]bool {
 				names[receiver(d)+d.Name.Name] = true
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if s, ok := s.(*ast.TypeSpec); ok {
-						names[s.Name.Name] = true
-					}
+					addSpec(names, s)
 				}
 			}
 		}
 	}
 	return names
+}
+
+// addSpec adds the names of a declaration to names.
+func addSpec(names map[string]bool, spec ast.Spec) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			names[name.Name] = true
+		}
+	case *ast.TypeSpec:
+		names[s.Name.Name] = true
+		var fields *ast.FieldList
+		switch d := s.Type.(type) {
+		case *ast.StructType:
+			fields = d.Fields
+		case *ast.InterfaceType:
+			fields = d.Methods
+		default:
+			return
+		}
+		for _, field := range fields.List {
+			for _, name := range field.Names {
+				names[s.Name.Name+"."+name.Name] = true
+			}
+		}
+	}
 }
 
 // receiver returns the type of a method and a dot, or "" for a function.

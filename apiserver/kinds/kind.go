@@ -3,6 +3,19 @@
 // A description is data: the Go type in k8s.io/api, the names, and the rules of a kind: defaults,
 // validation, fields that the server sets, columns and selectable fields. The descriptions are in
 // the packages below this one, one for each API group, and package builtin lists them.
+//
+// A description is a composite literal of [Of]. The engine makes the registry, the scopes and the subresources of a
+// kind. The engine is not generic: erased.go makes a description without the Go type.
+//
+// Descriptions are Go, and not files of a format of our own: the compiler checks them, and a default or a rule can be
+// three lines. CEL would convert an object to unstructured values with every write.
+//
+// The packages fieldrules, columns, allocator, podspec and workload have the rules that several kinds share. A folder
+// for each API group has a file for each kind. A field gets its default in the function Default of its kind, or, in pod
+// specs and templates, in package podspec.
+//
+// A fork makes the resources of a kind when one of them is looked up. Kinds that share an allocator are one set, which
+// is made at once.
 package kinds
 
 import (

@@ -7,6 +7,8 @@
 //   - A condition of a write on a record in another store is checked before the write. The record may change between
 //     the two.
 //   - A transaction, a range or a watch across several stores is refused.
+//
+// Each resource gets the store that has its keys ([storage.Partition]), so the server works as with one store.
 package split
 
 import (
