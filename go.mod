@@ -55,7 +55,7 @@ require (
 	k8s.io/pod-security-admission v0.37.2 // the checks of the Pod Security Standards, by the code that defines them
 	k8s.io/streaming v0.37.2 // SPDY and WebSockets of exec, attach and port-forward
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // part of these libraries
-	mvdan.cc/sh/v3 v3.14.1 // the parser and the expansion of words of controllers/pods/shell: packages that import only the standard library; its interpreter uses the host
+	mvdan.cc/sh/v3 v3.14.1 // the parser and the expansion of words of controllers/pods/shell: packages that import only the standard library; its interpreter uses the host; programs with a control plane link it
 	sigs.k8s.io/controller-tools v0.23.0 // the generators of flyball generate; imported by cmd/flyball only
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // decoders of apimachinery
 	sigs.k8s.io/kustomize/api v0.21.1 // the kustomizations of a project, for flyball dev and its Helm chart; imported by cmd/flyball only

@@ -38,6 +38,8 @@
 //
 // # Connections to pods
 //
+//	kubectl → apiserver → kinds/core (pods/exec, …) → controllers/pods/server → runtime.Runtime → handler or shell
+//
 // kubelet.go implements the connections of package core: a handler with kubelet's paths for each node (package
 // controllers/pods/server), which the API server calls in the process. So a connection is hijacked once, and there is
 // no second one to a kubelet. Webhooks and extension API servers behind a Service are reached in the same way.

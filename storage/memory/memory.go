@@ -28,7 +28,7 @@
 // With [Options.CompressAfter], a record that nobody has used for that time is idle: the store drops its cached values
 // and compresses its value, with a dictionary of at most 48 KiB that it trains on the values of the collection. A
 // dictionary has whole values of each sort, so a value like them consists of few, long matches: a small pod that runs
-// takes 0.2 KiB instead of 2.5. The next use of the record makes it active again, unless a range reads it in passing
+// takes 0.2 KiB instead of 2.5. flyball up and flyball dev set 10 seconds. The next use of the record makes it active again, unless a range reads it in passing
 // ([storage.Query].Scan). While records of many MiB are written or used, records become idle sooner, after the next 1
 // to 2 MiB of others, so a burst of writes does not fill the memory with decoded objects. The package never runs the
 // garbage collector.
