@@ -111,7 +111,7 @@ type Step struct {
 // An Invariant is a property that every state must have.
 type Invariant struct {
 	Name string
-	// Check returns an error that says what is wrong.
+	// Check returns an error that describes the mistake.
 	Check func(s *State) error
 	// AtRest says that only states at rest must have the property, and not those in between.
 	AtRest bool

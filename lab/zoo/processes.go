@@ -334,7 +334,7 @@ const (
 	migrationDone  = 2
 )
 
-// migrate migrates what is outside of the cluster, once.
+// migrate migrates the state outside of the cluster, once.
 func (e *env) migrate() error {
 	if e.world.buckets["migration"] == migrationDone {
 		return nil

@@ -254,7 +254,7 @@ func (p *part) resolve(ctx context.Context, w *storage.Write) (refused, err erro
 	return nil, nil
 }
 
-// refused returns the result of a write of which a condition does not hold. A conflict of the record itself comes first.
+// refused returns the result of a write with a condition that does not hold. A conflict of the record itself comes first.
 func (p *part) refused(ctx context.Context, w storage.Write, condition error) (*storage.Record, error) {
 	current, err := p.Store.Get(ctx, w.Key)
 	switch {

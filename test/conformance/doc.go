@@ -10,7 +10,7 @@
 //	go test .                      runs the quick specs of passing.txt, on two fresh control planes
 //	go test . -all -timeout 3h     runs all of passing.txt
 //	go test . -specs 'Garbage collector' -v
-//	                               runs the specs whose names match, also excluded ones, and prints why they fail
+//	                               runs the specs with names that match, also excluded ones, and prints why they fail
 //	go test . -all -update -timeout 3h
 //	                               also writes passing.txt anew, and removes what passes from excluded.txt
 //	go test . -server KUBECONFIG -all -limit 90s -results FILE -timeout 3h

@@ -53,7 +53,7 @@ type Mount struct {
 	// Source is an absolute path. Changes of its content are visible at the target.
 	Source string
 	// Target is an absolute path. If it does not exist, the next directory above it that exists is replaced by a copy
-	// in memory, whose entries are the entries of the directory. So nothing is created on this machine.
+	// in memory with the entries of the directory. So nothing is created on this machine.
 	Target string
 }
 
