@@ -17,8 +17,8 @@ import (
 )
 
 // may is the table of permitted imports outside of ctrl. The row of a package is the one with the
-// longest path that the package is at or below. It may import the packages of its own row, those
-// that the row lists, each with what is below it, and everything outside the module unless the row
+// longest path that the package is at or below. It may import the packages of its own row, the
+// packages that the row lists, each with the packages below it, and everything outside the module unless the row
 // forbids that.
 var may = []struct {
 	path    string

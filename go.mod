@@ -3,67 +3,67 @@ module flyball.dev
 go 1.26.0
 
 require (
-	github.com/NYTimes/gziphandler v1.1.1
-	github.com/evanphx/json-patch/v5 v5.9.11
-	github.com/fsnotify/fsnotify v1.9.0
-	github.com/go-logr/logr v1.4.4
-	github.com/go-logr/zapr v1.3.0
-	github.com/gobuffalo/flect v1.0.3
-	github.com/google/cel-go v0.29.2
-	github.com/google/go-cmp v0.7.0
-	github.com/google/uuid v1.6.0
-	github.com/klauspost/compress v1.20.1
-	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
-	github.com/onsi/gomega v1.44.0
-	github.com/prometheus/client_golang v1.25.0
-	github.com/prometheus/client_model v0.6.3
-	github.com/robfig/cron/v3 v3.0.1
-	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.10
-	go.etcd.io/bbolt v1.5.0
-	go.etcd.io/etcd/api/v3 v3.7.3
-	go.etcd.io/etcd/client/v3 v3.7.3
-	go.opentelemetry.io/otel v1.45.0
-	go.opentelemetry.io/otel/sdk v1.45.0
-	go.opentelemetry.io/otel/trace v1.45.0
-	go.uber.org/goleak v1.3.0
-	go.uber.org/zap v1.27.1
-	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/mod v0.42.0
-	golang.org/x/net v0.61.0
-	golang.org/x/sync v0.24.0
-	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
-	golang.org/x/time v0.15.0
-	golang.org/x/tools v0.52.0
-	gomodules.xyz/jsonpatch/v2 v2.4.0
-	google.golang.org/grpc v1.83.2
-	google.golang.org/protobuf v1.36.12
-	gopkg.in/evanphx/json-patch.v4 v4.13.0
-	gopkg.in/inf.v0 v0.9.1
-	k8s.io/api v0.37.2
-	k8s.io/apiextensions-apiserver v0.37.2
-	k8s.io/apimachinery v0.37.2
-	k8s.io/apiserver v0.37.2
-	k8s.io/client-go v0.37.2
-	k8s.io/component-base v0.37.2
-	k8s.io/klog/v2 v2.140.0
-	k8s.io/kms v0.37.2
-	k8s.io/kube-aggregator v0.37.2
-	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
-	k8s.io/metrics v0.37.2
-	k8s.io/pod-security-admission v0.37.2
-	k8s.io/streaming v0.37.2
-	k8s.io/utils v0.0.0-20260626114624-be93311217bd
-	mvdan.cc/sh/v3 v3.14.1
-	sigs.k8s.io/controller-tools v0.23.0
-	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
-	sigs.k8s.io/kustomize/api v0.21.1
-	sigs.k8s.io/kustomize/kyaml v0.21.1
-	sigs.k8s.io/kwok v0.8.0
-	sigs.k8s.io/randfill v1.0.0
-	sigs.k8s.io/structured-merge-diff/v6 v6.4.2
-	sigs.k8s.io/yaml v1.6.0
+	github.com/NYTimes/gziphandler v1.1.1 // compressed OpenAPI documents, as upstream serves them
+	github.com/evanphx/json-patch/v5 v5.9.11 // merge patches, as in controller-runtime's client.MergeFrom
+	github.com/fsnotify/fsnotify v1.9.0 // certificates that are replaced, reloaded at once; the source that flyball generate --watch and flyball dev watch
+	github.com/go-logr/logr v1.4.4 // the logging interface that operators use
+	github.com/go-logr/zapr v1.3.0 // the backend of ctrl/log/zap
+	github.com/gobuffalo/flect v1.0.3 // the plurals that controller-gen assumes
+	github.com/google/cel-go v0.29.2 // CEL of policies and of device selectors, as in k8s.io/apiserver
+	github.com/google/go-cmp v0.7.0 // tests, and the matchers of ctrl/envtest/komega
+	github.com/google/uuid v1.6.0 // reconcile IDs
+	github.com/klauspost/compress v1.20.1 // zstd of recordings: a fifth of the CPU time of the standard library's compression, and a window over thousands of changes
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // negotiated OpenAPI documents, as upstream serves them
+	github.com/onsi/gomega v1.44.0 // part of the API of ctrl/envtest/komega, which alone imports it; with pruned module graphs, others do not download it
+	github.com/prometheus/client_golang v1.25.0 // metrics, as controller-runtime exposes them
+	github.com/prometheus/client_model v0.6.3 // tests read metrics
+	github.com/robfig/cron/v3 v3.0.1 // schedules of CronJobs, also across changes of the clock, by the library of kube-controller-manager; it has no dependencies
+	github.com/spf13/cobra v1.10.2 // the command line
+	github.com/spf13/pflag v1.0.10 // the command line
+	go.etcd.io/bbolt v1.5.0 // the format of etcd's database, for etcdctl snapshot save; imported by storage/etcdserver only
+	go.etcd.io/etcd/api/v3 v3.7.3 // the messages of etcd's API
+	go.etcd.io/etcd/client/v3 v3.7.3 // the storage in an etcd cluster
+	go.opentelemetry.io/otel v1.45.0 // spans of reconciles and requests; k8s.io/apiserver brings it along
+	go.opentelemetry.io/otel/sdk v1.45.0 // the spans of the examples, and tests
+	go.opentelemetry.io/otel/trace v1.45.0 // spans
+	go.uber.org/goleak v1.3.0 // tests
+	go.uber.org/zap v1.27.1 // the backend that ctrl/log/zap is named after
+	go.yaml.in/yaml/v3 v3.0.5 // PROJECT files, with the lines of errors
+	golang.org/x/mod v0.42.0 // go.mod files of projects
+	golang.org/x/net v0.61.0 // its package proxy: WebSockets of client-go stay in the process
+	golang.org/x/sync v0.24.0 // groups of goroutines
+	golang.org/x/sys v0.49.0 // mount namespaces of flyball run; terminals for the tests of flyball
+	golang.org/x/term v0.47.0 // the detection of terminals
+	golang.org/x/time v0.15.0 // rate limits
+	golang.org/x/tools v0.52.0 // the analyzers of flyball vet; the packages of flyball generate
+	gomodules.xyz/jsonpatch/v2 v2.4.0 // patches of mutating webhooks: part of controller-runtime's API, as this release: a later one takes 1 and 1.0 for different
+	google.golang.org/grpc v1.83.2 // etcd's API
+	google.golang.org/protobuf v1.36.12 // etcd's API
+	gopkg.in/evanphx/json-patch.v4 v4.13.0 // JSON patches, as in k8s.io/apiserver
+	gopkg.in/inf.v0 v0.9.1 // the type of the decimals in quantities, for packed objects; apimachinery brings it along
+	k8s.io/api v0.37.2 // the types of Kubernetes
+	k8s.io/apiextensions-apiserver v0.37.2 // CustomResourceDefinitions, by the code that defines them
+	k8s.io/apimachinery v0.37.2 // the semantics of Kubernetes, by the code that defines them
+	k8s.io/apiserver v0.37.2 // handlers, registry, admission and audit, by the code that defines them
+	k8s.io/client-go v0.37.2 // requests to API servers; its interfaces are part of controller-runtime's API
+	k8s.io/component-base v0.37.2 // feature gates and metrics of these libraries
+	k8s.io/klog/v2 v2.140.0 // the log of these libraries
+	k8s.io/kms v0.37.2 // tests of KMS plugins
+	k8s.io/kube-aggregator v0.37.2 // the types of APIServices
+	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // OpenAPI documents and schemas
+	k8s.io/metrics v0.37.2 // the types of the metrics APIs, and the clients by which autoscalers read them
+	k8s.io/pod-security-admission v0.37.2 // the checks of the Pod Security Standards, by the code that defines them
+	k8s.io/streaming v0.37.2 // SPDY and WebSockets of exec, attach and port-forward
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd // part of these libraries
+	mvdan.cc/sh/v3 v3.14.1 // the parser and the expansion of words of controllers/pods/shell: packages that import only the standard library; its interpreter uses the host; programs with a control plane link it
+	sigs.k8s.io/controller-tools v0.23.0 // the generators of flyball generate; imported by cmd/flyball only
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // decoders of apimachinery
+	sigs.k8s.io/kustomize/api v0.21.1 // the kustomizations of a project, for flyball dev and its Helm chart; imported by cmd/flyball only
+	sigs.k8s.io/kustomize/kyaml v0.21.1 // see kustomize/api
+	sigs.k8s.io/kwok v0.8.0 // selects and renders kwok's stages, and has their kind; brings sprig, gojq and easycel along; imported by controllers/stages only
+	sigs.k8s.io/randfill v1.0.0 // tests
+	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // managed fields and server-side apply, by the code that defines them
+	sigs.k8s.io/yaml v1.6.0 // YAML as Kubernetes reads it
 )
 
 require (

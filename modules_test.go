@@ -47,6 +47,19 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestDependencies: go.mod says why each module is required that this one imports.
+func TestDependencies(t *testing.T) {
+	mod, err := modfile.Parse("go.mod", []byte(read(t, "go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range mod.Require {
+		if !r.Indirect && len(r.Syntax.Suffix) == 0 {
+			t.Errorf("there is no reason for %s", r.Mod.Path)
+		}
+	}
+}
+
 // moduleFiles returns the files of this repository in the format of go.mod.
 func moduleFiles(t *testing.T) (files []string) {
 	t.Helper()

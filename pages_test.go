@@ -33,8 +33,21 @@ var (
 
 // TestPagesNameTests: the tests and benchmarks that pages refer to exist.
 func TestPagesNameTests(t *testing.T) {
+	declared := declaredTests(t)
+	for _, page := range pages(t) {
+		for _, match := range namedTest.FindAllStringSubmatch(read(t, page), -1) {
+			if !declared[match[1]] {
+				t.Errorf("%s: there is no %s", page, match[1])
+			}
+		}
+	}
+}
+
+// declaredTests returns the names of the tests, benchmarks and fuzz tests of all modules.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
 	declared := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -48,13 +61,7 @@ func TestPagesNameTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range pages(t) {
-		for _, match := range namedTest.FindAllStringSubmatch(read(t, page), -1) {
-			if !declared[match[1]] {
-				t.Errorf("%s: there is no %s", page, match[1])
-			}
-		}
-	}
+	return declared
 }
 
 // TestPagesLink: the files and headings that pages link to exist.

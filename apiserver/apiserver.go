@@ -3,6 +3,59 @@
 // A request passes the filters of the pipeline, in the order given in pipeline.go, and then reaches the handler of its
 // path: discovery, OpenAPI, health, or a verb of a resource. The catalog lists the served resources: the built-in ones,
 // and the custom ones for as long as their definitions exist.
+//
+// Most handlers, and the generic registry below them, are upstream's (k8s.io/apiserver). So create, update, the four
+// patches, server-side apply, dry run, field validation, tables, watches and lists mean the same as on a cluster,
+// because the code is the same. The packages below this one replace the storage, the catalog, the filters, admission
+// and, on the fast path, the handlers of frequent requests. Objects have their external v1 types everywhere. There are
+// no internal versions, and no conversion between the request and the store, except for Event, which two groups serve.
+//
+// /metrics has kube-apiserver's metrics. Upstream's handlers record most of them, for the whole process. The numbers of
+// stored objects and of requests in flight are computed at each scrape. Their registry is the registry of
+// k8s.io/component-base.
+//
+// # The cost of a request
+//
+// The server bounds the cost of a request in advance. A request that is not a watch ends within a minute, including
+// body and response. Memory for a body grows with the received bytes, to 3 MB. 400 reading and 200 writing requests may
+// be in flight, as in kube-apiserver; requests of the controllers of the control plane are exempt. docs/limits.md is
+// the table of the bounds, with their tests. A fuzz test sends random requests: no response may have the code 500.
+//
+// # The end
+//
+// A server that stops finishes the requests that it has received, answers later ones with 503, ends watches, and closes
+// connections after the responses. The filter lifetime bounds a request by its timeout and by the end of the server.
+//
+// # Reset
+//
+// For a reset of the control plane, the filter lifetime has a gate (reset.go) that holds requests back. Requests in
+// flight may finish, and are cancelled after 20 ms. Upstream's handlers may leave a goroutine behind when they are
+// cancelled; their contexts carry a fence, and the storage refuses writes with it. Admission and RBAC follow the reset
+// by themselves, because they read changes from the storage. Allocators read the services again. Changed definitions
+// are compiled again, and unchanged ones are served as before.
+//
+// # Forks
+//
+// The server of a fork ([Options].ForkOf) shares decoded objects, field managers, compiled schemas and the index of
+// roles with the server before it. It does not create the objects that every cluster has, and looks after them a second
+// later. The resources of built-in kinds refer to the storage, so each fork has its own, and makes them when one of a
+// kind is looked up. No part of a fork keeps the server before it alive.
+//
+// # Several servers of one storage
+//
+// With Shared, others may write to the storage. Most of the server needs no change for this, because it watches its own
+// objects. Definitions of others are observed by package crd, and servers announce their addresses (masterleases.go).
+// An allocation of a node port is claimed (claims.go): a claim is a record that is created under a condition and
+// expires after a minute, the longest time of a request. After that, the stored Service itself shows the allocation, so
+// a crash leaves nothing behind.
+//
+// The creation of an object requires the revision at which its namespace was found not to be terminating
+// (namespaces.go), and the deletion of a namespace changes that revision. So a terminating namespace that was found
+// empty stays empty, however long a webhook holds a request back, and with several servers.
+//
+// # Globals
+//
+// upstream.go replaces the error handlers of apimachinery, and bounds the copies of JSON patches.
 package apiserver
 
 import (

@@ -52,7 +52,7 @@ func TestSeed(t *testing.T) {
 	}
 	seeded, _ := serve()
 	validated, store := serve()
-	validated.Stop() // it would create what is deleted
+	validated.Stop() // it would create the deleted objects
 	page, err := store.Range(t.Context(), storage.Query{})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,52 @@
 // Each controller makes its requests with the [Identity] of its counterpart on a cluster, for example the service
 // account deployment-controller in kube-system. It needs only the roles that every cluster has, and the objects of
 // [Options.Manifests].
+//
+// Watches trigger controllers. ARCHITECTURE.md lists the periodic work.
+//
+// # Writes
+//
+// A controller receives its own writes as events, and an event ends its backoff. So a status must not change with each
+// attempt; the message of an error with a generated name would. The condition of the first failure stays until there is
+// a success. Only the conditions of a terminating namespace have the errors of the last attempt, and the namespace
+// controller ignores them as events. TestBlockedControllers keeps each controller from its writes, and allows 16
+// revisions and 25 events a minute.
+//
+// # Owners
+//
+// A controller of owners has one watch of the owned objects: an event concerns the controller of the object or, if it
+// has none, the owners that would adopt it (package claim). A reconcile reads the objects that the owner controls, and
+// those without a controller. After a reconcile of a hundred pods or more, ReplicaSets and Jobs pause for as long as it
+// has taken (podcontrol.Pause), so that the pods that start meanwhile cause one reconcile. The controllers of one
+// manager share indexes of the same name and kind (indexes.go).
+//
+// # Identities
+//
+// The identity system:kube-controller-manager, which may list and watch everything, fills the manager's cache. The
+// client and the event recorders of a controller send their requests with its own identity, in the process and without
+// a token. Some identities are special:
+//
+//   - The local-path provisioner has the service account local-path-provisioner-service-account in kube-system, as in
+//     k3s, with the bootstrap role system:persistent-volume-provisioner.
+//   - Kubelet's stand-in makes the requests for a node as system:node:NAME in system:nodes. One client serves all
+//     nodes: the node is in the context of a request (nodeuser.go of package pods). The node authorizer authorizes it
+//     or, without that, a binding of the group flyball:nodes, which no other client can have, to system:node.
+//   - The controller of token Secrets is system:kube-controller-manager itself, as upstream's is.
+//
+// Service accounts, bindings, the default StorageClass and the nodes are manifests (manifests.go), which the API server
+// creates at its start. A controller that may list a kind, but not get it, reads live objects by a list with the name.
+//
+// # Failures
+//
+// supervised.go wraps the manager for one controller. A controller that fails does not stop the others: its error is
+// logged and its check in /readyz fails. The events of each recorder are rate limited (100 a second after a burst of
+// 400), so that many pods at once are not delayed by their events.
+//
+// # Tests
+//
+// The tests of a controller are in its package. A test with a control plane is in an external test package, and gets
+// the control plane from package controllerstest. This package has the tests of all controllers together: identities
+// and roles, refused writes, restarts, events.
 package controllers
 
 import (

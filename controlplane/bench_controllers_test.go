@@ -60,7 +60,7 @@ func createAndStart(b *testing.B, o controlplane.Options) starting {
 	defer plane.Stop()
 	pods := controlplanetest.ClientFor(b, overHTTPS(b, plane)).CoreV1().Pods("default")
 	starts := followStarts(b, stored)
-	runtime.GC() // what is left of another control plane
+	runtime.GC() // the rest of another control plane
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.StartTimer()

@@ -4,6 +4,49 @@
 // Clients in the process reach the control plane without a socket, with [ControlPlane.Config]. With [Options.Listen] it
 // also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both kinds of clients see the same objects. Any
 // number of control planes can run in one process.
+//
+// # Start and Stop
+//
+// [Start] checks the options and listens ([Options.prepare]), opens the storage ([Options.openStorage]), and starts the
+// parts in the order of their dependencies ([ControlPlane.start]): keys, the API server, HTTPS ([serveHTTPS]), and the
+// controllers ([controllerManager.start]). /readyz is ok when the caches of the controllers are in sync
+// ([controllerManager.readyChecks]). [ControlPlane.run] waits for [ControlPlane.Stop], the end of the context or a
+// failure of the listener. [ControlPlane.shutDown] stops the parts in the reverse order: the controllers first, then
+// watches, then the requests in flight, and the storage last. [ControlPlane.Done] and [ControlPlane.Err] report the
+// end.
+//
+// A manager on the control plane must stop before it, so a program must not give both the same context.
+//
+// Everything works in a bubble of testing/synctest. No socket is needed in the process, and Stop waits for everything
+// that was started.
+//
+// # Reset and forks
+//
+// [ControlPlane.Checkpoint], [ControlPlane.Reset] and [ControlPlane.Fork] are for tests. They are changes of the
+// storage in memory: package memory says how they work, and package apiserver how the server follows. A reset ends each
+// watch with the status 410, which names the reset as the cause, so Flyball's caches list again within milliseconds
+// (package ctrl/cache/internal/reflector).
+//
+// # The storage
+//
+// The package links package datadir, because [Options].DataDir is a path that a program may read from its flags. An
+// operator without a control plane links no storage (TestOperatorsLinkNoStorage, TestOperatorsLinkNoClients).
+//
+// The storage has the data that several servers of one storage share: the certificate authorities and the key of the
+// service accounts (credentials.go). They have a key that no request reaches and that kube-apiserver ignores. With
+// [Options].Shared, the controllers hold a Lease.
+//
+// # Connections to pods
+//
+//	kubectl → apiserver → kinds/core (pods/exec, …) → controllers/pods/server → runtime.Runtime → handler or shell
+//
+// kubelet.go implements the connections of package core: a handler with kubelet's paths for each node (package
+// controllers/pods/server), which the API server calls in the process. So a connection is hijacked once, and there is
+// no second one to a kubelet. Webhooks and extension API servers behind a Service are reached in the same way.
+//
+// In the process, a request that is upgraded needs a connection, which is made of net.Pipe ([inProcess.dial]).
+// client-go opens WebSockets without the transport of a configuration, so the field Proxy leads them there, by the
+// scheme flyball-in-process, which this package registers with golang.org/x/net/proxy.
 package controlplane
 
 import (

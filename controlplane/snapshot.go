@@ -15,7 +15,7 @@ import (
 )
 
 // SaveSnapshot writes a snapshot of a running control plane to w: all objects at one revision, with their resource
-// versions, and the authorities and keys of the control plane. Writers do not wait for it. The configuration is that of
+// versions, and the authorities and keys of the control plane. Writers do not wait for it. The configuration is for
 // a member of system:masters, such as [ControlPlane.Config]. SaveSnapshot checks what it writes; if it returns an error,
 // w has no snapshot. An error of w is returned as it is.
 func SaveSnapshot(ctx context.Context, config *rest.Config, w io.Writer) (snapshot.Header, error) {

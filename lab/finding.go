@@ -12,7 +12,7 @@ import (
 type Finding struct {
 	// Check is the check that failed, such as "convergence".
 	Check string
-	// Message says what is wrong.
+	// Message describes the mistake.
 	Message string
 	// Schedule is the schedule of the run.
 	Schedule Schedule

@@ -20,6 +20,21 @@
 //
 // Explore changes the seeds of the random names of apimachinery, which are global. It must not run in parallel with
 // other tests of the process that depend on them.
+//
+// # Structure
+//
+// A world (world.go) is a fork of one prepared control plane. Each request of a client and each event of a watch is an
+// action that waits ([world.wait]) until the lab chooses it. The list of choices that depart from the canonical order
+// is the schedule. The transport of a client (process.go) and its watches (stream.go) carry the faults out: a view that
+// stands still is a list at an earlier revision, and a watch that waits.
+//
+// An operator on ctrl runs in a bubble. The lab chooses when all goroutines are blocked, so a schedule gives the same
+// run again. A [Program] (live.go) runs in real time: its requests come over HTTPS to a gateway, which passes them to a
+// process of the world, by the token of the program. The lab lets all actions go on but for the faults. Writes go on
+// one after the other, so that each change in the storage has an author.
+//
+// The clean runs show the state to reach, the fields that no two runs share, and the points at which a fault makes
+// sense (plan.go). The checks (check.go) compare each run with them, and know no kind beyond Kubernetes' own.
 package lab
 
 import (
@@ -96,7 +111,7 @@ type Step struct {
 // An Invariant is a property that every state must have.
 type Invariant struct {
 	Name string
-	// Check returns an error that says what is wrong.
+	// Check returns an error that describes the mistake.
 	Check func(s *State) error
 	// AtRest says that only states at rest must have the property, and not those in between.
 	AtRest bool

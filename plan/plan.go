@@ -21,6 +21,25 @@
 //
 // [Run], for tests, makes plans of operators of this process in virtual time. Make itself uses the time that there is: with a
 // program, it waits until nothing has changed for some seconds.
+//
+// # Structure
+//
+//	record.ReadCluster or record.ReadMoment → restore.Storage → ledger → controlplane → operator
+//
+// A plan has one world for each run. The moment becomes a storage in memory, with the UIDs and resource versions of the
+// cluster. Before that, moment.go takes out what the fork cannot have: webhooks that nobody reaches match nothing,
+// extension API servers are left out, and owners that could not be read become objects with an identity alone.
+//
+// The ledger is that storage with a note of the author of each revision. The context of a request reaches the storage,
+// and has the user, the verb, the ID of the audit event and, for clients in the process, the causes of the reconcile.
+// An audit log in memory adds the client's name, and the refused writes. The events of the storage's history, with the
+// states before and after, are the changes: their number, not the size of the cluster, decides what a plan costs after
+// the fork.
+//
+// A run has three phases: the controllers of Kubernetes start, the operator starts, the change is made. Each ends when
+// no object has changed for a while. An object that is written more than a thousand times in a phase, or that still
+// changes at the limit, is a loop. Package canonical compares two runs, as in the lab, and the fields in which they
+// differ are unknown.
 package plan
 
 import (

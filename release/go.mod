@@ -3,8 +3,8 @@ module flyball.dev/release
 go 1.26.0
 
 require (
-	github.com/CycloneDX/cyclonedx-go v0.12.0
-	github.com/google/go-containerregistry v0.22.1
+	github.com/CycloneDX/cyclonedx-go v0.12.0 // the format of SBOMs
+	github.com/google/go-containerregistry v0.22.1 // an image without a container engine
 	golang.org/x/mod v0.42.0
 )
 

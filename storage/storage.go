@@ -14,6 +14,21 @@
 // All methods of a [Store] may be called concurrently. Readers share records and events, which are immutable except for
 // the cached values of a record. Once a write has returned, every read that begins afterwards sees it, and every
 // watcher of a path that covers the key gets its event. Neither readers nor slow watchers block a writer.
+//
+// # What the contract leaves to its users
+//
+// A write may have conditions on the revisions of other records, as the compares of a transaction in etcd. The creation
+// of an object in a namespace, for example, requires the revision at which the namespace was found not to be
+// terminating.
+//
+// The contract has what all adapters need: a write of several keys at one revision, with as many operations as etcd
+// allows, and a callback with the committed record, because the revision of a write to etcd is not known before others
+// can see the record.
+//
+// The layer above caches values with a record: the decoded object and its encodings. These cached values are the watch
+// cache of the API server.
+//
+// The wall clock may be set at any time, so a store compares expiration times by their monotonic reading.
 package storage
 
 import (

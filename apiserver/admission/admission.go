@@ -3,6 +3,10 @@
 // The plugins have the names and the order of kube-apiserver's plugins. They read stored objects with package stored
 // instead of client-go informers, so that no plugin decides by stale objects. The plugins here are Flyball's own; package
 // upstream adapts the plugins of Kubernetes' libraries.
+//
+// The handlers of a resource call only the plugins that may have something to do for it (TestApplies), and observe
+// upstream's metrics of the steps without a lookup of their labels (TestStepMetrics). Only plugins that may take long
+// are measured.
 package admission
 
 import (

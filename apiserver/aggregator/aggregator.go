@@ -1,5 +1,9 @@
 // Package aggregator serves the group versions of extension API servers according to their APIServices: it proxies
 // requests to the Services, checks their availability, and adds their resources to the catalog.
+//
+// If a Service does not answer, its group versions are stale in discovery, and a namespace that may have objects of
+// them is not finalized. The server identifies itself by a client certificate of an authority of its own, which the
+// ConfigMap extension-apiserver-authentication publishes.
 package aggregator
 
 import (

@@ -1,6 +1,8 @@
 // Package auditlog writes audit events to a file, according to an audit policy.
 //
 // Events, policy and format are the same as in kube-apiserver.
+//
+// Upstream's library writes the file. Without a policy nothing is recorded.
 package auditlog
 
 import (

@@ -2,6 +2,8 @@
 //
 // The client certificate or the bearer token names the user. A request without credentials has the user of its
 // in-process transport, or else is anonymous. Invalid credentials are an error: the request does not become anonymous.
+//
+// A client certificate is verified once, and its user is cached.
 package authn
 
 import (

@@ -8,6 +8,15 @@
 //
 // Several servers may use one storage. With [Options].Shared, a goroutine of each serves the definitions that the others
 // write, soon after the write.
+//
+// The resources are made with upstream's apiextensions libraries. The catalog after a write of a definition is computed
+// without a lock, and committed by compare-and-swap under it; a stale result is computed again.
+//
+// Custom resources share unchanged values with the stored objects, which are immutable. Compiled schemas recognize
+// values that pruning, defaulting and validation leave unchanged (structure.go, schemavalidator.go). The compiled form
+// of a version stays while its schema stays. Rules and validations are compiled at their first use (schemas.go).
+// OpenAPI documents are kept as text, since a tree takes ten times the memory. Lists that are compared pairwise have
+// bounds (load.go).
 package crd
 
 import (

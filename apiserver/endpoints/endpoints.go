@@ -1,4 +1,49 @@
 // Package endpoints routes requests for resources to the handlers of their verbs.
+//
+// Writes, lists and watches have two paths. The fast path serves the usual requests, and has no semantics of its own.
+// The fallback is upstream's handler. It serves all other requests, and invalid ones. The metric
+// flyball_apiserver_path_requests_total counts requests by path and by the reason for the fallback. The option
+// WithoutFastPath leaves every request to the fallback. A test that compares the paths requires the path that each
+// request took (package endpointstest).
+//
+// # Writes
+//
+// write.go serves creates, updates and patches of objects and of their status, on the goroutine of the request and with
+// the same stages for all verbs. It applies a merge patch to the Go value instead of its JSON. store.go updates
+// existing objects as the registry does, and createstore.go creates them, without the registry's copies for admission
+// and for the response. In a version that is not the stored one, such as an Event of events.k8s.io, only creates have
+// the fast path.
+//
+// TestFastPath sends the same random writes to two servers, one of them without the fast path, checks the path of each
+// write, and compares responses, objects, events and the audit log. TestManagedFieldsOfUpdates and
+// TestMergePatchesOfAllKinds do this for managed fields and merge patches of all kinds. The scripts of the module
+// test/oracle run over both paths (TestRecorded).
+//
+// # Lists
+//
+// list.go serves lists as JSON, protobuf, tables and metadata. A list keeps no decoded object, and none of its encoding
+// but a buffer. Package store gives it the stored bytes. For tables, objects are decoded without managed fields, for
+// their cells only: the metadata of a row is made from the stored bytes too (tablerows.go). Upstream's handler serves
+// YAML, CBOR, metadata as protobuf and lists that the audit log records.
+//
+// TestListsAsUpstream compares lists of all kinds with upstream's handler, byte for byte, and TestAgainstJSON random
+// objects of all kinds with encoding/json. TestCustomListsAsUpstream changes definitions under stored objects.
+//
+// # Watches
+//
+// watch.go serves watches. The goroutine of a watch reads events from the store and writes frames. A frame is encoded
+// once for all watchers. The watches of the control plane's own controllers get shallow copies of the stored objects
+// instead, if these are the objects that the client would decode: the body of the response is an inprocess.EventReader.
+// The controllers must not change what the objects refer to: TestSharedObjectsStay, and
+// KUBE_CACHE_MUTATION_DETECTOR=true go test ./controllers/... check this. A client of a user shares nothing
+// (TestObjectsOfUsers). Upstream's handler serves tables, metadata, CBOR, WebSockets and compressed initial lists.
+// TestWatchesAsUpstream compares the bytes with upstream's.
+//
+// # Bounds
+//
+// A document has at most 128 levels (depth.go), because managed fields cost the square of the levels. YAML has at most
+// 3 MB with expanded aliases, counted before the expansion (yaml.go). Lists that are merged, moved or compared pairwise
+// have bounds (patchcost.go), and so have errors (resource.Bounded).
 package endpoints
 
 import (

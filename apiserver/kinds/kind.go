@@ -3,6 +3,19 @@
 // A description is data: the Go type in k8s.io/api, the names, and the rules of a kind: defaults,
 // validation, fields that the server sets, columns and selectable fields. The descriptions are in
 // the packages below this one, one for each API group, and package builtin lists them.
+//
+// A description is a composite literal of [Of]. The engine makes the registry, the scopes and the subresources of a
+// kind. The engine is not generic: erased.go makes a description without the Go type.
+//
+// Descriptions are Go, and not files of a format of our own: the compiler checks them, and a default or a rule can be
+// three lines. CEL would convert an object to unstructured values with every write.
+//
+// The packages fieldrules, columns, allocator, podspec and workload have the rules that several kinds share. A folder
+// for each API group has a file for each kind. A field gets its default in the function Default of its kind, or, in pod
+// specs and templates, in package podspec.
+//
+// A fork makes the resources of a kind when one of them is looked up. Kinds that share an allocator are one set, which
+// is made at once.
 package kinds
 
 import (
@@ -68,8 +81,8 @@ type Of[T Object] struct {
 	Warnings func(obj, old T) []string
 	// StatusWarnings are sent to the user who wrote the status.
 	StatusWarnings func(obj T) []string
-	// Unenforced is set for a kind that is stored and has no effect yet. It is what does not
-	// happen, and is part of the warning for every create and update.
+	// Unenforced is set for a kind that is stored and has no effect yet. It names the missing effect, in
+	// the warning for every create and update.
 	Unenforced string
 
 	// Status adds the status subresource.
@@ -79,8 +92,8 @@ type Of[T Object] struct {
 	// PrepareStatus sets the fields that the server owns on an update of the status, and keeps the
 	// metadata that such an update does not change; see [KeepMetadata].
 	PrepareStatus func(ctx context.Context, obj, old T)
-	// StatusReset are the fields, besides those of the desired state, that an update of the status does
-	// not change, as paths in JSON. They get no manager.
+	// StatusReset are the fields that an update of the status does not change, besides the fields of the
+	// desired state, as paths in JSON. They get no manager.
 	StatusReset []string
 	// ValidateStatus returns the errors of an update of the status.
 	ValidateStatus func(obj, old T) field.ErrorList
@@ -119,13 +132,13 @@ type Of[T Object] struct {
 	// for which DeletesOnUpdate returns true. It may change the object. Such a kind has no
 	// deletecollection.
 	Terminate func(obj T) bool
-	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is
-	// called once for each server; the allocator is used for every write of an object but those of
-	// its subresources.
+	// Allocator returns the allocator of values that only one object can have, such as cluster IPs. It is
+	// called once for each server. The allocator takes part in every write of an object, but not in writes
+	// of its subresources.
 	Allocator func(s Stored[T]) ResourceAllocator[T]
 
-	// Columns are those of a table between "Name" and "Age", but those with a priority stand after the
-	// age; Bare leaves out both of these. Row gives the cells of Columns.
+	// Columns stand between Name and Age in a table; columns with a priority follow Age. Bare omits Name
+	// and Age. Row gives the cells of Columns.
 	Columns []metav1.TableColumnDefinition
 	Bare    bool
 	Row     func(obj T) []any
@@ -166,11 +179,11 @@ type Alias[T Object] struct {
 	Fields map[string]string
 }
 
-// Part describes a subresource that updates a part of an object, such as pods/resize. Its objects
-// are those of the kind.
+// Part describes a subresource that updates a part of an object, such as pods/resize. It takes and
+// returns objects of the kind.
 type Part[T Object] struct {
-	// Prepare copies all that the subresource does not update from old to obj, and sets what the
-	// server owns.
+	// Prepare copies the fields that the subresource does not update from old to obj, and sets the fields
+	// that the server owns.
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an update, besides errors of the metadata.
 	Validate func(obj, old T) field.ErrorList
@@ -203,13 +216,13 @@ type Stored[T Object] interface {
 	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
-// ResourceAllocator allocates what only one object can have. It is safe for concurrent use.
+// ResourceAllocator allocates values that only one object can have. It is safe for concurrent use.
 type ResourceAllocator[T Object] interface {
-	// Allocate allocates what the object needs and sets it in the object, which has not been
+	// Allocate allocates the values that the object needs, and sets them in the object, which has not been
 	// validated. old is nil on create. A dry run gets values that may be allocated already. If the
 	// write then fails, or is a dry run, release is called.
 	Allocate(ctx context.Context, obj, old T, dryRun bool) (release func(), err error)
-	// Commit releases what the object, as it was written, no longer has.
+	// Commit releases the values that the written object no longer has.
 	Commit(obj T)
 	// Release releases all that a deleted object had.
 	Release(obj T)

@@ -41,8 +41,7 @@ func (k *kind) register(scheme *runtime.Scheme) {
 }
 
 // selectable registers the field labels of a type, each with its key in the kind's fields. The error
-// for other labels is kube-apiserver's, which has the list of the labels only where there are no more
-// than those of every type.
+// for other labels is kube-apiserver's: it lists the labels only if the type has no labels of its own.
 func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
 	gvks, _, err := scheme.ObjectKinds(served)
 	utilruntime.Must(err)

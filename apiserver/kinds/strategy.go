@@ -24,7 +24,7 @@ import (
 )
 
 // strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then
-// those of the kind.
+// the rules of the kind.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -317,7 +317,7 @@ func (s partStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object)
 	return append(errs, s.part.Validate(o, was)...)
 }
 
-// customStrategy is that of a kind's custom subresources, which may update all fields. Such an
+// customStrategy is the strategy of a kind's custom subresources, which may update all fields. Such an
 // update is not a new generation: the binding of a pod, for example, does not change its desired
 // state.
 type customStrategy struct{ *strategy }

@@ -202,7 +202,7 @@ func agree(t testing.TB, u Updater, m *upstream.FieldManager, obj runtime.Object
 	}
 	theirs, err := createdUpstream(t, m, obj)
 	if err != nil {
-		return false // an element without a key, in what is reset
+		return false // an element without a key, in a reset field
 	}
 	if got, want := show(mine.GetManagedFields()), show(theirs); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)

@@ -1,7 +1,16 @@
 // Package resource defines the resources of the API server, and the catalog of the currently served resources.
 //
-// A [Resource] is immutable once it is in a [Catalog]. A Catalog is safe for concurrent use; a reader holds a
-// consistent [Snapshot].
+// A [Resource] has names, a scope, a storage and subresources. It is immutable once it is in a [Catalog].
+//
+// A Catalog changes atomically, and is safe for concurrent use. A reader holds a consistent [Snapshot]; reading takes
+// no lock, except for the first use of a [Lazy] resource or of a new snapshot. Discovery, OpenAPI and the endpoints
+// read the same snapshot, so a new kind appears everywhere at once. A snapshot sorts its groups at the first use, so
+// the custom kinds of a fork can be added one by one. Caches that outlive a resource are keyed by tokens, and drop
+// entries when the catalog changes ([Catalog.OnChange]).
+//
+// The optional interfaces by which the packages of the API server ask each other's values for a method are in
+// optional.go, and in optional.go of package store. Each type that implements one says so: var _ store.Copier =
+// (*storageCodec)(nil).
 package resource
 
 import (

@@ -3,6 +3,9 @@
 //
 // A token is valid as long as its service account and its bound object exist. Both are read from the store for every
 // request.
+//
+// By default, the key is a P-256 key in the storage. A key accepts only its own algorithm. Verified signatures are
+// cached.
 package serviceaccount
 
 import (

@@ -58,7 +58,7 @@ func TestHeapAfterDelete(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%10 == 0 && i < objects/2 {
-				<-newest.ResultChan() // reads far behind what is written
+				<-newest.ResultChan() // reads far behind the writers
 			}
 		}
 		if left := heaptest.Live() - empty; left > 100<<20 {

@@ -1,5 +1,8 @@
 // Package webhook helps the API server call webhooks: it tracks the connections, so that they end with the server, and
 // resolves services to addresses.
+//
+// The endpoint of a simulated pod has the name POD.NAMESPACE.pod.invalid, and [Dialer] connects to such a name by the
+// kubelet of the pod, in the process.
 package webhook
 
 import (

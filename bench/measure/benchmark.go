@@ -11,7 +11,7 @@ import "context"
 type Benchmark struct {
 	// Name is a path of words; the first one groups benchmarks in the report.
 	Name string
-	// About is a sentence on what is done and where the objects come from.
+	// About is a sentence on the work and where the objects come from.
 	About string
 	// Metrics are the names and units of the values that a side returns.
 	Metrics []Metric

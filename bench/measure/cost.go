@@ -10,7 +10,7 @@ import (
 // the process together.
 type Cost struct {
 	Time time.Duration
-	// CPU is the time of processors, including that of the garbage collector. A
+	// CPU is the time of processors, including the garbage collector's. A
 	// busy machine changes it much less than Time. It is zero on systems
 	// that do not report it.
 	CPU    time.Duration

@@ -19,7 +19,7 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// parts are the types that the specs of custom kinds are made of, as those of real ones are, with a
+// parts are the types that the specs of custom kinds are made of, as in real definitions, with a
 // name for the field.
 var parts = []struct {
 	name string

@@ -260,7 +260,7 @@ func churn(ctx context.Context, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	// The first pod, so that what is made for the first request is there.
+	// The first pod, so that everything for the first request is made.
 	if err := s.createPods(ctx, client, 1); err != nil {
 		return err
 	}

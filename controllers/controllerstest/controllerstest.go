@@ -1,6 +1,8 @@
 // Package controllerstest helps the tests of controllers: it runs a test in virtual time, with a control plane and all
 // its controllers or one of them.
 //
+// [WithController] runs one controller and intercepts its client.
+//
 //upstream:none It is for tests.
 package controllerstest
 

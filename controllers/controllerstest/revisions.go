@@ -34,7 +34,7 @@ func (e Env) CountRevisions() *Revisions {
 	_, lists, err := d.ServerGroupsAndResources()
 	e.Must(err)
 	r := &Revisions{looping: make(chan struct{}), of: map[string]map[string]int{}}
-	seen := map[string]bool{"Event.events.k8s.io": true} // they are those of the core group
+	seen := map[string]bool{"Event.events.k8s.io": true} // they are the events of the core group
 	for _, list := range lists {
 		for _, kind := range list.APIResources {
 			gv, err := schema.ParseGroupVersion(list.GroupVersion)

@@ -6,6 +6,8 @@
 //
 // Failed pods are deleted at once, then after 1 s, 2 s and so on up to 15 minutes on the same node. The back-off begins
 // anew with the controller and with each generation of the DaemonSet.
+//
+// An event of a node enqueues the DaemonSets for which the node becomes suitable or unsuitable.
 package daemonset
 
 import (

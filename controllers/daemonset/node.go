@@ -61,8 +61,8 @@ var tolerated = []struct {
 	{corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule, true},
 }
 
-// tolerationsOf returns the tolerations of the pods of a DaemonSet: those of its template and the ones for the problems
-// of nodes. The latter replace tolerations for the same taint.
+// tolerationsOf returns the tolerations of the pods of a DaemonSet: the tolerations of its template, and tolerations
+// for the problems of nodes. The latter replace tolerations for the same taint.
 //
 //upstream:pkg/controller/daemon.daemonPodTolerations
 //upstream:pkg/apis/core/v1/helper.AddOrUpdateTolerationInPodSpec

@@ -13,6 +13,11 @@
 // An owner is either cluster-scoped or in the namespace of its dependent. For any other reference the collector records
 // the event OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced dependent. A cluster-scoped
 // dependent with such an owner is never collected.
+//
+// The graph has a vertex for each object (vertex.go): 16 bytes of the UID, the name, the revision and a pointer to what
+// the objects of its kind and namespace share. Owners and finalizers are in a part that most objects do not have, and
+// the dependents of an owner share the reference. A vertex takes 123 bytes, and 241 for a pod of a ReplicaSet
+// (TestSize). TestGraphAgainstModel compares the graph with maps of whole objects.
 package gc
 
 import (

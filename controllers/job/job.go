@@ -6,6 +6,9 @@
 // status has. These changes trigger the next reconcile. The method track explains how each pod is counted exactly
 // once, across restarts and failed writes. The only state in memory is the failures of counted pods, which delay the
 // creation of further pods.
+//
+// The backoff after failures is derived from the existing pods, so only deleted pods do not count after a restart.
+// TestJobCountsEachPodOnce fails writes and restarts the controller.
 package job
 
 import (

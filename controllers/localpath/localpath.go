@@ -6,6 +6,8 @@
 // annotations of claims that package persistentvolume sets, and deletes its volumes that are released if their reclaim policy
 // is Delete.
 //
+// The default StorageClass exists before the control plane is ready.
+//
 //upstream:none The provisioner belongs to the project rancher/local-path-provisioner.
 package localpath
 

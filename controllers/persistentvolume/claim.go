@@ -6,8 +6,8 @@
 // volume, with the node of a pod that uses the claim. If a pod has a node that its user has set, the claim is bound to a volume that the
 // node can use.
 //
-// A claim is bound in four writes, the volume first, and each reconcile continues where the objects say. A volume whose claim
-// is bound to another volume is unbound again.
+// A claim is bound in four writes, the volume first, and each reconcile continues where the objects say. A volume is unbound
+// again if its claim is bound to another volume.
 package persistentvolume
 
 import (

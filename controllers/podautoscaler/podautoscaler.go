@@ -4,6 +4,9 @@
 // scaler's history ([plan]). The metrics APIs are read through the API server: metrics.k8s.io, and custom.metrics.k8s.io
 // and external.metrics.k8s.io if an extension serves them. A scaler takes a step when it is created or its specification
 // changes, and every 15 seconds, also after a failure.
+//
+// The API server computes metrics.k8s.io from the stored pods, with a function of package usage or of the user. The
+// module test/mirror lets this controller and Kubernetes' read the same metrics over minutes of virtual time.
 package podautoscaler
 
 import (

@@ -165,7 +165,7 @@ func (r *reconciler) allocate(ctx context.Context, pod *corev1.Pod) (granted *co
 		return pod, "", nil
 	}
 	a.record(granted, a.pods[client.ObjectKeyFromObject(pod)].generation)
-	r.noteDeferral(client.ObjectKeyFromObject(pod), true) // before the reads: what is released after them tries it again
+	r.noteDeferral(client.ObjectKeyFromObject(pod), true) // before the reads: a release after them tries it again
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
 		return granted, "", client.IgnoreNotFound(err)

@@ -134,7 +134,7 @@ func (r *reconciler) noteWritten(pod *corev1.Pod, pulls map[string]pullBackOff) 
 	})
 }
 
-// noteEnd forgets what is of no use after the end of a pod.
+// noteEnd forgets everything of no use after the end of a pod.
 func (r *reconciler) noteEnd(pod *corev1.Pod) {
 	r.memories.change(client.ObjectKeyFromObject(pod), func(m *memory) { *m = memory{freed: m.freed} })
 }

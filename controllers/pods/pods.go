@@ -1,11 +1,49 @@
-// Package pods simulates nodes and their kubelets. It keeps the nodes ready, sets the statuses of the pods on them so that
-// they start, become ready and terminate, and completes their deletion. One process serves all nodes, each with the identity
-// of its kubelet.
+// Package pods is the stand-in for kubelet: it simulates nodes and their kubelets. It keeps the nodes ready, sets the
+// statuses of the pods on them so that they start, become ready and terminate, and completes their deletion. One
+// process serves all nodes, each with the identity of its kubelet.
 //
-// No container is executed. The pods of Jobs succeed at once, and other pods run until they are deleted. Annotations of
-// a pod change that: [OutcomeAnnotation], [DurationAnnotation] and [ExitCodeAnnotation]. Terminated containers restart by
-// their restart policy, with kubelet's back-off. [Options] apply to all pods. The next status of a pod is a function of
-// the pod alone, so a restart of the controller changes nothing. Pods on other nodes belong to their kubelets.
+// No image runs. The pods of Jobs succeed at once, and other pods run until they are deleted. Annotations of a pod
+// change that: [OutcomeAnnotation], [DurationAnnotation] and [ExitCodeAnnotation]. Terminated containers restart by
+// their restart policy, with kubelet's back-off. [Options] apply to all pods. Without processes, the next status is a
+// function of the pod and the time, so a restart of the controller changes nothing. Pods on nodes that users add belong
+// to their kubelets, unless an annotation of the node says otherwise.
+//
+// # A pod's life
+//
+// The scheduler binds the pod to a node. Then [reconciler.Reconcile] is kubelet: it reserves an address, waits for
+// volumes ([reconciler.provide]), plans the next step ([reconciler.plan], [next]) and executes it
+// ([reconciler.execute]). The status follows from the courses of the containers ([containers.status]), and a change
+// that time brings is a requeue. A deletion, an eviction or a deadline ends the containers within the grace period
+// ([end]). The last step deletes the object with a grace period of zero.
+//
+// The next step is a pure function of the pod, of its processes and of the time. A course says what a run of a
+// container does at a time: by a script, by an annotation, or by the state of a process. A step may ask for processes
+// to be started or stopped; the reconciler does that and computes the step again. A reconcile that has started a
+// process waits two milliseconds for its end, so that a short command needs one write of the status.
+//
+// # Processes
+//
+// Processes are in package sandbox, which knows no status. Package inputs computes environments and files of volumes,
+// package memfs has the file systems, package shell executes commands, and package runtime is the contract between them
+// and with the streams. A run that has ended stays in the sandbox until its pod is gone or two later runs have ended,
+// so a write of the status that fails loses nothing.
+//
+// A script may say what an image contains (script.go): its entry point, and files, which a container has below its
+// volumes. The shell executes such files as it executes files that a container has written, so a program of an image is
+// a script. network.go finds the pod that an address, a Service or a name leads to, as kube-proxy and the DNS of a
+// cluster would.
+//
+// # Stages
+//
+// kwok's stages are another source of a pod's next step ([Stages], implemented by package stages). The reconcilers of
+// pods and nodes ask for it before they compute a step of their own, so identity, addresses, queue and timers are the
+// same, and one writer changes a pod.
+//
+// # Addresses and leases
+//
+// Pod addresses are allocated in constant time from the podCIDR of the node, and from 10.128.0.0/9 when that is
+// exhausted or the node has none. When this range is exhausted too, a condition and an event of the pod say so, and the
+// pod waits for a released address. A renewal of a lease takes one write and no read.
 package pods
 
 import (

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pullBackOff is what is known of the pulls of an image for a pod. kubelet keys the back-off by both, so the containers of a pod share it.
+// pullBackOff is the back-off of the pulls of an image for a pod. kubelet keys the back-off by both, so the containers of a pod share it.
 // The delay doubles with each pull that fails. Neither a success nor another image resets it, but ten minutes without a pull that fails.
 //
 //upstream:pkg/kubelet/images.imageManager.pullImage

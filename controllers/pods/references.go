@@ -120,7 +120,7 @@ func mountedVolumes(spec *corev1.PodSpec) (volumes []*corev1.Volume) {
 // unresolved are the errors for references to missing objects.
 type unresolved struct {
 	mounts []string          // the errors in mounting volumes, in the words of kubelet
-	polls  bool              // nothing delivers what is missing
+	polls  bool              // nothing delivers the missing object
 	config map[string]string // by container, the error in its configuration
 }
 

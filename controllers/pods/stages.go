@@ -116,7 +116,7 @@ type step struct {
 	after   time.Duration          // reconcile it again after that time, if not zero
 }
 
-// provision is the set of resources that the node has for a pod, and what is known of its processes.
+// provision is the set of resources that the node has for a pod, and the state of its processes.
 type provision struct {
 	hostIP     string            // the address of the node
 	ip         string            // its address, "" if none is free

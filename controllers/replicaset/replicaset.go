@@ -1,4 +1,5 @@
-// Package replicaset creates and deletes the pods of ReplicaSets and of ReplicationControllers.
+// Package replicaset creates and deletes the pods of ReplicaSets and of ReplicationControllers. One plan serves both:
+// ReplicationControllers are converted (owner.go).
 package replicaset
 
 import (

@@ -6,6 +6,12 @@
 // nominated for their node. Pods with scheduling gates, or with the name of another scheduler, are left alone.
 //
 // If claims of a pod wait for their first consumer, the volumes are selected with the node, and the pod is bound when the claims are.
+//
+// The reconciler keeps the pods that fit nowhere, with the plugins that rejected them, and tries them again when an
+// event may help (hints.go of package framework, pending.go). The queue of the controller orders pods by priority.
+// Attempts are made one after another, and up to eight pods are bound at once. A pod with claims that wait for their
+// first consumer reserves its node, and a later reconcile binds it, so that no worker waits. The module test/mirror
+// runs kube-scheduler and this one on the same generated worlds, and compares each node's reasons and scores.
 package scheduler
 
 import (

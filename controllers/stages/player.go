@@ -28,7 +28,7 @@ type player struct {
 	library    *library
 	catalog    *catalog
 	dynamicFor func(user string) (dynamic.Interface, error)
-	report     func(stage string) // enqueues a stage of which the condition may have to change
+	report     func(stage string) // enqueues a stage; its condition may have to change
 
 	mu       sync.Mutex
 	jobs     map[jobKey]*job

@@ -18,6 +18,11 @@
 // effect. The condition [Valid] of the Stage is then False, and it and an event say why. So they do if a stage fails for an
 // object, or if it lets an object go in circles. All other stages and objects go on.
 //
+// # Concurrency
+//
+// The library compiles a stage at its first match and is not safe for concurrent use, so a lock is held while it
+// selects a stage and renders the patches; requests are sent without the lock.
+//
 //upstream:none The stages are kwok's.
 package stages
 

@@ -6,6 +6,9 @@
 //
 // The feature gate MaxUnavailableStatefulSet is enabled, as by default in Kubernetes 1.37, and
 // StatefulSetRecreateStrategy is not.
+//
+// A plan is a list of phases. A phase runs only if the one before had no error. With the policy OrderedReady the plan
+// ends at the first pod that must be created or awaited. A random model checks the order.
 package statefulset
 
 import (

@@ -2,6 +2,8 @@
 // says: with keys in the file, or with a KMS plugin.
 //
 // It is a package of its own because the client of KMS plugins makes programs larger.
+//
+// The library of kube-apiserver reads the file.
 package encryption
 
 import (

@@ -1,5 +1,10 @@
 // Package builder builds controllers from the kind that is reconciled, the kinds that it owns, and
 // other sources of events.
+//
+// The compiler instantiates what a generic function refers to in each package that calls the function. So the functions
+// that operators call, such as [ControllerManagedBy], are not generic and not inlined, and a builder calls its generic
+// part through a field: a package with a controller compiles some 200 functions and not 1,450, in 0.1 s instead of 0.8
+// s of CPU time (TestControllersAreCompiledOnce).
 package builder
 
 import (

@@ -21,6 +21,18 @@
 // An informer of the cache is a SharedIndexInformer of client-go, so client-go's listers read its
 // GetIndexer. The objects that these return are shared and must not be modified, as in client-go; a
 // write of this process is in them immediately. The store of an informer is read-only.
+//
+// # Structure
+//
+//	server → internal/wire → internal/reflector → internal/store (internal/compact) → internal/listener → handler
+//
+// Package wire decodes, package reflector decides about lists and watches, and a partition is its sink: the share of an
+// informer that one list and watch covers, one namespace or all namespaces. Package store keeps the objects, packed by
+// package compact, and package listener calls an event handler.
+//
+// There is no switch between hot and cold kinds. Packed objects are faster to read than decoded ones, except for short
+// slices and maps of plain values, and for reads without a deep copy. For these, a decoded value is kept beside the
+// packed one as long as it is read every few minutes. KeepDecoded overrides this.
 package cache
 
 import (

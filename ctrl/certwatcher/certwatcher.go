@@ -4,6 +4,8 @@
 //	...
 //	err = mgr.Add(watcher)
 //	config := &tls.Config{GetCertificate: watcher.GetCertificate}
+//
+// The files are watched and, as in controller-runtime, read again every 10 seconds.
 package certwatcher
 
 import (

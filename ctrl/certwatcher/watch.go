@@ -88,7 +88,7 @@ func (cw *CertWatcher) names(resolved files) []string {
 }
 
 // addWatches watches the directories of the files and of what they link to, and no others. A watch
-// of a directory, unlike that of a file, remains when a file in it is replaced.
+// of a directory, unlike a watch of a file, remains when a file in it is replaced.
 func (cw *CertWatcher) addWatches(watcher *fsnotify.Watcher) {
 	resolved := cw.resolve()
 	directories := []string{filepath.Dir(cw.certPath), filepath.Dir(cw.keyPath)}

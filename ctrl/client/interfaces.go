@@ -37,7 +37,7 @@ func ObjectKeyFromObject(obj Object) ObjectKey {
 type Patch interface {
 	// Type is the patch's format.
 	Type() types.PatchType
-	// Data returns the body of a patch whose desired outcome is obj.
+	// Data returns the body of a patch with the desired outcome obj.
 	Data(obj Object) ([]byte, error)
 }
 

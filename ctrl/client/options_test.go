@@ -45,8 +45,8 @@ func TestListSelectors(t *testing.T) {
 	}
 }
 
-// TestRawStays checks that what a caller passes as Raw is the base of what is
-// sent, and is not written to.
+// TestRawStays checks that the options that a caller passes as Raw are the base of
+// the sent options, and are not written to.
 func TestRawStays(t *testing.T) {
 	raw := &metav1.CreateOptions{DryRun: []string{"All"}, FieldManager: "raw"}
 	got := (&client.CreateOptions{}).ApplyOptions([]client.CreateOption{&client.CreateOptions{Raw: raw}, client.FieldOwner("me")}).AsCreateOptions()
@@ -66,7 +66,7 @@ func TestRawStays(t *testing.T) {
 	}
 }
 
-// TestStructsAreOptions checks that an option struct sets what is set in it, and
+// TestStructsAreOptions checks that an option struct sets its own fields, and
 // nothing else.
 func TestStructsAreOptions(t *testing.T) {
 	full := &client.PatchOptions{DryRun: []string{"All"}, Force: new(true), FieldManager: "m", FieldValidation: "Strict", DisableReadYourWritesConsistency: true, Raw: &metav1.PatchOptions{}}

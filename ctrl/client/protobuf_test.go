@@ -160,7 +160,7 @@ func (s *OwnScale) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// The body of a subresource is encoded as its own Go type can be, not as that of the object can.
+// The body of a subresource is encoded as its own Go type can be, not as the Go type of the object can.
 func TestOwnTypesOfSubresources(t *testing.T) {
 	scheme := runtime.NewScheme()
 	expectNoError(t, clientgoscheme.AddToScheme(scheme))

@@ -17,9 +17,9 @@ type origins struct {
 	runs    []observe.Copy // in the order of their starts
 	written map[version]change
 	deleted map[version][]change // by objects, or by namespaces if whole collections were deleted
-	// unversioned are the objects with recorded writes of which the version is not known.
+	// unversioned are the objects with recorded writes of an unknown version.
 	unversioned map[version]bool
-	// reach is what is not recorded, and forgotten how many reconciles are not.
+	// reach says what the record lacks, and forgotten how many reconciles are not.
 	reach     observe.Reach
 	forgotten uint64
 	// previous has the reconcile before of the same request, by the identifiers of the reconciles.

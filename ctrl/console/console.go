@@ -17,6 +17,11 @@
 //
 // The console never shows the data of a Secret, nor bytes or objects that were logged. It shows what the operator itself
 // may read: whoever may see the console sees the other objects of the operator.
+//
+// # Linking
+//
+// The option Console of a manager is an interface that only this package implements, since the linker keeps all methods
+// of all types for html/template. flyball dev adds an import of package always by an overlay of go build.
 package console
 
 import (

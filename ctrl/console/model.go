@@ -353,7 +353,7 @@ func (c *Console) summary(run observe.Copy, o *origins) Reconcile {
 	return v
 }
 
-// reconcile returns a reconcile with what is known of it, in at most so many rows.
+// reconcile returns a reconcile with its records, in at most so many rows.
 func (c *Console) reconcile(run observe.Copy, o *origins, rows int) Reconcile {
 	v := c.summary(run, o)
 	var more [3]int

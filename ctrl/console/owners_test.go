@@ -246,7 +246,7 @@ func TestMutualOwners(t *testing.T) {
 	}
 }
 
-// TestLargeObject shows an object of 1 MB with many fields: the rows of the page are those of any other.
+// TestLargeObject shows an object of 1 MB with many fields: its page has the rows of any other.
 func TestLargeObject(t *testing.T) {
 	s := open(t, shopOptions{})
 	cm := &corev1.ConfigMap{

@@ -31,6 +31,12 @@
 // its writes of the last minute, in at most half a MiB whatever the number of objects, unless
 // DetectHotLoops is false. A reconcile that hangs is reported with its stack. With OpenTelemetry
 // every reconcile is a span.
+//
+// # Structure
+//
+// A worker takes a request from the queue and computes the outcome of the reconcile in one pure function. The context
+// of a reconcile is one allocation, and clients report their writes to it. Hot loops are detected from the writes and
+// the causes. Requests that a person has paused on the console are parked (holds.go).
 package controller
 
 import (

@@ -96,7 +96,7 @@ func (w *watchdog[request]) check() {
 // maxStacks bounds the buffer for the stacks of all goroutines.
 const maxStacks = 16 << 20
 
-// stackOf returns the stack of the goroutine whose trace begins with head.
+// stackOf returns the stack of the goroutine with a trace that begins with head.
 func stackOf(head []byte) string {
 	for size := 1 << 16; ; size *= 4 {
 		all := make([]byte, size)

@@ -76,7 +76,7 @@ type APIServer struct {
 	// Path has no effect: there is no binary.
 	Path string
 
-	// Args are flags as templates, which are executed with this struct and added to those of Configure.
+	// Args are flags as templates, which are executed with this struct and added to the flags of Configure.
 	//
 	// Deprecated: use Configure.
 	Args []string

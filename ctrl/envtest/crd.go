@@ -30,8 +30,8 @@ const (
 
 // CRDInstallOptions are the options for installing definitions.
 type CRDInstallOptions struct {
-	// Scheme has Go types. A definition gets a conversion webhook if a type of its kind has
-	// conversions. The default is scheme.Scheme of client-go.
+	// Scheme has Go types. Definitions of types that convert get a conversion webhook. The default is
+	// scheme.Scheme of client-go.
 	Scheme *runtime.Scheme
 
 	// Paths are files and directories of definitions. Other objects in them are ignored.

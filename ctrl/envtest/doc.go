@@ -29,4 +29,15 @@
 //     and have no effect.
 //   - TEST_ASSET_KUBECTL and KUBEBUILDER_ASSETS say where kubectl is; without them, and without
 //     KubectlPath and BinaryAssetsDirectory, it is looked up in PATH.
+//
+// # Start
+//
+// [Environment.Start] refuses a second start. [Environment.connect] starts the control plane ([APIServer.Start]) with
+// an administrator, or finds the existing cluster. The certificates of the webhooks come first
+// ([WebhookInstallOptions.PrepWithoutInstalling]), then the definitions ([InstallCRDs]), and the webhooks last
+// ([WebhookInstallOptions.Install]). A checkpoint of the result is the state for [Environment.Reset].
+//
+// The configurations are for the HTTPS server. Their WrapTransport keeps Go clients in the process, with the client
+// certificate of the configuration, so a copy with other credentials is another user. As in controller-runtime, the
+// package adds the types of apiextensions to client-go's scheme.Scheme.
 package envtest

@@ -263,8 +263,8 @@ func (te *Environment) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Reset brings the control plane back to the state after Start: objects, definitions and what is
-// served of them, and allocations such as cluster IPs and node ports. It takes microseconds, plus the
+// Reset brings the control plane back to the state after Start: objects, definitions and the
+// kinds that they serve, and allocations such as cluster IPs and node ports. It takes microseconds, plus the
 // time to compile the definitions of Start that were changed or deleted. The certificates of users
 // and tokens of service accounts remain valid if their objects exist.
 //

@@ -87,7 +87,7 @@ func TestEnvironmentsLeakNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range testlevel.Rounds(5, 10) { // what is made once
+	for range testlevel.Rounds(5, 10) { // the first makes what the others share
 		once()
 	}
 	goroutines := goleak.IgnoreCurrent()

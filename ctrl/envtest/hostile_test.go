@@ -159,7 +159,7 @@ func testHangingWebhook(t *testing.T, end func(*envtest.Environment) error) {
 		close(entered)
 		<-r.Context().Done()
 	})()
-	if err := env.Reset(); err != nil { // of which requests know since then
+	if err := env.Reset(); err != nil { // requests know of it since then
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)

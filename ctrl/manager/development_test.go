@@ -515,7 +515,7 @@ func TestWarningStatus(t *testing.T) {
 	}
 }
 
-// TestNoWarningOfStatusThatIsLeftAlone: of two Deployments the operator reconciles that of its class,
+// TestNoWarningOfStatusThatIsLeftAlone: of two Deployments the operator reconciles the one of its class,
 // until it is paused.
 func TestNoWarningOfStatusThatIsLeftAlone(t *testing.T) {
 	inLab(t, func(l *lab) {

@@ -29,10 +29,10 @@ type WaitingRequest struct {
 // returned in the order of their times. In virtual time, a test can go on there.
 //
 // What counts are the controllers of this manager and the caches of the manager and of the clusters
-// that were added to it. A write of somebody else that is made in reaction to those of the
+// that were added to it. A write of somebody else that is made in reaction to the writes of the
 // controllers, such as of the control plane's own controllers, or of a controller in another
 // manager, may come later. Events of a source.Channel count from when they were received from the
-// channel, or are in its buffer; those of other sources do not.
+// channel, or are in its buffer; events of other sources do not.
 //
 // The resource version that each cache has to reach is read from the API server. Flyball's server
 // then sends a bookmark on the open watches. With another server, a cache has reached it when it has

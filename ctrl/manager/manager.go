@@ -22,6 +22,13 @@
 // When the context of Start ends, the phases stop one after the other: controllers first, then the
 // lease is released, caches and servers last. GracefulShutdownTimeout limits the total time. After
 // Start has returned without an error, nothing that the manager started is still running.
+//
+// # Rest
+//
+// [WaitIdle] checks alternately the queues (no key is ready or in process, and how many keys ever became ready) and the
+// caches (all earlier writes are delivered), until a round finds no change. A cache sends a list with the header
+// Flyball-Watch-Progress, and the API server of this module then sends a bookmark on the open watches of the resource,
+// like a progress request of etcd.
 package manager
 
 import (

@@ -134,7 +134,7 @@ type Options struct {
 	// owners that do not exist or stand in another namespace, finalizers that nobody removes, status
 	// behind its generation, adoption by selectors, many conflicts, and two leaders. Each is logged
 	// once, with the object, the field and the writer; docs/development.md explains them. What is
-	// observed is what the operator does anyway: the writes of the manager's client (not that of a
+	// observed is what the operator does anyway: the writes of the manager's client (not of a
 	// NewClient), the events of its informers, and its reconciles. No reconcile waits for it; before
 	// some warnings the API server is asked, with at most 5 requests a second. If nil, it is on for a
 	// control plane in this process, but for the lab's. It is Flyball's own.

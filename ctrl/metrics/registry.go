@@ -31,7 +31,7 @@
 //	flyball_cache_relists_total              lists after the first, because a watch could not be
 //	                                         continued
 //	flyball_cache_live_reads_total           lists of objects that own writes had invalidated
-//	flyball_cache_errors_total               errors of lists and watches, by reason: that of the API
+//	flyball_cache_errors_total               errors of lists and watches, by reason: the reason of the API
 //	                                         status, or Connection, Timeout, Decoding, Ended,
 //	                                         Silent or Unknown
 //

@@ -28,7 +28,7 @@ type certificate struct {
 	ca func() []byte
 }
 
-// tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts,
+// tlsConfig returns the configuration of TLS, with the certificate that it has: the one of TLSOpts,
 // else the one in the files, else a self-signed one if there may be one.
 func (s *DefaultServer) tlsConfig() (*tls.Config, certificate, error) {
 	config := &tls.Config{NextProtos: []string{"h2"}}

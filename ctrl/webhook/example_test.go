@@ -13,7 +13,7 @@ import (
 	"flyball.dev/ctrl/webhook/admission"
 )
 
-// owners labels ConfigMaps with their owner, and refuses those of nobody.
+// owners labels ConfigMaps with their owner, and refuses ConfigMaps of nobody.
 type owners struct{}
 
 func (owners) Default(ctx context.Context, cm *corev1.ConfigMap) error {

@@ -43,7 +43,7 @@ type Meter struct {
 }
 
 // New returns a meter of what a test allocates: in the goroutines of its functions, and in other goroutines in functions
-// whose names have one of the prefixes, like "flyball.dev/storage/memory.". What these functions call counts too. A test
+// with one of the prefixes, like "flyball.dev/storage/memory.". What these functions call counts too. A test
 // with a meter must not run in parallel with others. Allocations are slow until the test ends.
 func New(t testing.TB, prefixes ...string) *Meter {
 	rate := runtime.MemProfileRate

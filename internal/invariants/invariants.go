@@ -9,6 +9,9 @@
 //	}
 //
 // in all other builds.
+//
+// The store in memory and the store of the cache check theirs with every change: revisions rise by one, the log has no
+// gaps, the sizes in the tree add up, a watcher skips no event, indexes agree with the objects.
 package invariants
 
 import "fmt"

@@ -8,7 +8,7 @@ import (
 	"flyball.dev/internal/kubelettest"
 )
 
-// TestRecording: each case is recorded, and the file is what is written for its histories.
+// TestRecording: each case is recorded, and the file has the text of its histories.
 func TestRecording(t *testing.T) {
 	cases, err := kubelettest.Cases()
 	if err != nil {

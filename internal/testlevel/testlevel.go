@@ -6,8 +6,8 @@
 //	FLYBALL_TEST_LEVEL=full go test ./...  # full
 //
 // A test belongs to the quick level if its result depends on the code alone. A test that needs many minutes, a quiet
-// machine or something that few machines have belongs to the full level, and calls [NeedsFull] first. A test of which
-// a short form proves the same with less certainty runs at both levels, for a number of rounds from [Rounds].
+// machine or something that few machines have belongs to the full level, and calls [NeedsFull] first. A test with
+// a short form that proves the same with less certainty runs at both levels, for a number of rounds from [Rounds].
 package testlevel
 
 import (

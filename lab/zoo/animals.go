@@ -215,7 +215,7 @@ func doubleCreate(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return ctrl.Result{}, setReady(ctx, e, w)
 }
 
-// forgottenFinalizer cannot delete what is already deleted.
+// forgottenFinalizer cannot delete an object twice.
 func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	const finalizer = "zoo.flyball.dev/part"
 	if w.DeletionTimestamp == nil {

@@ -14,6 +14,22 @@
 // before it is written to. So a log that ends in a half-written frame, which a crash leaves, differs from one that is
 // damaged: the first is cut, and [Open] refuses the second with a [DamageError]. [Check] and [Repair] are
 // for that case.
+//
+// Package memory has the tree, the history and the watches; an adapter of its own would need all of them a second time.
+// The directory has the leases too: the log has their grants and revocations, and each file of the log begins with all
+// leases, so a snapshot needs none. The log also has the compactions of clients, so compacted history is not there
+// again after a restart. Times in files have no monotonic reading, so the log notes by how much the wall clock was set,
+// and earlier times are adjusted when it is read.
+//
+// The log is not etcd's wal, which wants raft entries and repairs a torn end by the content of its last record, and no
+// B-tree, which writes pages. The benchmarks in bench/durable measure all three, with eight writers and values of 3,000
+// bytes on one disk: on 2026-11-23, a write took 0.17 to 0.26 ms with this log, 0.16 to 0.24 ms with etcd's and 0.32 to
+// 0.59 ms with bbolt.
+//
+// TestCrashes runs a store on a model of a disk that forgets unsynced data. TestMissingSync leaves out each kind of
+// sync, and must see a loss. TestDamage flips every byte and cuts every file at every length.
+//
+// The package imports no other module. Its functions take 49 KB of the 75 MB of a program with a control plane.
 package datadir
 
 import (

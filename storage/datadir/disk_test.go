@@ -16,7 +16,7 @@ import (
 )
 
 // disk is a model of a file system on a disk. It knows what is durable: the sectors of a file by the Sync of
-// the file, and names by that of the directory. A crash keeps, of what is not durable, what chance decides: some
+// the file, and names by the Sync of the directory. Chance decides what a crash keeps of the rest: some
 // sectors of a file, some of the names.
 type disk struct {
 	mu     sync.Mutex

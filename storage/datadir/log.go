@@ -48,7 +48,7 @@ type journal struct {
 	revision uint64 // of the latest write that is durable
 	// written are bytes that a failed write may have left after position.
 	written int64
-	// broken is the error after which nobody knows what is durable, and failure the error of the last write.
+	// broken is the error after which nobody knows which writes are durable, and failure the error of the last write.
 	broken, failure error
 	// leases has the time to live of each lease that is durable. A log file begins with all of them.
 	leases map[int64]time.Duration

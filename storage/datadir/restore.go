@@ -67,7 +67,7 @@ func restore(fs files, revision uint64, records []*storage.Record, replace bool)
 	}
 	if len(old) > 0 {
 		loader := memory.NewLoader(memory.Options{})
-		c, _ := salvage(fs, names, loader) // of a damaged directory, what is intact says how far it went
+		c, _ := salvage(fs, names, loader) // of a damaged directory, the intact part says how far it went
 		revision = max(revision, c.revision)
 		if err := loader.Close(); err != nil {
 			return Report{}, err

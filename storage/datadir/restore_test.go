@@ -118,7 +118,7 @@ func TestRestoreRefused(t *testing.T) {
 }
 
 // TestRestoreCrashes crashes while a directory is replaced, after each call that writes. The directory then has the
-// records of before, or those of the snapshot.
+// records of before, or the records of the snapshot.
 func TestRestoreCrashes(t *testing.T) {
 	from := openDir(t, t.TempDir(), small)
 	put(t, from, storage.Write{Key: "/new", Value: make([]byte, 5000)})

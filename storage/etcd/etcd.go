@@ -8,6 +8,21 @@
 //
 // A record that expires has a lease of etcd, so no store has to expire it. All stores, and kube-apiserver, agree about
 // compaction by the key compact_rev_key.
+//
+// The watch of the replica covers the whole keyspace, with the keys of others too, so the replica reaches every
+// revision without progress notifications. The replica, a [memory.Replica], repeats the writes of the cluster at the
+// revisions of the cluster. A read never shares a question that was asked before the read began. A get or a list with a
+// resource version that the replica has, such as 0, reads the replica as it is ([storage.Replicated]). Revisions from
+// before the replica was loaded are read from the cluster.
+//
+// If events are missing after a compaction, the replica is loaded anew, and its watchers get [storage.ErrCompacted].
+// Others compact the cluster too, and etcd has no request for its compact revision. So the question for the revision is
+// a read at the known compact revision: if etcd refuses it, a few more reads find the new one (compact.go).
+//
+// Transact is a transaction of etcd with the condition that the records that were read are unchanged. Its revision is
+// known only afterwards.
+//
+// The module test/etcd tests the package on the real etcd.
 package etcd
 
 import (

@@ -11,6 +11,14 @@
 //   - Maintenance.Hash and HashKV return hashes of our own.
 //   - Maintenance.Snapshot sends a database of etcd that has no history. The members and the version of the cluster, which a
 //     restoration replaces, are not in it. A record that expires without a lease has one in it.
+//
+// A transaction of etcd compares and reads before it writes, may delete any number of keys, and has all its effects at
+// one revision. Conditions of a commit cannot say this, and with them, transactions would be tried again and again
+// under load. So the stores have Transact and leases for this package. On a store in an etcd cluster, the revision of a
+// transaction is known only afterwards, and the server puts it into the response.
+//
+// TestAPI of the module test/etcd sends the same random requests to the real etcd and to this package, and compares all
+// responses, errors and events. Operators do not link the package (TestOperatorsLinkNoStorage).
 package etcdserver
 
 import (

@@ -162,7 +162,7 @@ func (s *Store) get(key string) *storage.Record {
 // undoPending undoes the writes that are not visible, because of an error of the journal for a batch. The lock and
 // the right to write are held.
 func (s *Store) undoPending(b *batch, err error) {
-	if open := s.commits.open; open != nil { // it builds on what is undone
+	if open := s.commits.open; open != nil { // it builds on the undone writes
 		s.leases.undo(s, open.leases)
 		open.settle(err)
 		s.commits.open = nil

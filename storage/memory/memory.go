@@ -1,17 +1,61 @@
 // Package memory implements [storage.Store] in memory. It is the storage of small or short-lived control planes, and
-// the reference implementation of the contract.
+// the reference implementation of the contract. The stores of packages datadir and etcd keep their records in it.
 //
-// Records are in a copy-on-write, order-statistic tree. A range reads a snapshot without blocking writers, in
-// logarithmic time plus the time for its records. Events are in one log, which all watchers read at their own pace. The
-// store compacts the log by size and by time, and a watcher that has not read a compacted event gets
-// [storage.ErrCompacted]. To make a snapshot at an older revision, the store undoes the later writes of the log, and
-// keeps the snapshot for the pages that follow.
+// Records are in a copy-on-write, order-statistic B+ tree. A range reads a snapshot without blocking writers, in
+// logarithmic time plus the time for its records, at any revision of the history. To make a snapshot at an older
+// revision, the store undoes the later writes of the log from the nearest snapshot, and keeps the snapshot for the
+// pages that follow.
 //
-// With [Options.CompressAfter], a record that nobody has used for a while is idle: the store drops its cached values
-// and compresses its value with a dictionary that it trains on the values of the collection.
+// An index ([storage.Indexer]) finds records by a part of their values, such as pods by spec.nodeName. An index is a
+// tree of the same sort by that part, with a tree of the records for each value. It goes through snapshots, forks and
+// resets together with the first tree, so a list by an index has pages and revisions as any other.
 //
-// A store has no goroutines. It has up to four timers: one while any record expires, one while there are leases, one while
-// the log is not empty, and one while a record can become idle.
+// A store has no goroutines. It has up to four timers: one while any record expires, one while there are leases, one
+// while the log is not empty, and one while a record can become idle.
+//
+// # History
+//
+// Events are in one log, which all watchers read at their own pace. A slow watcher blocks nobody, and a watcher has no
+// goroutine. The store compacts the log by size (32 to 64 MiB, with 4 MiB for events older than a minute) and by time
+// (5 minutes). A watcher that has not read a compacted event, and a range at a compacted revision, get
+// [storage.ErrCompacted].
+//
+// A replaced record keeps its cached values for a minute, 1,024 writes or an eighth of the history, whichever is least,
+// and caches none later. So a slow watcher costs decoding instead of memory.
+//
+// # Idle records
+//
+// With [Options.CompressAfter], a record that nobody has used for that time is idle: the store drops its cached values
+// and compresses its value, with a dictionary of at most 48 KiB that it trains on the values of the collection. A
+// dictionary has whole values of each sort, so a value like them consists of few, long matches: a small pod that runs
+// takes 0.2 KiB instead of 2.5. flyball up and flyball dev set 10 seconds. The next use of the record makes it active again, unless a range reads it in passing
+// ([storage.Query].Scan). While records of many MiB are written or used, records become idle sooner, after the next 1
+// to 2 MiB of others, so a burst of writes does not fill the memory with decoded objects. The package never runs the
+// garbage collector.
+//
+// # Journals
+//
+// A [Journal] makes writes durable, for package datadir. Writes go to the tree at once, in groups. Readers and watchers
+// see a group when the journal has made it durable, and a group that fails is undone. A write that conflicts with a
+// write that is not durable yet waits for it, so no response rests on a write that a crash can take back. One of the
+// waiting writers calls the journal for all of them (group commit).
+//
+// # Checkpoints and forks
+//
+// A checkpoint keeps the root of the tree, and a list of the records that were replaced since. A reset restores the
+// root, writes those records again with new revisions, and compacts all earlier history, so each watcher gets
+// [storage.ErrCompacted].
+//
+// A fork takes a snapshot of the tree in constant time; both stores copy a node before they change it. Records are
+// shared, with their cached values. A store never retires a record that was there at the fork, and never drops its
+// cached values, because the record may be current in the other store. Both may compress it. History, watchers and
+// timers belong to one store.
+//
+// # Transactions and leases
+//
+// Transact calls a function with the latest state while no other write can come, and commits the writes that the
+// function returns. The result is returned when everything that the function has read is durable. A record has the ID
+// of its lease.
 package memory
 
 import (

@@ -1,5 +1,8 @@
 // Package snapshot reads and writes snapshots: the records of a store at one revision, as a sequence of frames with
 // checksums. A snapshot in a data directory and a file of flyball snapshot have the same format.
+//
+// A store that is made from a snapshot begins a million revisions later, and has compacted all before. A snapshot is
+// written from the immutable records of one range, so no writer waits.
 package snapshot
 
 import (

@@ -7,6 +7,8 @@
 //   - A condition of a write on a record in another store is checked before the write. The record may change between
 //     the two.
 //   - A transaction, a range or a watch across several stores is refused.
+//
+// Each resource gets the store that has its keys ([storage.Partition]), so the server works as with one store.
 package split
 
 import (
@@ -252,7 +254,7 @@ func (p *part) resolve(ctx context.Context, w *storage.Write) (refused, err erro
 	return nil, nil
 }
 
-// refused returns the result of a write of which a condition does not hold. A conflict of the record itself comes first.
+// refused returns the result of a write with a condition that does not hold. A conflict of the record itself comes first.
 func (p *part) refused(ctx context.Context, w storage.Write, condition error) (*storage.Record, error) {
 	current, err := p.Store.Get(ctx, w.Key)
 	switch {

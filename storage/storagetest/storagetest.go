@@ -1,5 +1,7 @@
 // Package storagetest is a conformance suite for [storage.Store]. Every implementation and every wrapper of a store has
 // to pass the suite.
+//
+// The suite compares a store with a model that is the list of all writes, over random histories.
 package storagetest
 
 import (

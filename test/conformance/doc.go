@@ -10,7 +10,7 @@
 //	go test .                      runs the quick specs of passing.txt, on two fresh control planes
 //	go test . -all -timeout 3h     runs all of passing.txt
 //	go test . -specs 'Garbage collector' -v
-//	                               runs the specs whose names match, also excluded ones, and prints why they fail
+//	                               runs the specs with names that match, also excluded ones, and prints why they fail
 //	go test . -all -update -timeout 3h
 //	                               also writes passing.txt anew, and removes what passes from excluded.txt
 //	go test . -server KUBECONFIG -all -limit 90s -results FILE -timeout 3h
@@ -19,4 +19,7 @@
 //	                               runs the specs of FILE on another server, and fails if other specs pass
 //
 // The first build takes some fifteen minutes of CPU time.
+//
+// 431 of 462 specs pass. kube-apiserver passes the same 143 specs, among the specs that need no node, over etcd and
+// over the stand-in for etcd.
 package conformance

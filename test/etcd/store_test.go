@@ -1,3 +1,12 @@
+// Package etcd tests the storage in an etcd cluster, on the real etcd: the suite of the contract, and two control
+// planes on one cluster. It kills, pauses and cuts off members under 16 writers and 100 watchers on two servers, and
+// checks by porcupine that the history is linearizable.
+//
+// TestAPI sends the same random requests to the real etcd and to etcd's API over our stores, and compares all
+// responses, errors and events.
+//
+// With -kube-apiserver FILE, the tests run the real kube-apiserver on both, and move a cluster from Flyball to
+// kube-apiserver and back.
 package etcd
 
 import (

@@ -71,7 +71,7 @@ func isTestSupport(a *analysis.Pass) bool {
 // droppedErrorPass is a pass of the rule DroppedError.
 type droppedErrorPass struct{ *pass }
 
-// writeVerb returns what a call does if it writes to the API, or "".
+// writeVerb returns the verb of a call that writes to the API, or "".
 func (p droppedErrorPass) writeVerb(call *ast.CallExpr) string {
 	if c := p.ClientCall(call); c != nil && c.Writes() {
 		if c.Subresource != "" && c.Subresource != "?" {
@@ -85,8 +85,8 @@ func (p droppedErrorPass) writeVerb(call *ast.CallExpr) string {
 	return ""
 }
 
-// hiddenErrors reports the errors of writes, whatever they are, that end the reconcile as a success.
-// That one is handled otherwise if it is given to a function, or if something else is written.
+// hiddenErrors reports the errors of writes that end the reconcile as a success. Passing the error to a
+// function, or writing again, counts as handling it.
 func (p droppedErrorPass) hiddenErrors(f *operator.Function) {
 	finalizes := operator.ContainsCall(f.Decl.Body, p.RemovesFinalizer)
 	operator.Walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
@@ -156,8 +156,8 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 	return nil
 }
 
-// isOfEvent reports whether a call is given an event, which is written for people to read and no
-// state of the cluster.
+// isOfEvent reports whether a call has an event as an argument. Events are for people to read, and are
+// no state of the cluster.
 func (p droppedErrorPass) isOfEvent(call *ast.CallExpr) bool {
 	return slices.ContainsFunc(call.Args, func(argument ast.Expr) bool {
 		kind := p.KindOf(argument)
@@ -165,9 +165,9 @@ func (p droppedErrorPass) isOfEvent(call *ast.CallExpr) bool {
 	})
 }
 
-// retries reports whether the reconcile runs again whatever the write of a statement did: its block
-// ends with a return that says so, or every path from there does where no other error is found. A
-// path on which the same object is written again, and that error is read, counts as well.
+// retries reports whether the reconcile runs again although the write of a statement failed: its block,
+// or every path from there without another error, ends with a return that asks for it. A path that writes
+// the same object again, and reads that error, counts too.
 func (p droppedErrorPass) retries(n ast.Node, call *ast.CallExpr, within []ast.Node) bool {
 	block := operator.Statements(within[len(within)-1])
 	if len(block) > 0 {
@@ -189,7 +189,8 @@ func (p droppedErrorPass) retries(n ast.Node, call *ast.CallExpr, within []ast.N
 	return ends && again
 }
 
-// rewrites reports whether a statement or condition writes what a call writes and reads the error.
+// rewrites reports whether a statement or condition writes the object of a call again, and reads the
+// error.
 func (p droppedErrorPass) rewrites(n ast.Node, call *ast.CallExpr) bool {
 	dropped, first := droppedCall(n), p.ClientCall(call)
 	return first != nil && operator.ContainsCall(n, func(other *ast.CallExpr) bool {
@@ -199,9 +200,8 @@ func (p droppedErrorPass) rewrites(n ast.Node, call *ast.CallExpr) bool {
 	})
 }
 
-// isLast reports whether nothing tries again what a dropped Delete has not done: a path from there
-// ends the reconcile as a success, or lets go of the owner. Otherwise the next reconcile looks for
-// the object once more.
+// isLast reports whether nobody repeats a Delete that failed: a path from there ends the reconcile as a
+// success, or removes the finalizer of the owner. Otherwise the next reconcile finds the object again.
 func (p droppedErrorPass) isLast(n ast.Node, within []ast.Node) bool {
 	last := false
 	p.following(n, within, func(next ast.Node) bool {
@@ -213,8 +213,8 @@ func (p droppedErrorPass) isLast(n ast.Node, within []ast.Node) bool {
 	return last
 }
 
-// following visits what may be executed after a statement in its function, where no other error is
-// found.
+// following visits the nodes that may run after a statement in its function, on paths without another
+// error.
 func (p droppedErrorPass) following(n ast.Node, within []ast.Node, visit func(ast.Node) bool) {
 	for _, around := range slices.Backward(within) {
 		switch around := around.(type) {

@@ -5,6 +5,8 @@
 // The package does not import client-go's informer factories, because it would compile over a thousand functions then, and
 // so would each package that imports it.
 //
+// The objects of a resource are cached until the next write of that resource.
+//
 //upstream:none Kubernetes gives its plugins client-go's informers, which this package replaces.
 package stored
 

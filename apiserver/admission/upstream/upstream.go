@@ -1,6 +1,9 @@
-// Package upstream adapts the admission plugins of Kubernetes' libraries: webhooks, policies, quotas and the Pod Security
-// Standards. The libraries decide. The adapters give them the stored objects, and make a plugin that is costly when it is
-// first needed.
+// Package upstream adapts the admission plugins of Kubernetes' libraries: webhooks, policies, quotas and the Pod
+// Security Standards. The libraries decide. The adapters give them the stored objects.
+//
+// The libraries want informers, listers and a clientset. Here, these read from the store: an informer has no goroutine,
+// and is brought up to date before each request. No other package refers to client-go's informer factory, because each
+// one would compile over a thousand functions for it. A plugin that is costly is made at its first use.
 package upstream
 
 import (

@@ -3,6 +3,9 @@
 //
 // Stale objects never lead to a decision: the evaluator reads roles and bindings from the store, and caches them until
 // the next write of an object of the same kind.
+//
+// The index of the permissions by subject is valid until the next write of these kinds. policy.txt has the bootstrap
+// policy; a server adds the missing parts at its start.
 package rbac
 
 import (

@@ -1,5 +1,8 @@
 // Package core describes the kinds of the core API group, and Event, which events.k8s.io serves
 // too.
+//
+// The subresources of a pod for logs and connections ask [Connections] for the kubelet of the pod's node. A proxy
+// connects by the runtime of the containers, and never to an address in an object.
 package core
 
 import (

@@ -51,8 +51,8 @@ func internal(v reflect.Value) any {
 	return v.Interface()
 }
 
-// untagged returns the fields of a struct without tags, those of embedded structs in their place, and
-// their values. Metadata keeps its tags, which it has in every version.
+// untagged returns the fields of a struct without tags, with the fields of embedded structs in their place,
+// and their values. Metadata keeps its tags, which it has in every version.
 func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
 	var fields []reflect.StructField
 	var values []reflect.Value

@@ -39,7 +39,7 @@ const UnknownFinalizer = "name is neither a standard finalizer name nor is it fu
 
 var StandardFinalizers = []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
-// Finalizers checks that every finalizer has a domain, except those of Kubernetes.
+// Finalizers checks that every finalizer has a domain, except Kubernetes' own finalizers.
 func Finalizers(names []string, fldPath *Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {

@@ -158,8 +158,8 @@ var countedObjects = []corev1.ResourceName{
 	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
-// standard reports whether a name without a domain is that of a resource of Kubernetes, which may be
-// one that only quotas have.
+// standard reports whether a name without a domain names a resource of Kubernetes, which may be a
+// resource that only quotas have.
 //
 //upstream:pkg/apis/core/helper.IsStandardResourceName
 func standard(name corev1.ResourceName) bool {

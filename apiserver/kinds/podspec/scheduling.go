@@ -292,8 +292,8 @@ func labelKeys(match, mismatch []string, selector *metav1.LabelSelector, fldPath
 // noSelector is the error for keys of labels without the selector that they would narrow.
 const noSelector = "must not be specified when labelSelector is not set"
 
-// selectedTwice checks that no key of labels is also in the selector that it narrows. The selector has a label that
-// stands for the key, which the API server adds, once.
+// selectedTwice rejects a key of matchLabelKeys that labelSelector already uses. The requirement that the API server
+// adds does not count.
 func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) field.ErrorList {
 	if s == nil || len(keys) == 0 {
 		return nil

@@ -114,7 +114,7 @@ func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) fie
 }
 
 // As is One for a source that kube-apiserver's errors call by two names: more than one source, and
-// what is wrong in it.
+// the errors in it.
 func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules.Path) field.ErrorList) {
 	if !set {
 		return

@@ -16,8 +16,8 @@ func main() {
 	}
 }
 
-// write writes the generated files below the root of this module, and removes those of packages
-// that do not exist any more.
+// write writes the generated files below the root of this module, and removes the files of
+// packages that do not exist any more.
 func write(root string) error {
 	files, err := generate(root)
 	if err != nil {

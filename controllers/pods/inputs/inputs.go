@@ -161,8 +161,7 @@ func formatMap(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Resource returns a resource of a container, for the downward API. Limits that are not set are those of the
-// node.
+// Resource returns a resource of a container, for the downward API. Limits that are not set are the node's.
 //
 //upstream:pkg/api/v1/resource.ExtractContainerResourceValue
 //upstream:pkg/api/v1/resource.MergeContainerResourceLimits

@@ -167,7 +167,7 @@ type place struct {
 type walked struct {
 	place *place // nil if there is no such file
 	dir   *place
-	base  string // the last element, of which links are followed
+	base  string // the last element; its links are followed
 }
 
 // maxLinks is the number of symbolic links that a path may follow.

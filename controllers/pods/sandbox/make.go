@@ -39,7 +39,7 @@ func (m *made) dir() string {
 type volume struct {
 	source *corev1.Volume
 	files  *memfs.Volume
-	file   string    // what is mounted of the files, or "" for all
+	file   string    // the file that is mounted, or "" for all
 	until  time.Time // when its token must be renewed, or its trust bundles read again
 }
 

@@ -6,6 +6,10 @@
 //
 // Concurrency: a request needs some goroutines of its own. They end before ServeHTTP returns, or with the connection, which
 // ServeHTTP closes.
+//
+// The package speaks SPDY and WebSockets itself, on k8s.io/streaming: the servers of k8s.io/cri-streaming leave
+// goroutines behind when a client creates streams that nobody expects, and do not tell a command that its client has
+// gone.
 package server
 
 import (

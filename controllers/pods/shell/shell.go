@@ -16,6 +16,9 @@
 // before [Shell.Run] returns, except for one that reads the standard input, which ends with its next byte or
 // error.
 //
+// nc, wget and curl are the only programs with a network: nc listens by runtime.Handlers, and the others connect to
+// pods. TestShellReachesNoHost checks the imports.
+//
 //upstream:none It is a shell of our own.
 package shell
 

@@ -11,7 +11,7 @@ import (
 	"flyball.dev/controllers/pods/runtime"
 )
 
-// terminal is a terminal: it echoes what is typed, gives it to the process line by line, and turns Ctrl-C into a
+// terminal is a terminal: it echoes the input, gives it to the process line by line, and turns Ctrl-C into a
 // signal. A client has set its own terminal to raw mode.
 type terminal struct {
 	root *process

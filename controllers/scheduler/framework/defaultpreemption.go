@@ -20,7 +20,7 @@ import (
 type candidate struct {
 	node       *Node
 	victims    []*Pod // in the order of importance
-	violations int    // the number of victims whose eviction violates a PodDisruptionBudget
+	violations int    // the number of evictions that violate a PodDisruptionBudget
 }
 
 // preempt looks for a node that the pod fits on without pods of a lower priority. If there is none, it says why. It returns

@@ -9,4 +9,7 @@
 // Each plugin of the default profile is a type in a file of its own, with the name, the weight and the words of its counterpart.
 // The exceptions are plugins without an effect here: NodeDeclaredFeatures and DynamicResources, because kubelet's stand-in neither
 // declares features nor allocates devices, and the translation of volumes of the time before CSI.
+//
+// To try a pod without its victims, or beside the pods that a node is reserved for, an attempt changes the snapshot and
+// changes it back.
 package framework

@@ -50,8 +50,8 @@ var (
 )
 
 // TestMapperDiscoversOnDemand checks the results and the requests that they took: of a server with
-// aggregated discovery the first lookup needs two, of another one those of what is looked up as
-// well.
+// aggregated discovery the first lookup needs two, of another one also the requests of the group that
+// is looked up.
 func TestMapperDiscoversOnDemand(t *testing.T) {
 	tests := []struct {
 		name  string

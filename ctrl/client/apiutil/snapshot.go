@@ -17,7 +17,7 @@ type snapshot struct {
 	meta.RESTMapper // of groups
 
 	groups     []*group // in the server's order of preference, if discovered
-	discovered bool     // groups are those of the server
+	discovered bool     // groups has the server's groups
 	aggregated bool     // discovery returned the resources as well
 	all        bool     // the resources of all groups were discovered
 

@@ -12,6 +12,8 @@
 //
 // The configurations have no client-side rate limit, as servers have priority and fairness. To
 // limit the rate, set QPS.
+//
+// The package adds a flag to flag.CommandLine, as in controller-runtime.
 package config
 
 import (

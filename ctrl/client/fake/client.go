@@ -193,8 +193,8 @@ func itemKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	return gvk
 }
 
-// newObject returns an empty object of the Go type that objects of a kind are stored in: that of
-// the scheme, or unstructured if there is none.
+// newObject returns an empty object of the Go type that objects of a kind are stored in: the
+// type of the scheme, or unstructured if there is none.
 func (c *fakeClient) newObject(gvk schema.GroupVersionKind) client.Object {
 	if obj, err := c.scheme.New(gvk); err == nil {
 		if o, ok := obj.(client.Object); ok && !isMetadata(obj) {

@@ -29,4 +29,6 @@
 // process, and differs from that in nothing.
 //
 // All clients are safe for concurrent use. An object that is passed or returned is not shared.
+//
+// The default client links no server.
 package fake

@@ -125,7 +125,7 @@ func TestConcurrentWatch(t *testing.T) {
 		writers.Go(func() {
 			for j := range 50 {
 				m := configMap(fmt.Sprint("m", j%5))
-				switch (i + j) % 5 { // errors are those of competing writers
+				switch (i + j) % 5 { // errors come from competing writers
 				case 0:
 					_ = c.Create(t.Context(), m)
 				case 1:
@@ -210,7 +210,7 @@ func TestIsolation(t *testing.T) {
 }
 
 // A configuration of the status owns only the status, and one that does not mention a finalizer
-// does not remove that of another manager.
+// does not remove the finalizer of another manager.
 func TestApplyOwnership(t *testing.T) {
 	c := fake.NewClientBuilder().WithReturnManagedFields().Build()
 	ctx := t.Context()

@@ -159,7 +159,7 @@ const (
 
 // rank returns when an object has to be created.
 func (s *seed) rank(obj client.Object) int {
-	gvk, _ := s.client.GroupVersionKindFor(obj) // the error is that of its creation
+	gvk, _ := s.client.GroupVersionKindFor(obj) // the creation has the same error
 	switch gvk.GroupKind() {
 	case schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}:
 		return rankDefinition

@@ -267,7 +267,7 @@ type change struct {
 	manager       string
 }
 
-// replace replaces old by next, which becomes the store's, and returns what is stored. That is nil
+// replace replaces old by next, which becomes the store's, and returns the stored object. That is nil
 // if the object is deleted, because its last finalizer is gone; next then is its last state. The
 // lock is held.
 func (c *fakeClient) replace(i id, old, next client.Object, ch change) (client.Object, error) {

@@ -50,7 +50,7 @@ func (w *worker) get() {
 
 // TestLikeClientGo holds the queue against client-go's, call by call. Left out is where they are
 // meant to differ: Done for a key that is queued and not in process queues it twice
-// there, and does nothing here; ShutDown leaves what is queued to the workers there, and not here.
+// there, and does nothing here; ShutDown leaves the queued keys to the workers there, and not here.
 func TestLikeClientGo(t *testing.T) {
 	for name, script := range map[string]func(w *worker){
 		"many adds are one":          func(w *worker) { w.queue.Add("a"); w.queue.Add("b"); w.queue.Add("a"); w.get() },

@@ -9,7 +9,7 @@
 //
 // There is no starvation: a key that has been queued for longer than Opts.AgingThreshold may
 // precede higher priorities, though only one in eight keys does, so that an aged backlog does not
-// delay what is urgent. With Opts.Flow the keys of one priority are divided into flows that are
+// delay urgent keys. With Opts.Flow the keys of one priority are divided into flows that are
 // served round robin (fair queuing), so that the owner of many keys does not delay the owner of
 // few.
 //

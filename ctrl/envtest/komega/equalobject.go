@@ -47,7 +47,7 @@ func (o *EqualObjectOptions) ApplyOptions(opts []EqualObjectOption) *EqualObject
 	return o
 }
 
-// IgnorePaths are fields that are not compared, nor what is below them. Their names are those of Go
+// IgnorePaths are fields that are not compared, nor the fields below them. Their names are the names of Go
 // or of JSON, as in "ObjectMeta.Name" and "metadata.name". An element of a list is
 // "metadata.ownerReferences[0]". A value of a map is "metadata.labels.app", or if its key contains
 // one of .[]/\, "metadata.labels[example.com/app]".
@@ -58,7 +58,7 @@ func (p IgnorePaths) ApplyToEqualObjectMatcher(o *EqualObjectOptions) {
 	o.ignore = append(o.ignore, segments(p)...)
 }
 
-// MatchPaths are the only fields that are compared, with what is below them. They are written like
+// MatchPaths are the only fields that are compared, with the fields below them. They are written like
 // [IgnorePaths]. None stand for all fields.
 type MatchPaths []string
 

@@ -3,6 +3,8 @@
 //
 // Causes are created for every event, so they are plain values; they are formatted only when they
 // are logged or otherwise read.
+//
+// A source passes to each event's handler a queue that records the cause.
 package cause
 
 import (

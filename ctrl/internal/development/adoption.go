@@ -97,7 +97,7 @@ func (m *Monitor) readBy(run Run, selector string, objects ...metav1.Object) {
 }
 
 // checkAdoption warns of an object that this process has put under another controlling owner, although
-// it was that of somebody else, or was made by somebody else and only selected by its labels.
+// it belonged to somebody else, or was made by somebody else and only selected by its labels.
 func (m *Monitor) checkAdoption(w write) {
 	r, ok := m.adoption.reads.get(w.uid)
 	if !ok || r.by != w.by.controller || time.Since(r.at) > readTime {

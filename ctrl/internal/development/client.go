@@ -224,8 +224,8 @@ func (s *observedSubResource) Patch(
 	return a.end(response(obj, o.SubResourceBody), s.SubResourceClient.Patch(ctx, obj, patch, opts...))
 }
 
-// Apply implements client.SubResourceWriter. If the body is another configuration than that of the
-// object, the response is in both.
+// Apply implements client.SubResourceWriter. If the body is another configuration than the
+// object's, the response is in both.
 func (s *observedSubResource) Apply(
 	ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
 ) error {

@@ -62,7 +62,7 @@ func TestSchedule(t *testing.T) {
 		if want := []string{"a 1s", "b 1s", "c 2s", "d 1m1s", "e 1h1m0s"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		// Nobody takes what is added now, but it does not grow.
+		// Nobody takes the items that are added now, but it does not grow.
 		for range 2 * maxChecks {
 			s.check(time.Hour, func() {})
 		}
@@ -211,7 +211,7 @@ func TestRequestsAndMemoryAreBounded(t *testing.T) {
 	})
 }
 
-// BenchmarkUpdate is the cost of one update event, on the goroutine of the informer and that of the
+// BenchmarkUpdate is the cost of one update event, on the goroutines of the informer and of the
 // monitor, for an object that one writer updates and for one that two update in turn.
 func BenchmarkUpdate(b *testing.B) {
 	for name, managers := range map[string][]string{"one writer": {"a", "a"}, "in turn": {"a", "b"}} {
@@ -345,7 +345,7 @@ func TestMassDeletion(t *testing.T) {
 }
 
 // TestMemoryOfManyObjects updates, reconciles and deletes ten thousand objects with large states again
-// and again: what is kept of them stays small.
+// and again: the memory for them stays small.
 func TestMemoryOfManyObjects(t *testing.T) {
 	const objects, limit = 10_000, 8 << 20 // bytes
 	synctest.Test(t, func(t *testing.T) {

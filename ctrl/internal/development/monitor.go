@@ -9,8 +9,12 @@
 //
 // No check blocks the operator or ends its process: each runs in a [containment].
 //
-// A check warns only of what is certain. What the cache cannot show is read from the API server
+// A check warns only when it is certain. What the cache cannot show is read from the API server
 // before the warning, a few requests a second at most.
+//
+// An update in the cache belongs to this process if its resource version is in a response to the manager's client.
+// Otherwise the managed fields say who wrote it. The name of a field manager alone proves nothing, because all clients
+// of a process have the same default. The controllers themselves detect hot loops.
 package development
 
 import (

@@ -88,7 +88,7 @@ func (m *Monitor) checkOwner(w write, ref metav1.OwnerReference, id ownerID) {
 }
 
 // standsElsewhere reports whether the owner is in the namespace of the reconciler's request, which is
-// not that of the dependent.
+// not the namespace of the dependent.
 func (m *Monitor) standsElsewhere(gvk schema.GroupVersionKind, w write, ref metav1.OwnerReference) bool {
 	if w.request.Namespace == "" || w.request.Namespace == w.Namespace || w.Namespace == "" {
 		return false

@@ -64,7 +64,7 @@ type Object interface {
 // may be called concurrently. Its fields are changed before the first request, or within Do.
 type Server struct {
 	// Respond, if not nil, is called with each request, one at a time. It returns a response, or an
-	// error (one of the API becomes a Status, any other is that of the connection), or nil for both
+	// error (an error of the API becomes a Status, any other fails the connection), or nil for both
 	// to leave the request to the server.
 	Respond func(Request) (*http.Response, error)
 	// Media is the content type of lists and watches: JSON if empty, or protobuf.

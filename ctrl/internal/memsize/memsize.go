@@ -87,7 +87,7 @@ func (w *walker) elements(v reflect.Value) {
 
 func isScalar(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }
 
-// table adds a map: a header, and groups of eight slots of which at most seven eighths are in use.
+// table adds a map: a header, and groups of eight slots; at most seven eighths are in use.
 func (w *walker) table(v reflect.Value) {
 	if v.IsNil() {
 		return

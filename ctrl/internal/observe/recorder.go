@@ -57,7 +57,7 @@ type Recorder struct {
 	// changes counts what a page may show.
 	changes atomic.Uint64
 
-	mu          sync.Mutex // guards what follows, and what is in controllers
+	mu          sync.Mutex // guards the fields below, and the controllers
 	total       int64
 	reach       Reach  // the writes of the records that were evicted
 	evicted     uint64 // how many were

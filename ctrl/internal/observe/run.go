@@ -224,7 +224,7 @@ func (r *Run) isFull(kind int) bool {
 	return r.full(kind)
 }
 
-// drop counts an entry if there is no place for it. It returns true then, so that nobody formats what is dropped.
+// drop counts an entry if there is no place for it. It returns true then, so that nobody formats it.
 func (r *Run) drop(kind int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

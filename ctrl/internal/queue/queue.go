@@ -19,6 +19,10 @@
 // core is the whole behaviour as a state machine without locks, goroutines or clocks. [Queue] adds
 // a mutex, wakes the workers, and has one timer, which is armed only while a worker is idle and
 // some key is waiting. There are no goroutines and there is no polling.
+//
+// The lists of core are intrusive, so no operation searches: a level for each priority, with a ring of flows, and a
+// list of all ready keys by age. client-go's queue interfaces and package priorityqueue are views of a queue. The
+// package is also client-go's metrics provider of work queues.
 package queue
 
 import (

@@ -493,7 +493,7 @@ func TestBadServer(t *testing.T) {
 		name string
 		err  error
 		want int    // requests in all, when the server fails for good
-		log  string // what is logged
+		log  string // the log
 	}{
 		{"refused", invalid, 1, "the server rejected it"},
 		{"namespace going", terminating, 1, ""},

@@ -7,7 +7,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// The series of events are those of client-go's package events: its getKey, recordToSink and
+// The series of events follow client-go's package events: its getKey, recordToSink and
 // finishSeries. Unlike there, a series is written when it ends, and not at the next of fixed times, and
 // the memory is bounded.
 const (

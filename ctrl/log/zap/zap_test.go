@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestObjects checks what is written of objects, both as values of a line and as
+// TestObjects checks the text of objects, both as values of a line and as
 // values that a logger carries.
 func TestObjects(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Spec: corev1.PodSpec{NodeName: "hidden"}}

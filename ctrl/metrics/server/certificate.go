@@ -15,7 +15,7 @@ import (
 // selfSignedValidity is how long a self-signed certificate is valid.
 const selfSignedValidity = 365 * 24 * time.Hour
 
-// tlsConfig finds the certificate: that of TLSOpts, else the one in the files, else one that it
+// tlsConfig finds the certificate: the one of TLSOpts, else the one in the files, else one that it
 // makes. The watcher of the files is to be run by the caller; it is nil if there are none.
 func (s *server) tlsConfig() (*tls.Config, *certwatcher.CertWatcher, error) {
 	config := &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}

@@ -41,7 +41,7 @@ const (
 // Server serves metrics.
 type Server interface {
 	// AddExtraHandler adds a handler for path. It must be called before Start, and returns an error
-	// if the path has a handler. Responses may be sensitive, as those of profiles are, so access to
+	// if the path has a handler. Responses may be sensitive, as profiles are, so access to
 	// the server should be restricted.
 	AddExtraHandler(path string, handler http.Handler) error
 

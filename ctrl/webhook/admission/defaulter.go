@@ -35,7 +35,7 @@ type defaulterOptions struct {
 type DefaulterOption func(*defaulterOptions)
 
 // DefaulterRemoveUnknownOrOmitableFields removes fields of the object that its Go type does not
-// have, such as those of a newer version of its definition, and those that are zero and omitempty.
+// have, such as fields of a newer version of its definition, and fields that are zero and omitempty.
 // Without it, fields are left alone that the defaulter has not changed.
 func DefaulterRemoveUnknownOrOmitableFields(o *defaulterOptions) {
 	o.removeUnknownOrOmitableFields = true

@@ -10,7 +10,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 )
 
-// createPatch returns the operations that change one JSON document into another: those of
+// createPatch returns the operations that change one JSON document into another: the operations of
 // [jsonpatch.CreatePatch], with integers beyond 2^53 as they are instead of rounded. Most of an
 // object is usually the same in both documents; comparing their texts first saves decoding that
 // part.

@@ -55,7 +55,7 @@ func TestCreatePatchOfDeepDocuments(t *testing.T) {
 	}
 }
 
-// FuzzCreatePatch compares the patch with that of the library.
+// FuzzCreatePatch compares the patch with the library's.
 func FuzzCreatePatch(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"a":{"b":[{"c":1},2]},"d":"x"}`, `{"a":{"b":[{"c":2}]},"e":null}`}, {`[]`, `{}`}, {`"\u00e9"`, `"é"`},

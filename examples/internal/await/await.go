@@ -18,7 +18,7 @@ import (
 )
 
 // Until lists and watches objects until a condition is true. The kind of list and opts select the
-// objects. The condition returns "" if it is true of the objects, and else what is missing, which
+// objects. The condition returns "" if it is true of the objects, and else the missing part, which
 // is the error if ctx ends before.
 func Until[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
 	condition func(objects []T) string, opts ...client.ListOption) error {

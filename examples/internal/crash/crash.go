@@ -42,7 +42,7 @@ type Client struct {
 	dead  bool
 }
 
-// Restart lets the client of a process that has crashed write again, as that of its successor.
+// Restart lets the client of a process that has crashed write again, as the client of its successor.
 func (c *Client) Restart() { c.dead = false }
 
 // NewClient returns a client that crashes at a point.

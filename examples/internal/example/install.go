@@ -93,7 +93,7 @@ func (e *Example) install(ctx context.Context, c client.WithWatch) error {
 }
 
 // asServiceAccount creates a service account with the permissions of config/rbac/role.yaml, and
-// those of every operator: events and leases of its namespace. It returns a config with which the
+// the permissions of every operator: events and leases of its namespace. It returns a config with which the
 // operator acts as that account, so that it can do no more than on a cluster.
 func (e *Example) asServiceAccount(ctx context.Context, c client.Client, cfg *rest.Config) (*rest.Config, error) {
 	const namespace = metav1.NamespaceDefault

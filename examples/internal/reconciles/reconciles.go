@@ -76,7 +76,7 @@ func (r *Recorder) Ended() []Reconcile {
 }
 
 // Await waits until a condition is true of the reconciles that have ended, which it must not
-// change. The condition returns "" if it is true, and else what is missing, which is the error if
+// change. The condition returns "" if it is true, and else the missing part, which is the error if
 // ctx ends before.
 func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string) error {
 	for {
@@ -120,7 +120,7 @@ type processor struct{ *Recorder }
 
 func (p processor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// OnEnd records the span of a write, which ends before that of its reconcile, or of a reconcile.
+// OnEnd records the span of a write, which ends before the span of its reconcile, or of a reconcile.
 func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
 	if controller, ok := strings.CutPrefix(span.Name(), "reconcile "); ok {
 		p.endReconcile(controller, span)

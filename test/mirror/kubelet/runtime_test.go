@@ -285,7 +285,7 @@ func (r *containerRuntime) ContainerStatus(_ context.Context, id string, _ bool)
 	}}, nil
 }
 
-// ExecSync executes the command of a probe or a hook. Its errors are those of kubelet's client of a runtime.
+// ExecSync executes the command of a probe or a hook. Its errors are the errors of kubelet's client of a runtime.
 func (r *containerRuntime) ExecSync(ctx context.Context, id string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
 	r.mu.Lock()
 	c := r.containers[id]

@@ -284,7 +284,7 @@ func newDaemonSetPod(s *random.Source, set *appsv1.DaemonSet, i int, hashes []st
 	return pod
 }
 
-// markCandidates annotates the pods of which Kubernetes may update any: the ready pods that are alone on their nodes. If a
+// markCandidates annotates the pods among which Kubernetes chooses at random: the ready pods that are alone on their nodes. If a
 // node has several pods, the rolling update has no limits, so that it updates all pods.
 func markCandidates(set *appsv1.DaemonSet, objects []client.Object) {
 	on := map[string][]*corev1.Pod{}

@@ -131,7 +131,7 @@ func generateEndpoints(s *random.Source) ([]client.Object, client.Object, func(s
 	if s.Chance(5) { // the Service is gone
 		objects = objects[1:]
 	}
-	if len(svc.Labels) > 1 || pods > 900 { // Kubernetes writes again what is there
+	if len(svc.Labels) > 1 || pods > 900 { // Kubernetes writes the same again
 		return objects, object, nil
 	}
 	forbidden := apierrors.NewForbidden(corev1.Resource("endpoints"), ns, errors.New("a policy"))

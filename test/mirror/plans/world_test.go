@@ -225,7 +225,7 @@ func keep(o, old client.Object, subresource string) {
 // same reports whether two objects have the same JSON.
 func same(a, b client.Object) bool { return text(a) == text(b) }
 
-// text returns an object as JSON, without what is different for each write.
+// text returns an object as JSON, without the fields that differ in each write.
 func text(o client.Object) string {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetResourceVersion("")

@@ -53,7 +53,7 @@ type comparison struct {
 	onlyEnd bool
 	// generate returns the steps of a scenario.
 	generate func(s *random.Source) []step
-	// require lists patterns of lines, each of which occurs in some of Kubernetes's states.
+	// require lists patterns of lines; each occurs in some of Kubernetes's states.
 	require []string
 }
 

@@ -99,7 +99,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 )
 
-// strategies are upstream's strategies of a resource, those of subresources by name; "" is the resource.
+// strategies are upstream's strategies of a resource, and of its subresources by name; "" is the resource.
 type strategies map[string]rest.RESTUpdateStrategy
 
 // upstreamStrategies returns the strategies that kube-apiserver registers for each resource.

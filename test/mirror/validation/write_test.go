@@ -86,7 +86,7 @@ func (k *kind) encode(s *side, obj runtime.Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.defaulter.Default(versioned) // as what is stored, when it is read again
+	s.defaulter.Default(versioned) // as a stored object, when it is read again
 	versioned.GetObjectKind().SetGroupVersionKind(k.gvk)
 	text, err := json.Marshal(versioned)
 	return string(text), err

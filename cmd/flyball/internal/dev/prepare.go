@@ -83,7 +83,7 @@ func (s *session) generate(ctx context.Context) (*generate.Result, error) {
 	}
 	result, err := generate.Run(ctx, generate.Options{Args: s.Options.Generate, Tags: generate.DefaultTags})
 	var unknown *generate.UnknownOptionsError
-	if errors.As(err, &unknown) { // the project has its own way, and what is there may be up to date
+	if errors.As(err, &unknown) { // the project has its own way, and its files may be up to date
 		if line := err.Error(); line != s.notGenerated {
 			s.notGenerated = line
 			s.out.fail("%s", line)

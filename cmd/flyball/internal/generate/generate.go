@@ -1,5 +1,9 @@
 // Package generate generates code and manifests from the markers in Go source. It uses the generators of
 // controller-tools and the options of controller-gen.
+//
+// [Run] generates. The options come from the arguments or the project ([complete]), and [parse] says what they mean.
+// For each run, [staging.add] loads the packages ([invocation.load]) and runs controller-tools' generators in memory
+// ([staging.generate]). [staging.stale] finds files without a type, and package filetx writes all files or none.
 package generate
 
 import (

@@ -3,6 +3,9 @@
 //
 // A program with mounts is started by a helper, a second copy of this executable. The helper is the child in the new
 // namespaces: it mounts, and then becomes the program. So an executable that starts such programs must call [Main] first.
+//
+// The program of a plan runs in a network namespace ([Program].Reach). The helper listens in the namespace at the
+// address of the API server, and passes the socket on to this process, which accepts the connections.
 package hostprocess
 
 import (
@@ -50,7 +53,7 @@ type Mount struct {
 	// Source is an absolute path. Changes of its content are visible at the target.
 	Source string
 	// Target is an absolute path. If it does not exist, the next directory above it that exists is replaced by a copy
-	// in memory, whose entries are the entries of the directory. So nothing is created on this machine.
+	// in memory with the entries of the directory. So nothing is created on this machine.
 	Target string
 }
 

@@ -96,7 +96,7 @@ func resolve(name string) (existing, missing string, err error) {
 	}
 }
 
-// create creates a directory or a file below an existing directory, of which a copy takes its place.
+// create creates a directory or a file below an existing directory, in a copy that takes its place.
 func (n *namespace) create(existing, missing string, dir bool) (string, error) {
 	if !n.copies[existing] {
 		if err := n.copy(existing); err != nil {

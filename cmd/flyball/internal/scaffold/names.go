@@ -74,7 +74,7 @@ func alias(r *projectfile.Resource) string {
 	switch name {
 	case "":
 		name = safe(strings.Split(r.Domain, ".")[0])
-	case "meta": // metav1 is that of Kubernetes
+	case "meta": // metav1 is Kubernetes' package
 		name = "metagroup"
 	}
 	return name + r.Version

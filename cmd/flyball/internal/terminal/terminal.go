@@ -45,7 +45,7 @@ func Error(w io.Writer, text string) string {
 }
 
 // Quoted returns a text of somebody else's in one line, with the characters that are not printable as in a string of Go: a
-// terminal obeys escape sequences, and a reader believes what is written from right to left.
+// terminal obeys escape sequences, and a reader believes text that is written from right to left.
 func Quoted(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0 {
 		return text

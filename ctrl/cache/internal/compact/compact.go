@@ -38,4 +38,38 @@
 //
 // A Packer is used by one goroutine at a time, and so is an Unpacker. A View may be used by many at
 // once, also while the packer goes on.
+//
+// # Interning
+//
+// An entry of the intern table costs memory too, and most values that occur twice do not occur a fifth time. So the
+// cost of entries that have not paid off yet is limited to 16 KiB and a small share of the objects' size. Frequent
+// values are interned from the second object on. Entries without references are freed. A prototype has all variables of
+// a subtree in one struct of a type made for it, so a copy of it is one allocation, one move and a few relocated
+// pointers. Other values are decoded into the struct of the reader.
+//
+// # Slices and maps
+//
+// A map with 64 elements or more is kept as a Go value within the packed object. An object with a slice of 256 elements
+// or more that takes longer to decode than to copy is not packed. An object with shorter slices of this sort, of 64
+// elements or more, is packed, and also has a decoded value as long as it is read every few minutes, unless the slices
+// are a small part of it. A shorter slice of values that no other object has takes up to 2.8 times as long to read as
+// to copy: 2.2 µs and not 0.8 for 63 pairs of numbers.
+//
+//	go test ./ctrl/cache/internal/compact -run Ratios -ratios -v
+//
+// measures unpacking against deep copies for each slice and map type of core/v1, apps/v1, batch/v1 and
+// apiextensions/v1. On 2026-11-27, beside other load, none of the rows of 64, 255 and 3,000 elements was above 1.0, and
+// 175 of the 210 rows of 8 and 63 elements were.
+//
+// # Pieces
+//
+// A string that a program has read keeps the memory around it alive. So a packed object is several pieces of memory:
+// the UID, the resource version and the labels have their own piece, the namespace and the name belong to the record,
+// and the text of a large object is in pieces of a KiB. A program can keep keys and labels without keeping objects
+// alive. It must not write into the bytes of FieldsV1.GetRawBytes.
+//
+// # Unsafe
+//
+// The package relies on unsafe, and nothing else in the runtime does. A test packs, unpacks and changes every kind of
+// client-go's scheme under the race detector's pointer checks.
 package compact

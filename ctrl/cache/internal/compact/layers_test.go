@@ -78,7 +78,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // what is imported is missing
+	config := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // imports are missing
 	pkg, _ := config.Check("compact", fset, slices.Collect(maps.Values(files)), &info)
 	references := 0
 	for id, object := range info.Uses {

@@ -14,8 +14,7 @@ import (
 	"flyball.dev/internal/heaptest"
 )
 
-// podOf returns the nth pod, of a template that differs from others in all that templates differ
-// in.
+// podOf returns pod n of a template. Templates differ in name, hash, owner, image, args and env.
 func podOf(template, n int) *corev1.Pod {
 	p := pod(n)
 	app, hash := fmt.Sprint("app-", template), fmt.Sprintf("%010x", template*2654435761)
@@ -46,7 +45,7 @@ func packGroups(p *Packer, count, size int, byTurns bool) []Value {
 	return values
 }
 
-// sizeOf returns the size of a packer and its values, by their own account.
+// sizeOf returns the size of a packer and its values, as they count it.
 func sizeOf(p *Packer, values []Value) int {
 	size := p.Size() + len(p.sketch)*int(unsafe.Sizeof(p.sketch[0])) + len(values)*int(unsafe.Sizeof(Value{}))
 	for _, v := range values {
@@ -55,14 +54,14 @@ func sizeOf(p *Packer, values []Value) int {
 	return size
 }
 
-// TestSize compares the memory of values with their own account of it.
+// TestSize compares the memory of values with the sizes that they count.
 func TestSize(t *testing.T) {
 	packGroups(NewPacker(), 2, 1, false) // builds codecs
 	for _, group := range []int{1, 5, 100} {
 		heap := heaptest.New(t)
 		p := NewPacker()
 		values := packGroups(p, 500, group, false)
-		p.encoder, p.writer = encoder{}, writer{} // which are the same whatever is packed
+		p.encoder, p.writer = encoder{}, writer{} // buffers, the same for all values
 		held, size := int(heap.Held()), sizeOf(p, values)
 		t.Logf("groups of %3d: %d bytes, by their own account %d, %.2f", group, held, size, float64(held)/float64(size))
 		if held < size*95/100 || held > size*115/100 {
@@ -73,8 +72,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestGroups looks at what pods of one template take, by how many there are: a few no more than if
-// each had a template of its own, and many much less.
+// TestGroups measures pods of one template: a few take no more than if each had a template of its own,
+// and many take much less.
 func TestGroups(t *testing.T) {
 	took := func(size int, byTurns bool) float64 {
 		p, count := NewPacker(), max(2000, size)
@@ -96,8 +95,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestShrink expects that a packer of many values takes little when they are released, and that it
-// still interns.
+// TestShrink checks that a packer takes little when its many values are released, and still interns.
 func TestShrink(t *testing.T) {
 	heap := heaptest.New(t)
 	p := NewPacker()

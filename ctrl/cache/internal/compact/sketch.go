@@ -10,9 +10,9 @@ type frequencySketch []uint32
 
 const (
 	minCounters = 4096
-	// countersPerValue is the least number of counters per value.
+	// The sketch grows below countersPerValue counters per value.
 	countersPerValue = 4
-	// shrinkShare times that is the greatest number of counters per value.
+	// The sketch shrinks above shrinkShare × countersPerValue counters per value.
 	shrinkShare = 8
 
 	countMask        = 1<<6 - 1
@@ -21,8 +21,8 @@ const (
 	fingerprintShift = 14
 )
 
-// count counts an occurrence and returns in how many objects there were any recently. Occurrences
-// in versions of one object count once.
+// count counts an occurrence, and returns how many objects had one recently. Occurrences in versions
+// of one object count once.
 func (s frequencySketch) count(hash uint64, owner uint8) int {
 	counter := &s[hash%uint64(len(s))]
 	fingerprint, count := uint32(hash>>(32+fingerprintShift)), *counter&countMask
@@ -40,8 +40,8 @@ func (s frequencySketch) count(hash uint64, owner uint8) int {
 	return int(count)
 }
 
-// grown returns a sketch with twice the counters. A hash may belong to either of two of these, so
-// both get the old count.
+// grown returns a sketch with twice the counters. The hashes of one counter are divided among two,
+// so both get the old count.
 func (s frequencySketch) grown() frequencySketch { return append(s[:len(s):len(s)], s...) }
 
 // shrunk returns a sketch with half the counters. Of two counters for the same hashes, it keeps one.

@@ -53,7 +53,7 @@ func (w *writer) addHeader(hash uint64, s string) {
 // write puts a value together from the marks from i to end and the data between two offsets, with the
 // IDs of its interned parts.
 func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
-	slowEnd := i // what is in a slow subtree is not counted again
+	slowEnd := i // the parts of a slow subtree are not counted again
 	for i < end {
 		m := &e.marks[i]
 		if m.codec == nil {

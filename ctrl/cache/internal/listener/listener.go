@@ -7,6 +7,8 @@
 // ask for each change; then changes coalesce only while many notifications are pending. Pending
 // notifications refer to packed objects, as in the store; the values passed to the handler are
 // decoded on delivery.
+//
+// The handler of the development checks asks for each change (optional.EachChange).
 package listener
 
 import (

@@ -276,9 +276,9 @@ func (m machine) pageDone(in input) (machine, action) {
 }
 
 // listOptions returns the options of the next request of a list, as client-go's reflector has them.
-// The first list has resource version 0, and the server's watch cache serves it. The watch cache
-// serves a later list, too. That list is not older than the state of the sink, because it has the
-// version of the sink. It has no limit, because servers read a list with both from their storage.
+// The first list has resource version 0, and the server's watch cache serves it. Later lists send the
+// sink's version and no limit. The watch cache then answers, no older than the sink; a limit would
+// make the server read its storage.
 func (m machine) listOptions() metav1.ListOptions {
 	opts := metav1.ListOptions{Limit: PageSize}
 	switch {

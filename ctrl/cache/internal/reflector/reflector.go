@@ -4,6 +4,15 @@
 // A pure state machine decides which action comes next. The reflector performs the actions one at a
 // time, on the goroutine that runs it. The exception is the next page of a list, which is
 // prefetched while the objects of the last one are passed on.
+//
+// # Expired versions
+//
+// A server that no longer has the history of a watch or the token of a page answers with the status 410 (Expired or
+// Gone). [classify] makes the signal expired of it, and [machine.step] decides. A watch is followed by a new list, a
+// second after the last list at the earliest; the delay grows while no watch delivers an event after its list. A list
+// in pages is followed by a list in one page. A status with the cause ServerReset, which the API server of this module
+// sends after a reset, is the signal reset, and the next list follows within milliseconds. Complete tells the sink
+// which objects no longer exist, so its handlers get the differences.
 package reflector
 
 import (

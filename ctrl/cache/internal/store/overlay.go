@@ -125,7 +125,7 @@ func (s *Store) setOverlay(c *Scope, r *record, o *overlay) {
 	s.set(r, r.watched, o)
 	queued := queuedOverlay{key: r.key, overlay: o, expires: s.deadline()}
 	if o.deleted != "" {
-		// The progress of the watch does not end this overlay, so it must not block the ones that end so.
+		// Progress never ends the overlay of a deletion, so deletions have a queue of their own.
 		s.pruneDeletions()
 		s.deletions.push(queued)
 	} else {

@@ -30,9 +30,8 @@ type state struct {
 	decoded    atomic.Pointer[decoded]
 }
 
-// decoded stands in a state beside the packed object or instead of it. It has the object as a Go
-// value, if that is kept, or, if the object was packed later, the packed value that has replaced the
-// state.
+// decoded stands in a state beside the packed object or instead of it. It holds the Go value, or, once
+// the object was packed later, the packed value that replaces the state.
 type decoded struct {
 	object      client.Object
 	replacement Object

@@ -12,6 +12,22 @@
 //
 // Objects that are passed in are never changed. Reads hold a lock only while they collect pointers.
 // All methods may be called concurrently.
+//
+// # Overlays
+//
+// An overlay holds only the content of a server's response, and for five minutes at most. If the response does not
+// contain the result (a scale, metadata alone, a field selector that only the server can evaluate), the key is invalid
+// instead. The next read then lists that name live (for many invalid keys, the namespace or the partition), with the
+// selectors of the watch, and overlays the result.
+//
+// Indexes, by fields that a program names and by labels that it has selected by, map values to posting lists of
+// records.
+//
+// # Packing
+//
+// The store notifies handlers of an event before it packs the object. It keeps a bounded list of unpacked records, and
+// packs them within a second ([Scope.Pack]). So an object that changes again soon is not packed in between. The pending
+// notifications of a slow handler refer to packed objects.
 package store
 
 import (

@@ -16,6 +16,8 @@
 // read. Decoded objects do not refer to the bytes that they were decoded from.
 //
 // An API server in this process may answer a watch with the objects that it has itself, if it trusts the client not to change them.
+//
+// A test compares the decoding with client-go's.
 package wire
 
 import (

@@ -1,5 +1,9 @@
 // Package review reads and writes the reviews that the API server exchanges with webhooks: JSON
 // documents that come as the body of a request, and go back in the version that was asked for.
+//
+// A review and an object of the expected kind are decoded in one pass, and other objects by apimachinery's codecs. Fuzz
+// tests compare the two. A patch is made by comparing the texts, so only different parts are decoded. Fuzz tests
+// compare it with the patch of the jsonpatch library.
 package review
 
 import (

@@ -102,7 +102,7 @@ func (r *ApplicationNamespaceReconciler) Reconcile(ctx context.Context, req ctrl
 	}
 	ready, err := r.claim(ctx, app)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	}
 	if err != nil {
 		// It is retried with backoff. The user sees in the status why.

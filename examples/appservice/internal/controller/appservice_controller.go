@@ -75,7 +75,7 @@ func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 			r.updateStatus(ctx, app, deployment, notReady("NameTaken", err.Error()))
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	}
 	if err != nil {
 		// It is retried with backoff. The user sees in the status why.

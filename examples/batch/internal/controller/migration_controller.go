@@ -105,7 +105,7 @@ func (r *MigrationReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	state, err := r.advance(ctx, m, jobs)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	}
 	if err != nil {
 		state = incomplete(ReasonReconcileFailed, err.Error()) // it is retried with backoff

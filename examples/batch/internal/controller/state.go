@@ -31,8 +31,8 @@ const (
 	ReasonReconcileFailed = "ReconcileFailed"
 )
 
-// state is the state of a Migration: the condition Complete, and the attempt that it is about, which
-// is that of the spec if it is zero.
+// state is the state of a Migration: the condition Complete, and the attempt that it is about. Zero
+// stands for the attempt of the spec.
 type state struct {
 	status          metav1.ConditionStatus
 	reason, message string

@@ -76,7 +76,7 @@ func (r *CertificateReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	before := certificate.Status.DeepCopy()
 	next, ready, err := r.ensure(ctx, certificate)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		// The cache was behind: the next reconcile sees what is there, and the certificate that was
+		// The cache was behind: the next reconcile sees the Secret, and the certificate that was
 		// issued in vain is forgotten.
 		return ctrl.Result{}, err
 	}
@@ -116,7 +116,7 @@ func (r *CertificateReconciler) ensure(ctx context.Context, c *certsv1.Certifica
 		Reason: ReasonIssued, Message: "the certificate is valid until " + have.NotAfter.UTC().Format(time.RFC3339)}, nil
 }
 
-// setTimes sets the times in the status to those of a certificate, which may be nil.
+// setTimes sets the times in the status to the times of a certificate, which may be nil.
 func setTimes(c *certsv1.Certificate, have *x509.Certificate) {
 	if have != nil {
 		c.Status.NotAfter = new(metav1.NewTime(have.NotAfter))

@@ -102,8 +102,8 @@ func (s *Server) DeleteVaults() {
 	clear(s.vaults)
 }
 
-// locked returns a handler that answers 503 if the server is down, and otherwise advances what is
-// pending and calls handle.
+// locked returns a handler that answers 503 if the server is down, and otherwise advances the
+// pending operations and calls handle.
 func (s *Server) locked(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

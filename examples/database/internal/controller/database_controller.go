@@ -1,8 +1,8 @@
 // Package controller has the controller of Databases: a StatefulSet, two Services and a vault at a
 // backup service for each, and the sequences of failover and upgrade.
 //
-// A reconcile observes the state of everything ([observed]), plans from that alone what is to be
-// done next ([next]), does it, and reports it in the status. It remembers nothing, so it may be
+// A reconcile observes the state of everything ([observed]), plans from that alone the next
+// action ([next]), does it, and reports it in the status. It remembers nothing, so it may be
 // interrupted anywhere.
 package controller
 
@@ -49,7 +49,7 @@ type DatabaseReconciler struct {
 	Scheme   *runtime.Scheme
 	Recorder events.EventRecorder
 	Backups  *backup.Client
-	// PollInterval is how often the backup service is asked for what is pending there.
+	// PollInterval is how often the backup service is asked for its pending operations.
 	PollInterval time.Duration
 	// ResyncInterval is how often it is asked when nothing is: it sends no events.
 	ResyncInterval time.Duration
@@ -133,7 +133,7 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 	p := next(db, o)
 	if err := r.execute(ctx, db, o, &p); behind(err) {
-		return ctrl.Result{}, err // the next reconcile sees what is there
+		return ctrl.Result{}, err // the next reconcile sees the object
 	} else if err != nil {
 		// It is retried with backoff. The user sees in the status why.
 		return ctrl.Result{}, errors.Join(err, r.updateReady(ctx, db, notReady("ReconcileFailed", err.Error())))

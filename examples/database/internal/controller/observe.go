@@ -169,8 +169,8 @@ func (o *observed) instance(name string) *instance {
 	return &o.instances[i]
 }
 
-// primaryVersion returns the version that the primary runs, and, if there is none, that of the
-// StatefulSet.
+// primaryVersion returns the version that the primary runs, and, if there is none, the version of
+// the StatefulSet.
 func (o *observed) primaryVersion() string {
 	if primary := o.instance(o.primary); primary != nil {
 		return primary.version

@@ -39,8 +39,8 @@ func (p *plan) because(reason, format string, args ...any) bool {
 	return true
 }
 
-// sequence are the rules in the order in which they matter. The first that applies decides what is
-// done; it returns true. An upgrade is: take a snapshot, change the version, stop one replica after
+// sequence are the rules in the order in which they matter. The first that applies decides the
+// action; it returns true. An upgrade is: take a snapshot, change the version, stop one replica after
 // the other, promote an upgraded one, and stop the former primary. Each reconcile computes from the
 // observed state where the Database is in the sequence.
 var sequence = []func(*dbv1.Database, *observed, *plan) bool{
@@ -81,8 +81,8 @@ func next(db *dbv1.Database, o *observed) plan {
 	return p
 }
 
-// awaitName waits while a name is taken. Nothing is applied then: it would change what is somebody
-// else's.
+// awaitName waits while a name is taken. Nothing is applied then: it would change objects of
+// somebody else.
 func awaitName(_ *dbv1.Database, o *observed, p *plan) bool {
 	if o.taken == "" {
 		return false

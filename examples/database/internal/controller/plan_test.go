@@ -16,7 +16,7 @@ func newDatabase() *dbv1.Database {
 	return db
 }
 
-// running returns what is observed of it when all instances run a version and db-0 is the primary.
+// running returns the observation when all instances run a version and db-0 is the primary.
 func running(version string) *observed {
 	o := &observed{set: true, replicas: 3, version: version, current: true, primary: "db-0", vault: backup.Ready}
 	for i := range 3 {
@@ -27,7 +27,7 @@ func running(version string) *observed {
 	return o
 }
 
-// upgrading returns what is observed when the template has the version 17.6, and the instances with
+// upgrading returns the observation when the template has the version 17.6, and the instances with
 // these ordinals still run 17.5.
 func upgrading(outdated ...int) *observed {
 	o := running("17.6")

@@ -10,7 +10,7 @@ import (
 	"flyball.dev/examples/internal/example"
 )
 
-// PollInterval is how often the operator of a tour asks the backup service for what is pending.
+// PollInterval is how often the operator of a tour asks the backup service for pending operations.
 const PollInterval = 20 * time.Millisecond
 
 // Steps returns the steps in order; each starts where the one before it has ended.

@@ -70,8 +70,8 @@ func (w *world) nothingCreated(ctx context.Context) error {
 }
 
 // otherSecrets changes another Secret and then creates the one that the Database names. Their
-// events arrive in order, so when that of the second has caused a reconcile, those of the first
-// have been handled.
+// events arrive in order, so when the event of the second has caused a reconcile, the events
+// of the first have been handled.
 func (w *world) otherSecrets(ctx context.Context) error {
 	const other = "other-credentials"
 	n := len(w.Reconciles.Ended())
@@ -133,7 +133,7 @@ func (w *world) awaitVault(ctx context.Context) error {
 	return nil
 }
 
-// create lets the vault become ready, and checks what is created then.
+// create lets the vault become ready, and checks the created objects.
 func (w *world) create(ctx context.Context) error {
 	w.service.Set(backup.Settings{})
 	var order []string

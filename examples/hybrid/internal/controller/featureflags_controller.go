@@ -76,7 +76,7 @@ func (r *FeatureFlagsReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	before := flags.Status.DeepCopy()
 	synced, err := r.sync(ctx, flags)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	}
 	if err != nil {
 		synced = notSynced(ReasonReconcileFailed, err) // it is retried with backoff
@@ -113,7 +113,7 @@ func (r *FeatureFlagsReconciler) sync(ctx context.Context, flags *flagsv1.Featur
 		Message: "the ConfigMap has the flags of revision " + current.Revision}, nil
 }
 
-// observe sets the revision in the status to that of the flags in the ConfigMap, whatever becomes of
+// observe sets the revision in the status to the revision of the flags in the ConfigMap, whatever becomes of
 // them next.
 func (r *FeatureFlagsReconciler) observe(ctx context.Context, flags *flagsv1.FeatureFlags) error {
 	cm := &corev1.ConfigMap{}

@@ -69,7 +69,7 @@ func (r *MLModelDeploymentReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		return ctrl.Result{RequeueAfter: nameTakenRetry}, r.updateStatus(ctx, model, deployment, ready)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	}
 	if err != nil {
 		// It is retried with backoff. The user sees in the status why.

@@ -11,7 +11,7 @@
 //	JSON              a test fails: 422    by index                   kept
 //	Apply             there is no copy     merged by key              kept; 409 if the values differ
 //
-// Only Apply removes what is not wanted any more: the server knows what this manager has applied
+// Only Apply removes fields that are not wanted any more: the server knows what this manager has applied
 // before. With the others, the writer would have to know it.
 package write
 
@@ -71,7 +71,7 @@ func UpdateWithRetry(ctx context.Context, c client.Client, live client.Reader, c
 	})
 }
 
-// Merge sends the difference to the copy as a JSON merge patch (RFC 7386). It knows no lists: that of
+// Merge sends the difference to the copy as a JSON merge patch (RFC 7386). It knows no lists: the list of
 // the containers is sent whole, as it was in the copy, and overwrites what others have changed in it.
 func Merge(ctx context.Context, c client.Client, copied *appsv1.Deployment, wanted Container) error {
 	before := copied.DeepCopy()
@@ -96,7 +96,7 @@ func StrategicMerge(ctx context.Context, c client.Client, copied *appsv1.Deploym
 	return c.Patch(ctx, copied, client.StrategicMergeFrom(before), Manager)
 }
 
-// JSON sends operations as a JSON patch (RFC 6902). It knows no keys: what is changed is where it was
+// JSON sends operations as a JSON patch (RFC 6902). It knows no keys: a changed element is where it was
 // in the copy, which the operations test. If a test fails, nothing is written and the server answers
 // 422.
 func JSON(ctx context.Context, c client.Client, copied *appsv1.Deployment, wanted Container) error {
@@ -143,7 +143,7 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// Apply sends what is wanted, and nothing else, by server-side apply. What this manager has applied
+// Apply sends the wanted fields, and nothing else, by server-side apply. What this manager has applied
 // before and does not any more is removed. If other managers have set a field to another value, the
 // server answers 409 Conflict with their names (see [IsFieldConflict]); with force, the fields become
 // this manager's.
@@ -168,7 +168,7 @@ func (wanted Container) IsIn(d *appsv1.Deployment) bool {
 	return equality.Semantic.DeepEqual(d, changed)
 }
 
-// IsApplied reports whether what is wanted is exactly what this manager has applied.
+// IsApplied reports whether the wanted fields are exactly the fields that this manager has applied.
 func (wanted Container) IsApplied(d *appsv1.Deployment) (bool, error) {
 	applied, err := appsv1ac.ExtractDeployment(d, string(Manager))
 	if err != nil || applied.Spec == nil || applied.Spec.Template == nil || applied.Spec.Template.Spec == nil {

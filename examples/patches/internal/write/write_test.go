@@ -134,7 +134,7 @@ func TestJSONIsGuarded(t *testing.T) {
 	}
 }
 
-// TestIsFieldConflict distinguishes the conflicts of server-side apply from those of versions.
+// TestIsFieldConflict distinguishes the conflicts of server-side apply from conflicts of versions.
 func TestIsFieldConflict(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	d := deployment(corev1.Container{Name: "app", Image: "app:1"})

@@ -69,13 +69,13 @@ func (r *SecureStorageReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	if !storage.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, storage)
 	}
-	// The finalizer comes before anything in the cloud: what is there without it may be left behind.
+	// The finalizer comes before anything in the cloud, which may be left behind without it.
 	if err := r.addFinalizer(ctx, storage); err != nil {
 		return ctrl.Result{}, err
 	}
 	p := r.secure(ctx, storage)
 	if apierrors.IsConflict(p.err) || apierrors.IsNotFound(p.err) {
-		return ctrl.Result{}, client.IgnoreNotFound(p.err) // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, client.IgnoreNotFound(p.err) // the cache was behind: the next reconcile sees the object
 	}
 	return r.report(ctx, storage, p)
 }

@@ -38,7 +38,7 @@ func waiting(account *cloud.Account) progress {
 }
 
 // failed is the progress if a request failed in a phase. If it was refused, repeating it soon and
-// ever more rarely is of no use: it is repeated as regularly as what is awaited.
+// ever more rarely is of no use: it is repeated regularly, as in a wait.
 func failed(phase storagev1.Phase, account *cloud.Account, err error) progress {
 	p := progress{phase: phase, account: account, reason: storagev1.ReasonRefused, message: err.Error()}
 	if !cloud.IsRefused(err) {

@@ -18,7 +18,7 @@ type deletion struct {
 	force bool
 }
 
-// plan returns what is to be done with the Pods when the status has been written. It does not create
+// plan returns the actions for the Pods when the status has been written. It does not create
 // a Pod before its predecessor is gone, or with RestartAll before all predecessors are, and none
 // without the Service.
 func (o *observation) plan(status *trainingv1.TrainingJobStatus) plan {

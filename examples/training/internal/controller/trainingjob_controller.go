@@ -2,8 +2,8 @@
 // the parameter servers itself, because it knows better than a Job or a StatefulSet what it means if
 // one of them fails.
 //
-// The next status follows from the present one and from the Pods that exist, and what is to be done
-// with the Pods follows from that status. It is written first: a Pod that has failed is deleted, and
+// The next status follows from the present one and from the Pods that exist, and the actions for
+// the Pods follow from that status. It is written first: a Pod that has failed is deleted, and
 // nothing but the status can say afterwards that it was there. As the status has the UID of each Pod,
 // none is counted twice, wherever the operator is interrupted.
 package controller
@@ -123,8 +123,8 @@ func (r *TrainingJobReconciler) advance(ctx context.Context, job *trainingv1.Tra
 	return o.after, o.blocked
 }
 
-// isStale reports whether an error says only that the cache was behind. The next reconcile sees what is
-// there.
+// isStale reports whether an error says only that the cache was behind. The next reconcile sees the
+// objects.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // soonest returns the shorter of two times. The first one may be zero for never.
@@ -139,7 +139,7 @@ func soonest(after, interval time.Duration) time.Duration {
 type jobEvent struct{ kind, reason, message string }
 
 // updateStatus updates the status if it has changed, and then records what has happened. It returns
-// what is to be done with the Pods.
+// the actions for the Pods.
 func (r *TrainingJobReconciler) updateStatus(ctx context.Context, o *observation) (plan, error) {
 	status, events := o.nextStatus()
 	if equality.Semantic.DeepEqual(&o.job.Status, status) {

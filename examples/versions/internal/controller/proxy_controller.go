@@ -82,7 +82,7 @@ func (r *ProxyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonNameTaken, err.Error()
 		return ctrl.Result{RequeueAfter: nameTakenInterval}, r.updateStatus(ctx, proxy, ready)
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		return ctrl.Result{}, err // the cache was behind: the next reconcile sees what is there
+		return ctrl.Result{}, err // the cache was behind: the next reconcile sees the object
 	case err != nil:
 		// It is retried with backoff. The user sees in the status why.
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonReconcileFailed, err.Error()

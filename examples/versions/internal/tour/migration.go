@@ -129,8 +129,8 @@ func (w *world) unconverted(ctx context.Context) error {
 	return unconvertible(w.list(ctx, &v1.ProxyList{}))
 }
 
-// unconvertible returns an error if err is not that of the API server when it cannot call the
-// conversion webhook.
+// unconvertible returns an error if err is not the API server's when it cannot call the conversion
+// webhook.
 func unconvertible(err error) error {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError ||
@@ -195,7 +195,7 @@ func (w *world) migrated(ctx context.Context) (err error) {
 	})
 }
 
-// idempotent makes the operator migrate what is migrated: once to have the defaults everywhere, and
+// idempotent makes the operator migrate objects again: once to have the defaults everywhere, and
 // again, when no object is written any more.
 func (w *world) idempotent(ctx context.Context) error {
 	var before []string
@@ -305,7 +305,7 @@ func (w *world) restarted(ctx context.Context) error {
 	return err
 }
 
-// removed removes v1alpha1. The API server would not read what is stored in a version that the
+// removed removes v1alpha1. The API server would not read objects that are stored in a version that the
 // definition does not have.
 func (w *world) removed(ctx context.Context) error {
 	before, err := w.resourceVersions(ctx)

@@ -202,7 +202,7 @@ type warnings []string
 
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// refused returns an error if err is not that of an invalid object with those texts.
+// refused returns an error if err is not the error of an invalid object with those texts.
 func refused(err error, texts ...string) error {
 	if !apierrors.IsInvalid(err) {
 		return fmt.Errorf("the API server answered %v", err)

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Type is a Go type whose variables are allocated. Use NewType to make one.
+// Type allocates variables of a Go type. Use NewType to make one.
 type Type struct {
 	// Size is the size of a variable in bytes.
 	Size uintptr

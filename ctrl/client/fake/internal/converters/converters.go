@@ -11,7 +11,7 @@ import (
 )
 
 // Chain is a converter that uses the first of several that does not return an error. Its own error
-// has those of all.
+// has the errors of all.
 type Chain []managedfields.TypeConverter
 
 // ObjectToTyped implements [managedfields.TypeConverter].

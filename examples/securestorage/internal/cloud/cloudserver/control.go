@@ -66,7 +66,7 @@ func (s *Server) state() State {
 }
 
 // Await waits until a condition is true, which is called now and after each request. It returns "" if
-// it is true, and else what is missing, which is the error if ctx ends before.
+// it is true, and else the missing part, which is the error if ctx ends before.
 func (s *Server) Await(ctx context.Context, condition func(State) string) error {
 	for {
 		s.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/examples/versions/internal/annotations"
 )
 
-// SetupProxyWebhookWithManager registers the webhooks with the manager: with those of this package
+// SetupProxyWebhookWithManager registers the webhooks with the manager: with the webhooks of this package
 // also the conversion webhook, since the types of the versions in the scheme are a hub and spokes.
 func SetupProxyWebhookWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewWebhookManagedBy(mgr, &netv1.Proxy{}).
