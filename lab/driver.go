@@ -49,7 +49,7 @@ func (w *world) run(steps []Step) {
 		if !endless && (w.performNext() || w.advance()) {
 			continue
 		}
-		if rest := w.lastChange + w.horizon() - w.now(); rest > 0 && !endless {
+		if rest := w.restEnds() - w.now(); rest > 0 && !endless {
 			w.sleep(rest)
 			continue
 		}
@@ -87,6 +87,11 @@ func (w *world) sleep(d time.Duration) {
 			d = min(d, max(s.release.at-w.now(), 1))
 		case w.isLong(i) || w.program != nil:
 			d = min(d, max(w.lastChange+w.limits.view-w.now(), 1))
+		}
+	}
+	for _, p := range w.processes {
+		if w.awaitsRestart(p) {
+			d = min(d, max(p.ends.again-w.now(), 1))
 		}
 	}
 	var stored <-chan struct{}

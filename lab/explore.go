@@ -430,7 +430,7 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 			e.blame(&r, schedule, reason)
 		}
 		if r.finding != nil && e.world != nil {
-			r.finding.Story = e.world.story(r.finding)
+			r.finding.Story, r.finding.writes = e.world.story(r.finding), e.world.writes()
 		}
 		e.world = nil
 	}()
@@ -516,20 +516,17 @@ func (e *explorer) inWorld(schedule Schedule, variant clean) (r result) {
 	}
 	w.stop()
 	r.signature = w.signature()
-	if w.finding != nil {
-		w.finding.writes = w.writes()
-	}
 	r.finding = w.finding
 	return r
 }
 
-// judge adds a finding to the report, unless the report has it or somebody has accepted it.
+// judge shrinks a finding that replays, and adds it to the report, unless the report has it or somebody has accepted it.
 func (e *explorer) judge(report *Report, f *Finding) {
 	if f == nil {
 		return
 	}
 	if !e.isAccepted(f) {
-		f = e.confirm(e.shrink(f))
+		f = e.reduced(f)
 	}
 	if e.isAccepted(f) {
 		report.Accepted++

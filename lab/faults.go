@@ -211,9 +211,7 @@ func (w *world) restart(c *Choice, after *process) {
 	w.note(c, "%s starts again", after.name)
 	for i, p := range w.processes {
 		if p == after {
-			if err := w.startReplica(i, after); err != nil && w.finding == nil {
-				w.find(startFailed, "%s does not start again: %v", after.name, err)
-			}
+			w.startAgain(i, after)
 			return
 		}
 	}

@@ -18,6 +18,9 @@ type Finding struct {
 	Schedule Schedule
 	// Story tells the run.
 	Story string
+	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, and the finding is not
+	// shrunk.
+	Divergence string
 
 	writes []string      // in canonical form
 	at     time.Duration // in the run

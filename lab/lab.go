@@ -165,7 +165,7 @@ func Explore(t *testing.T, op Operator, scenario Scenario) {
 
 // A Report is what an exploration has found.
 type Report struct {
-	// Findings are shrunk: no choice can be left out. There are at most three.
+	// Findings are shrunk: no choice can be left out. A finding with a Divergence is not. There are at most three.
 	Findings []*Finding
 	// Schedules is the number of runs with faults, and Runs the number of different ones.
 	Schedules, Runs int

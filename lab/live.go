@@ -218,30 +218,3 @@ func (w *world) startProgram(p *process) error {
 	}()
 	return nil
 }
-
-// restartEnded restarts a process that has ended by itself, as the kubelet does: a program, or a manager that has lost its
-// Lease. It reports whether there was one.
-func (w *world) restartEnded() bool {
-	for i, p := range w.processes {
-		if p == nil || w.isCrashed(p) || w.program == nil && !w.deposed(p) {
-			continue
-		}
-		select {
-		case err := <-p.done:
-			w.exits++
-			w.trace = append(w.trace, event{at: w.now(), text: fmt.Sprintf("%s has ended: %v", p.name, err)})
-			p.done <- err // for the end of the run
-			if w.program != nil && (w.exits > 5 || w.known == nil) {
-				w.find(operatorFailed, "%s ends by itself: %v", p.name, err)
-				return true
-			}
-			w.crash(p)
-			if err := w.startReplica(i, p); err != nil {
-				w.find(startFailed, "%s does not start again: %v", p.name, err)
-			}
-			return true
-		default:
-		}
-	}
-	return false
-}

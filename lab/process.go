@@ -38,6 +38,7 @@ type process struct {
 	last    map[string][]byte // by resource and object: the last event, if conditions of the schedule may ask for it
 
 	lease leadershipOf
+	ends  ends
 
 	stop context.CancelFunc // of the operator's manager; nil for others
 	done chan error         // receives the result of the manager

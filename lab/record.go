@@ -109,21 +109,38 @@ func (e *explorer) again(first *result) *Finding {
 	if d == "" {
 		return nil
 	}
-	return &Finding{Check: replayed, Schedule: first.world.schedule, Story: first.world.story(nil),
+	return &Finding{Check: replayed, Schedule: first.world.schedule, Story: first.world.story(nil), Divergence: d,
 		Message: "the same schedule gives another run, because the operator depends on chance: " + d}
 }
 
-// confirm carries out the schedule of a finding once more, and says in the finding if that gives something else.
-func (e *explorer) confirm(f *Finding) *Finding {
-	if f.Check == replayed || len(f.writes) == 0 {
-		return f
+// confirm carries out the schedule of a finding once more, and reports whether that gives the same writes and the same finding. If not,
+// the finding says what was different.
+func (e *explorer) confirm(f *Finding) bool {
+	if f.Check != replayed { // which has been carried out twice
+		second := e.run(f.Schedule, clean{})
+		if f.Divergence = f.divergence(&second); f.Divergence != "" {
+			f.Story += "\nThe operator depends on chance, and a replay need not show this. In a replay, " + f.Divergence + "\n"
+		}
 	}
-	second := e.run(f.Schedule, clean{})
-	if second.world == nil {
-		return f
+	return f.Divergence == ""
+}
+
+// divergence returns the first difference between the run of a finding and another run of its schedule, or "".
+func (f *Finding) divergence(second *result) string {
+	var writes []string
+	switch {
+	case second.finding != nil:
+		writes = second.finding.writes
+	case second.world != nil:
+		writes = second.world.writes()
 	}
-	if d := divergence(f.writes, second.world.writes()); d != "" {
-		f.Story += "\nThe operator depends on chance, and a replay need not show this. In a replay, " + d + "\n"
+	d := divergence(f.writes, writes)
+	switch {
+	case d != "":
+	case second.finding == nil:
+		d = "the writes were the same, and nothing was found"
+	case second.finding.Check != f.Check:
+		d = fmt.Sprintf("the writes were the same, and something else was found: %s: %s", second.finding.Check, second.finding.Message)
 	}
-	return f
+	return d
 }

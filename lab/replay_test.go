@@ -27,6 +27,11 @@ import (
 // copier returns an operator that makes a Secret with a generated name for the ConfigMap web, and notes afterwards that it has. A crash in
 // between leaves two Secrets. Failed is called with each error of a request.
 func copier(failed func(error)) Operator {
+	return copierBy(func(ctx context.Context, c client.Client, secret *corev1.Secret) error { return c.Create(ctx, secret) }, failed)
+}
+
+// copierBy is a copier with its own way to create the Secret.
+func copierBy(create func(ctx context.Context, c client.Client, secret *corev1.Secret) error, failed func(error)) Operator {
 	return Operator{Start: func(cfg *rest.Config) (manager.Manager, error) {
 		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}})
 		if err != nil {
@@ -38,7 +43,7 @@ func copier(failed func(error)) Operator {
 			if err := c.Get(ctx, req.NamespacedName, original); err != nil || req.Namespace != "default" || original.Annotations["copied"] != "" {
 				return client.IgnoreNotFound(err)
 			}
-			if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, GenerateName: req.Name + "-"}}); err != nil {
+			if err := create(ctx, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, GenerateName: req.Name + "-"}}); err != nil {
 				return err
 			}
 			metav1.SetMetaDataAnnotation(&original.ObjectMeta, "copied", "true")

@@ -61,7 +61,7 @@ func (w *world) begin0(variant clean) error {
 	w.processes = make([]*process, w.operator.Replicas)
 	for i := range w.processes {
 		if err := w.startReplica(i, nil); err != nil {
-			return fmt.Errorf("the operator does not start: %w", advised(err))
+			w.noteEnd(w.processes[i], startFailed, fmt.Errorf("the operator does not start: %w", advised(err)))
 		}
 	}
 	w.lastChange = w.now()

@@ -2,14 +2,23 @@ package lab
 
 import "slices"
 
-// shrink returns a finding with fewer choices that fails the same check.
+// reduced returns the shrunk finding. A finding that does not replay stays as it is, and so does one that only replays before it is shrunk.
+func (e *explorer) reduced(f *Finding) *Finding {
+	if !e.confirm(f) {
+		return f
+	}
+	if smaller := e.shrink(f); smaller == f || e.confirm(smaller) {
+		return smaller
+	}
+	return f
+}
+
+// shrink returns a finding of which no choice can be left out, and which fails the same check.
 func (e *explorer) shrink(f *Finding) *Finding {
-	for i := 0; i < len(f.Schedule); {
+	for i := 0; i < len(f.Schedule); i++ {
 		if smaller := e.fails(slices.Delete(slices.Clone(f.Schedule), i, i+1), f.Check); smaller != nil {
-			f = smaller
-			continue
+			f, i = smaller, -1 // without this choice, an earlier one may not matter either
 		}
-		i++
 	}
 	for i, c := range f.Schedule {
 		simple := slices.Clone(f.Schedule)

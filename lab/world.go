@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -57,7 +58,6 @@ type world struct {
 	trace        []event
 	deletions    deletions
 	gateway      *gateway        // of a program
-	exits        int             // of a program, by itself
 	done         int             // the number of steps that are done
 	rest         time.Duration   // of the last step, or zero
 	over         int             // the length of the trace when the scenario was over
@@ -293,29 +293,29 @@ func (w *world) startReplica(i int, after *process) error {
 	if i > 0 {
 		name = fmt.Sprintf("operator-%d", i+1)
 	}
+	p := w.newProcess(name, false, nil)
+	p.ends.since = w.now()
+	if last := w.processes[i]; last != nil {
+		p.ends.n = last.ends.n
+	}
+	w.mu.Lock()
+	if after != nil {
+		maps.Copy(p.frozen, after.frozen)
+	}
+	w.processes[i] = p
+	w.all = append(w.all, p)
+	w.mu.Unlock()
 	config, err := w.operatorConfig()
 	if err != nil {
 		return err
-	}
-	p := w.newProcess(name, false, config.Transport)
-	if after != nil {
-		w.mu.Lock()
-		for resource, revision := range after.frozen {
-			p.frozen[resource] = revision
-		}
-		w.mu.Unlock()
 	}
 	if w.program != nil {
 		if p.upgrade, err = upgradeTransport(config); err != nil {
 			return err
 		}
 	}
-	config.Transport = p
+	p.transport, config.Transport = config.Transport, p
 	config.UserAgent = name
-	w.mu.Lock()
-	w.processes[i] = p
-	w.all = append(w.all, p)
-	w.mu.Unlock()
 	if w.program != nil {
 		return w.startProgram(p)
 	}
@@ -343,6 +343,7 @@ func (p *process) start(op *Operator, config *rest.Config) error {
 			return
 		}
 		p.done <- mgr.Start(ctx)
+		p.world.wake()
 	}()
 	return p.world.await(started)
 }

@@ -83,6 +83,7 @@ var animals = []animal{
 	{name: "unusable bucket", reconcile: ignoredFailure, scenario: usedBucket},
 	{name: "dirty", reconcile: nothing, scenario: unmigrated, setUp: dirty},
 	{name: "gives up", reconcile: nothing, scenario: unmigrated, setUp: givesUp},
+	{name: "early", reconcile: quiet, setUp: early},
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
 }

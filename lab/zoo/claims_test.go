@@ -179,6 +179,29 @@ func TestChance(t *testing.T) {
 	}
 }
 
+// TestUnrepeatable finds the mistake of an operator that throws dice, and says that a replay need not show it.
+func TestUnrepeatable(t *testing.T) {
+	op, scenario := explored(&animal{name: "thrown", reconcile: func(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+		part := newPart(w, w.Name)
+		metav1.SetMetaDataAnnotation(&part.ObjectMeta, "zoo.flyball.dev/dice", fmt.Sprint(rand.Int()))
+		if err := ensure(ctx, e, w, part); err != nil {
+			return ctrl.Result{}, nil // which is the mistake
+		}
+		return ctrl.Result{}, setReady(ctx, e, w)
+	}}, false)
+	report, err := lab.Find(t, op, scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) != 1 {
+		t.Fatalf("not found in %d schedules", report.Schedules)
+	}
+	f := report.Findings[0]
+	if f.Check != "convergence" || !strings.Contains(f.Divergence, "zoo.flyball.dev/dice") || !strings.Contains(f.Story, f.Divergence) {
+		t.Errorf("%s: %s; a replay differs by %q\n%s", f.Check, f.Message, f.Divergence, f.Story)
+	}
+}
+
 // TestPanicElsewhere explores an operator with a panic in a goroutine of its own, which ends the process. The next process names the
 // schedule, and the one after the mend replays it.
 func TestPanicElsewhere(t *testing.T) {

@@ -379,6 +379,26 @@ func givesUp(mgr manager.Manager, e *env) error {
 	return migrating(mgr, e)
 }
 
+// early ends with an error as long as there is no Widget, and hopes that somebody starts it again.
+func early(mgr manager.Manager, e *env) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			all := &WidgetList{}
+			switch err := e.List(ctx, all); {
+			case err == nil && len(all.Items) > 0:
+				return nil
+			case !e.right:
+				return errors.Join(errors.New("there is no Widget"), err)
+			}
+			select {
+			case <-time.After(rePeriod):
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}))
+}
+
 // unmigrated begins before the migration, which no Widget shows.
 func unmigrated(world *external) lab.Scenario {
 	s := buckets(world)

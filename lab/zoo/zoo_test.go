@@ -34,6 +34,9 @@ func TestMistakes(t *testing.T) {
 			if len(f.Schedule) > 10 {
 				t.Errorf("the schedule has %d choices", len(f.Schedule))
 			}
+			if f.Divergence != "" && f.Check != "replay" {
+				t.Errorf("a replay was another run: %s", f.Divergence)
+			}
 			if testlevel.Full() && took > longest {
 				t.Errorf("it took %v to find", took)
 			}
