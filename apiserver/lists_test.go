@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,9 @@ func (l *listed) fill(n int) {
 			if pod, ok := example.(*corev1.Pod); ok && i == 1 {
 				obj = withoutDefaults(pod)
 			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				pod.Spec.NodeName = fmt.Sprint("n", i%3)
+			}
 			name, _ := meta.Accessor(obj)
 			name.SetName(fmt.Sprint("random-", i))
 			name.SetNamespace(m.GetNamespace())
@@ -165,7 +169,14 @@ func (l *listed) get(s *apiserver.Server, path, query, accept, encoding string) 
 // compare compares the responses of the two servers, and returns the response.
 func (l *listed) compare(path, query, accept, encoding string) *httptest.ResponseRecorder {
 	l.tb.Helper()
-	ours, theirs := l.get(l.server, path, query, accept, encoding), l.get(l.upstream, path, query, accept, encoding)
+	var ours, theirs *httptest.ResponseRecorder
+	var pending sync.WaitGroup
+	pending.Go(func() { ours = l.get(l.server, path, query, accept, encoding) })
+	if !strings.HasPrefix(query, "watch") { // which takes time, and the time is the default of some fields
+		pending.Wait()
+	}
+	pending.Go(func() { theirs = l.get(l.upstream, path, query, accept, encoding) })
+	pending.Wait()
 	what := fmt.Sprintf("%s?%s as %s %s", path, query, accept, encoding)
 	for _, h := range []string{"Content-Type", "Content-Encoding", "Vary", "Warning"} {
 		if got, want := ours.Header()[h], theirs.Header()[h]; !slices.Equal(got, want) {
@@ -174,9 +185,20 @@ func (l *listed) compare(path, query, accept, encoding string) *httptest.Respons
 	}
 	got, want := l.body(ours), l.body(theirs)
 	if ours.Code != theirs.Code || !bytes.Equal(got, want) {
-		l.tb.Errorf("%s: %d\n%.3000q\nwant %d\n%.3000q", what, ours.Code, got, theirs.Code, want)
+		at := max(0, differ(got, want)-200)
+		l.tb.Errorf("%s: %d, from byte %d\n%.3000q\nwant %d\n%.3000q", what, ours.Code, at, got[min(at, len(got)):], theirs.Code, want[min(at, len(want)):])
 	}
 	return ours
+}
+
+// differ returns the index of the first byte at which two texts differ.
+func differ(a, b []byte) int {
+	for i := range a {
+		if i == len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return len(a)
 }
 
 // body returns the body of a response.
@@ -245,7 +267,61 @@ func TestListsAsUpstream(t *testing.T) {
 	})
 }
 
-// TestCustomListsAsUpstream compares lists of custom resources with odd content, of this server and of others, also when their
+// watchList is the query of a watch that begins with the existing objects, as the watches of informers do.
+const watchList = "watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+// TestWatchListsAsUpstream compares the initial events of watches on the fast path with the handler of k8s.io/apiserver, byte for byte:
+// of objects of all kinds, as TestListsAsUpstream does.
+func TestWatchListsAsUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newListed(t, 12)
+		paths := endpointstest.Count(t, "", "watch")
+		latest, _, err := l.storage.Revisions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const legacy = "watch=true&timeoutSeconds=1"
+		for n, state := range []string{"new", "decoded", "idle"} {
+			if state == "idle" {
+				time.Sleep(time.Minute)
+				synctest.Wait()
+			}
+			for i, path := range l.collections {
+				accepts := []string{jsonType, protobufType}
+				if !testlevel.Full() { // one encoding for each collection, and a third of the queries
+					accepts = accepts[(i/2+n)%2:][:1]
+				}
+				for _, accept := range accepts {
+					for j, query := range []string{watchList, watchList + "&resourceVersion=0", watchList + fmt.Sprint("&resourceVersion=", latest),
+						legacy, legacy + "&resourceVersion=0&allowWatchBookmarks=true", watchList + "&labelSelector=n%20in%20(0,2),!x",
+						watchList + "&fieldSelector=metadata.name%3Drandom-1", watchList + "&labelSelector=n%3Dnone",
+						legacy + "&labelSelector=n%3D1&fieldSelector=metadata.namespace%3Ddefault,metadata.name!%3Drandom-2"} {
+						if !testlevel.Full() && (i+j+n)%3 > 0 {
+							continue
+						}
+						l.compare(path, query, accept, []string{"identity", "gzip"}[i%2])
+					}
+				}
+			}
+			for _, query := range []string{"&fieldSelector=spec.nodeName%3Dn1", "&fieldSelector=spec.nodeName%3Dn1,metadata.name!%3Drandom-3&labelSelector=n%3D1",
+				"&fieldSelector=status.phase%3DRunning", "&fieldSelector=spec.nodeName!%3Dn1", fmt.Sprint("&resourceVersion=", latest+1000),
+				"&resourceVersion=x", "&resourceVersionMatch=Exact", "&limit=3", "&continue=x"} {
+				for _, accept := range []string{jsonType, protobufType, protobufType + "," + jsonType} {
+					l.compare("/api/v1/pods", watchList+query, accept, "identity")
+					l.compare("/api/v1/pods", legacy+"&sendInitialEvents=true"+query, accept, "identity")
+					l.compare("/api/v1/pods", legacy+"&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"+query, accept, "identity")
+				}
+			}
+		}
+		ours := paths()
+		t.Log(ours)
+		if ours[endpointstest.Fast] < 800 || ours[endpointstest.Fallback("resource")] > 0 || ours[endpointstest.Fallback("events")] > 0 {
+			t.Errorf("watches took the paths %v", ours)
+		}
+	})
+}
+
+// TestCustomListsAsUpstream compares lists and initial events of custom resources with odd content, of this server and of others, also when their
 // definition has changed: its defaults, its fields, and the version in which they are stored.
 func TestCustomListsAsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,6 +377,9 @@ func TestCustomListsAsUpstream(t *testing.T) {
 						for _, query := range []string{"", "labelSelector=n%3D1", "limit=3"} {
 							l.compare(path, query, accept, "identity")
 						}
+					}
+					for _, query := range []string{"", "&labelSelector=n%3D1"} {
+						l.compare(path, watchList+query, jsonType, "identity")
 					}
 				}
 				time.Sleep(time.Minute)

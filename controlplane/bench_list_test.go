@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,7 +19,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// BenchmarkList lists pods that nobody has used for a while, so they are compressed.
+// BenchmarkList lists pods that nobody has used for a while, so they are compressed. A watch is read up to the end of its initial
+// events.
 func BenchmarkList(b *testing.B) {
 	const n = 10_000
 	s := memory.New(memory.Options{CompressAfter: 10 * time.Millisecond})
@@ -47,11 +49,16 @@ func BenchmarkList(b *testing.B) {
 	}
 	defer client.CloseIdleConnections()
 	<-time.After(time.Second)
+	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	for _, c := range []struct{ name, accept, query string }{
 		{"protobuf", runtime.ContentTypeProtobuf, ""},
 		{"JSON", runtime.ContentTypeJSON, ""},
 		{"protobuf by label", runtime.ContentTypeProtobuf, "?labelSelector=app%3Dapp-7"},
 		{"protobuf by node", runtime.ContentTypeProtobuf, "?fieldSelector=spec.nodeName%3Dnode-7"},
+		{"protobuf in a watch", runtime.ContentTypeProtobuf, watchList},
+		{"JSON in a watch", runtime.ContentTypeJSON, watchList},
+		{"protobuf by label in a watch", runtime.ContentTypeProtobuf, watchList + "&labelSelector=app%3Dapp-7"},
+		{"protobuf by node in a watch", runtime.ContentTypeProtobuf, watchList + "&fieldSelector=spec.nodeName%3Dnode-7"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -78,11 +85,27 @@ func get(ctx context.Context, client *http.Client, url, accept string) error {
 		return err
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+	if err := skip(response.Body); err != nil {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return nil
+}
+
+// skip reads a response to its end, or a watch up to the bookmark that ends the initial events.
+func skip(body io.Reader) error {
+	end, buffer, kept := []byte(metav1.InitialEventsAnnotationKey), make([]byte, 64<<10), 0
+	for {
+		n, err := body.Read(buffer[kept:])
+		read := buffer[:kept+n]
+		switch {
+		case bytes.Contains(read, end) || err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		kept = copy(buffer, read[max(0, len(read)-len(end)):])
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/resource"
@@ -33,9 +34,13 @@ func listHandler(storage rest.Lister, scope *handlers.RequestScope, upstream htt
 	if store == nil || store.Decorator != nil {
 		return fallBack(errUnsupported, upstream)
 	}
+	return (&lists{storage: storage, scope: scope, served: storesKind(store, scope), upstream: upstream}).serve
+}
+
+// storesKind reports whether the objects of a store have the served kind and version.
+func storesKind(store *registry.Store, scope *handlers.RequestScope) bool {
 	kinds, _, err := scope.Typer.ObjectKinds(store.New())
-	served := err == nil && len(kinds) > 0 && kinds[0] == scope.Kind
-	return (&lists{storage: storage, scope: scope, served: served, upstream: upstream}).serve
+	return err == nil && len(kinds) > 0 && kinds[0] == scope.Kind
 }
 
 // serve is an [http.HandlerFunc].
@@ -130,7 +135,7 @@ func (p protobufList) encode(list runtime.Object, objects resource.StoredObjects
 		if !ok {
 			return errOutput
 		}
-		total += itemSize(size)
+		total += fieldSize(size)
 	}
 	empty, err := runtime.Encode(p.encoder, list)
 	if err != nil {
@@ -144,8 +149,8 @@ func (p protobufList) encode(list runtime.Object, objects resource.StoredObjects
 	w.write(before)
 	for i := 0; i < objects.Len() && w.err == nil; i++ {
 		size, _ := objects.ProtobufSize(i)
-		w.grow(itemSize(size))
-		w.buffer = appendItemStart(w.buffer, size)
+		w.grow(fieldSize(size))
+		w.buffer = appendFieldStart(w.buffer, tagItem, size)
 		if w.buffer, err = objects.AppendProtobuf(w.buffer, i); err != nil {
 			return err
 		}

@@ -39,10 +39,10 @@ func protobufEnvelope(empty []byte, items int) (before, after []byte, ok bool) {
 	return append(before, list.Content...), after, true
 }
 
-// appendItemStart appends the tag and the size of an item.
-func appendItemStart(to []byte, size int) []byte {
-	return binary.AppendUvarint(append(to, tagItem), uint64(size))
+// appendFieldStart appends the tag and the size of a field. The tag is less than 128.
+func appendFieldStart(to []byte, tag byte, size int) []byte {
+	return binary.AppendUvarint(append(to, tag), uint64(size))
 }
 
-// itemSize returns the size of an item of a list, with its tag and its size.
-func itemSize(size int) int { return 1 + (bits.Len64(uint64(size)|1)+6)/7 + size }
+// fieldSize returns the size of a field with its tag and its size.
+func fieldSize(size int) int { return 1 + (bits.Len64(uint64(size)|1)+6)/7 + size }

@@ -2,6 +2,8 @@ package endpoints
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -35,7 +37,8 @@ import (
 )
 
 // watches is the fast path of the watches of a resource, for objects as JSON or protobuf. Each event is encoded and
-// framed once for all watchers, or passed on as it is to a client in the process that may share objects. The goroutine of the request
+// framed once for all watchers, or passed on as it is to a client in the process that may share objects. Initial events are made from
+// the stored objects, without decoding these, if they are stored as the client wants them. The goroutine of the request
 // reads the events from the store and writes them to the response.
 type watches struct {
 	storage  rest.Watcher
@@ -90,8 +93,10 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 	info, _ := request.RequestInfoFrom(ctx)
 	metrics.RecordLongRunning(r, info, metrics.APIServerComponent, func() {
 		s := h.stream(ctx, w, format, &options)
+		s.compress = s.events == nil && isWatchList(&options) && responsewriters.ContentEncodingSupported(r, features.WatchListCompression) == "gzip"
 		s.begin()
-		server.ServeEvents(s.send, s.flush)
+		server.ServeEvents(s.send, s.sendStored(), s.flush)
+		s.end()
 	})
 }
 
@@ -133,17 +138,14 @@ func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *wa
 	for _, t := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
 		f.identifiers[t] = runtime.Identifier(fmt.Sprintf("framed %s %s %s", t, f.events.Identifier(), f.objects.Identifier()))
 	}
+	f.appendStored = h.storedEvents(f)
 	return f
 }
 
 // options returns the options of a watch, or false if they are invalid or the fast path does not support them.
 func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
 	o, ok = listOptions(r, h.scope)
-	if !ok || !o.Watch && !h.forced {
-		return o, false
-	}
-	// Upstream's handler compresses.
-	return o, !isWatchList(&o) || responsewriters.ContentEncodingSupported(r, features.WatchListCompression) == ""
+	return o, ok && (o.Watch || h.forced)
 }
 
 // listOptions returns the options of a list or a watch, or false if they are invalid.
@@ -198,6 +200,7 @@ type watchFormat struct {
 	framer          runtime.Framer
 	events, objects runtime.Encoder
 	identifiers     map[watch.EventType]runtime.Identifier // of framed events
+	appendStored    appendEvent                            // nil if all objects must be decoded
 }
 
 // write writes an event and its frame with a single call of Write.
@@ -257,16 +260,19 @@ func encodeWith(e runtime.Encoder, allocator runtime.MemoryAllocator, obj runtim
 	return e.Encode(obj, w)
 }
 
-// watchStream is the response to a watch.
+// watchStream is the response to a watch. The stored objects of the initial events are written through a buffer.
 type watchStream struct {
-	ctx       context.Context
-	format    *watchFormat
-	writer    http.ResponseWriter
-	events    inprocess.EventWriter // nil if the events are encoded
-	count     compbasemetrics.CounterMetric
-	size      compbasemetrics.ObserverMetric
-	flushed   bool
-	initiated func() // called after the bookmark that ends the initial events; nil if there is none
+	ctx        context.Context
+	format     *watchFormat
+	writer     http.ResponseWriter
+	compress   bool
+	compressor *gzip.Writer          // of what is not flushed yet; nil if there is nothing or if it is not compressed
+	events     inprocess.EventWriter // nil if the events are encoded
+	buffer     []byte                // nil after the initial events
+	count      compbasemetrics.CounterMetric
+	size       compbasemetrics.ObserverMetric
+	flushed    bool
+	initiated  func() // called after the bookmark that ends the initial events; nil if there is none
 }
 
 // stream returns the stream of a request.
@@ -310,6 +316,10 @@ func (s *watchStream) begin() {
 	}
 	s.writer.Header().Set("Content-Type", s.format.contentType)
 	s.writer.Header().Set("Transfer-Encoding", "chunked")
+	if s.compress {
+		s.writer.Header().Set("Content-Encoding", "gzip")
+		s.writer.Header().Add("Vary", "Accept-Encoding")
+	}
 	s.writer.WriteHeader(http.StatusOK)
 	_ = s.flush() // the client has disconnected, which ends the context
 }
@@ -345,18 +355,79 @@ func (s *watchStream) write(e watch.Event) error {
 	return nil
 }
 
-// Write implements [io.Writer] for one event. It records the size of the event.
-func (s *watchStream) Write(event []byte) (int, error) {
-	s.flushed = false
-	s.size.Observe(float64(len(event)))
-	return s.writer.Write(event)
+// sendStored returns the function that sends stored objects, or nil if there is none.
+func (s *watchStream) sendStored() resource.SendStored {
+	if s.events != nil || s.format.appendStored == nil {
+		return nil
+	}
+	return func(o resource.StoredObject) (sent bool, err error) {
+		before := len(s.buffer)
+		if s.buffer, sent = s.format.appendStored(s.buffer, o); !sent {
+			return false, nil
+		}
+		s.flushed = false
+		s.count.Inc()
+		s.size.Observe(float64(len(s.buffer) - before))
+		if len(s.buffer) > listBuffer {
+			err = s.drain()
+		}
+		return true, err
+	}
 }
 
-// flush sends the written events to the client.
+// drain writes the buffered events, and empties the buffer.
+func (s *watchStream) drain() error {
+	if len(s.buffer) == 0 {
+		return nil
+	}
+	_, err := s.response().Write(s.buffer)
+	if s.buffer = s.buffer[:0]; cap(s.buffer) > maxScratch {
+		s.buffer = nil
+	}
+	return err
+}
+
+// response returns the writer for the bytes of events.
+func (s *watchStream) response() io.Writer {
+	if !s.compress {
+		return s.writer
+	}
+	if s.compressor == nil {
+		s.compressor = gzips.Get().(*gzip.Writer)
+		s.compressor.Reset(s.writer)
+	}
+	return s.compressor
+}
+
+// Write implements [io.Writer] for one event. It records the size of the event.
+func (s *watchStream) Write(event []byte) (int, error) {
+	if err := s.drain(); err != nil {
+		return 0, err
+	}
+	s.flushed = false
+	s.size.Observe(float64(len(event)))
+	return s.response().Write(event)
+}
+
+// flush sends the written events to the client. The initial events have been written when it is called.
 func (s *watchStream) flush() error {
 	if s.flushed {
 		return nil
 	}
 	s.flushed = true
-	return http.NewResponseController(s.writer).Flush()
+	err := s.end()
+	return cmp.Or(http.NewResponseController(s.writer).Flush(), err)
+}
+
+// end writes what is in buffers and releases these, so that a watch without events holds none.
+func (s *watchStream) end() error {
+	err := s.drain()
+	s.buffer = nil
+	if s.compressor != nil {
+		err = cmp.Or(err, s.compressor.Close())
+		s.compressor.Reset(io.Discard)
+		gzips.Put(s.compressor)
+		s.compressor = nil
+	}
+	return err
 }

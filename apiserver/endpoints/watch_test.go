@@ -1,8 +1,11 @@
 package endpoints
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -95,6 +98,7 @@ func (f *watchFixture) writes() {
 type watchRequest struct {
 	name, query, path, accept, encoding string
 	compacted                           bool // the history before the watch is gone
+	corrupt                             bool // one of the pods is
 	silent                              bool // there are no events
 	fallback                            bool
 }
@@ -144,8 +148,12 @@ func TestWatchesAsUpstream(t *testing.T) {
 		{name: "too old, protobuf", query: "watch=true&resourceVersion=2&timeoutSeconds=9", accept: protobuf, compacted: true},
 		{name: "not yet", query: "watch=true&resourceVersion=99&timeoutSeconds=9", accept: json, silent: true},
 		{name: "no version", query: "watch=true&resourceVersion=x", accept: json},
+		{name: "compressed streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json, encoding: "gzip"},
+		{name: "compressed streaming list as protobuf", query: "watch=true&timeoutSeconds=9&" + list, accept: protobuf, encoding: "br, gzip"},
 
-		{name: "compressed streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json, encoding: "gzip", fallback: true},
+		{name: "streaming list of a corrupt pod", query: "watch=true&timeoutSeconds=9&" + list, accept: json, corrupt: true},
+		{name: "streaming list of a corrupt pod as protobuf", query: "watch=true&timeoutSeconds=9&" + list, accept: protobuf, encoding: "gzip", corrupt: true},
+
 		{name: "table", query: "watch=true&timeoutSeconds=9", accept: "application/json;as=Table;g=meta.k8s.io;v=v1", fallback: true},
 		{name: "metadata", query: "watch=true&timeoutSeconds=9", accept: protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", fallback: true},
 		{name: "no format", query: "watch=true", accept: "text/plain", fallback: true},
@@ -165,6 +173,12 @@ func compareWatches(t *testing.T, test watchRequest) {
 	f := newWatchFixture(t)
 	if test.compacted {
 		if err := f.backend.Compact(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if test.corrupt {
+		write := storage.Write{Key: "/registry/pods/default/aa", Value: []byte("k8s\x00?"), If: storage.Absent}
+		if _, err := f.backend.Put(t.Context(), write); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,6 +205,7 @@ func compareWatches(t *testing.T, test watchRequest) {
 	if left != test.fallback {
 		t.Errorf("left to upstream: %v", left)
 	}
+	sent := want.Body.Len()
 	if want.Code != got.Code || want.Flushed != got.Flushed {
 		t.Errorf("status %d, flushed %v; want %d, %v", got.Code, got.Flushed, want.Code, want.Flushed)
 	}
@@ -200,12 +215,29 @@ func compareWatches(t *testing.T, test watchRequest) {
 	if test.fallback && want.Code == http.StatusOK {
 		return // the headers of tables, and when events are compressed, depend on the timing
 	}
-	if d := cmp.Diff(want.Body.String(), got.Body.String()); d != "" {
+	if d := cmp.Diff(body(t, want), body(t, got)); d != "" {
 		t.Errorf("body (-upstream +own):\n%s", d)
 	}
-	if events := want.Body.Len() > 0; events == test.silent {
+	if events := sent > 0; events == test.silent {
 		t.Errorf("events: %v", events)
 	}
+}
+
+// body returns the body of a response, decompressed. How often a compressed response is flushed depends on the timing.
+func body(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var from io.Reader = w.Body
+	if w.Header().Get("Content-Encoding") == "gzip" {
+		var err error
+		if from, err = gzip.NewReader(w.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
 }
 
 // TestWatchesInTwoFormats: an event is encoded once for all watches of a format, and not for the others.
@@ -236,6 +268,75 @@ func TestWatchesInTwoFormats(t *testing.T) {
 	})
 }
 
+// pausedResponse is the response of a client that does not read for a while.
+type pausedResponse struct {
+	*httptest.ResponseRecorder
+	paused bool
+	resume <-chan struct{}
+}
+
+func (w *pausedResponse) Write(b []byte) (int, error) {
+	w.paused = true
+	<-w.resume
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestPausedWatchesAsUpstream compares watches with clients that do not read while the initial events are sent, and until other pods and
+// the history are written: the initial events have the objects at the beginning, and what came afterwards follows.
+func TestPausedWatchesAsUpstream(t *testing.T) {
+	const list = "watch=true&timeoutSeconds=9&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	for _, test := range []watchRequest{
+		{name: "JSON", query: list, accept: "application/json"},
+		{name: "protobuf", query: list, accept: "application/vnd.kubernetes.protobuf"},
+		{name: "by label", query: list + "&labelSelector=on%3Dyes", accept: "application/json"},
+		{name: "compressed", query: list, accept: "application/json", encoding: "gzip"},
+		{name: "compacted", query: list, accept: "application/json", compacted: true},
+		{name: "compacted, without a bookmark", query: "watch=true&timeoutSeconds=9", accept: "application/vnd.kubernetes.protobuf", compacted: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { comparePaused(t, test) })
+		})
+	}
+}
+
+// comparePaused has a watch served by both, for clients that are paused.
+func comparePaused(t *testing.T, test watchRequest) {
+	f := newWatchFixture(t)
+	for i := range 500 { // more than a buffer of each format
+		f.create(fmt.Sprintf("between-%03d", i), []string{"yes", "no"}[i%2], "n1")
+	}
+	lister, watcher := f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher)
+	resume := make(chan struct{})
+	var answers [2]*pausedResponse
+	var running sync.WaitGroup
+	for i, serve := range []http.HandlerFunc{handlers.ListResource(lister, watcher, f.pods.Scope, false, minWatch), watchHandler(watcher, f.pods.Scope, false, nil)} {
+		answers[i] = &pausedResponse{httptest.NewRecorder(), false, resume}
+		running.Go(func() { serve(answers[i], test.request(t.Context())) })
+	}
+	synctest.Wait()
+	want, got := answers[0], answers[1]
+	if !want.paused || !got.paused {
+		t.Fatal("the initial events are no more than a buffer")
+	}
+	f.writes()
+	f.delete("between-499")
+	f.label("between-498", "no")
+	if test.compacted {
+		latest, _, err := f.backend.Revisions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.backend.Compact(t.Context(), latest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(resume)
+	running.Wait()
+	if d := cmp.Diff(body(t, want.ResponseRecorder), body(t, got.ResponseRecorder)); d != "" {
+		t.Errorf("body (-upstream +own):\n%s", d)
+	}
+}
+
 // slowResponse is the response of a client that does not read, and then disconnects.
 type slowResponse struct {
 	http.ResponseWriter
@@ -256,6 +357,12 @@ func (w *slowResponse) Flush() {}
 // TestWatchOfASlowClient has a client that does not read: writers do not wait for it, and the watch
 // ends when the client disconnects.
 func TestWatchOfASlowClient(t *testing.T) {
+	for name, query := range map[string]string{"events": "watch=true&resourceVersion=3", "initial events": "watch=true"} {
+		t.Run(name, func(t *testing.T) { slowWatch(t, query) })
+	}
+}
+
+func slowWatch(t *testing.T, query string) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWatchFixture(t)
 		serve := watchHandler(f.pods.Storage.(rest.Watcher), f.pods.Scope, false, nil)
@@ -263,7 +370,7 @@ func TestWatchOfASlowClient(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			serve(w, watchRequest{query: "watch=true&resourceVersion=3", accept: "application/json"}.request(t.Context()))
+			serve(w, watchRequest{query: query, accept: "application/json"}.request(t.Context()))
 		}()
 		f.writes()
 		synctest.Wait()

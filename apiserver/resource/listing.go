@@ -37,6 +37,17 @@ type StoredObjects interface {
 	AppendProtobuf(to []byte, i int) ([]byte, error)
 }
 
+// StoredObject is one stored object. Only one goroutine may use it at a time.
+type StoredObject interface {
+	// AppendJSON appends the JSON of the object as an item of a list, without decoding it. It returns false, and appends
+	// nothing, if the object must be decoded.
+	AppendJSON(to []byte) ([]byte, bool)
+	// ProtobufSize returns the size of the object in protobuf, or false if the object must be decoded.
+	ProtobufSize() (int, bool)
+	// AppendProtobuf appends the encoding of an object that ProtobufSize returns the size of.
+	AppendProtobuf(to []byte) []byte
+}
+
 // listingKey is the context key of WithListing.
 type listingKey struct{}
 

@@ -43,9 +43,14 @@ type StorageCreater interface {
 // EventServer is a [watch.Interface] that can send its events without a channel.
 type EventServer interface {
 	// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
-	// events are available for now. An error of send or flush ends the watch.
-	ServeEvents(send func(watch.Event) error, flush func() error)
+	// events are available for now. An error of a function ends the watch. Unless stored is nil, ServeEvents first calls it
+	// for initial events.
+	ServeEvents(send func(watch.Event) error, stored SendStored, flush func() error)
 }
+
+// SendStored sends the event ADDED of an object, which is valid until it returns. It returns false, and has sent nothing, if the
+// object must be decoded.
+type SendStored func(StoredObject) (sent bool, err error)
 
 // Shareable is an object of an event that other watchers get too.
 type Shareable interface {

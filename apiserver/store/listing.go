@@ -27,12 +27,9 @@ type item struct {
 
 // listing has the objects of a list for a [resource.Listing].
 type listing struct {
+	appender
 	ctx   context.Context // of the request that writes the list
-	store *Store
 	items []item
-	// scratch is space for one stored value at a time, and encoded for one encoded object.
-	scratch, encoded []byte
-	space            transcode.Space
 	// preloaded is the number of items with preloaded values, from the first one on.
 	preloaded int
 }
@@ -160,21 +157,15 @@ func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
 // AppendJSON implements [resource.StoredObjects].
 func (l *listing) AppendJSON(to []byte, i int) ([]byte, bool) {
 	it := l.items[i]
-	if it.object == nil && l.store.isText(it.record) {
-		l.preload(i)
-		return l.store.appendText(to, l.take(i).record, &l.scratch), true
-	}
-	if it.object != nil || !l.store.isExact(it.record) {
+	if it.object != nil {
 		return to, false
 	}
 	l.preload(i)
-	l.encoded = l.store.appendVerbatim(l.encoded[:0], it.record, &l.scratch)
-	text, err := l.store.transcoder().Append(to, l.encoded, &l.space)
-	if err != nil {
-		return to, false // as embedded JSON that is none; the error comes from the encoder
+	text, ok := l.appendJSON(to, it.record)
+	if ok {
+		l.take(i)
 	}
-	l.take(i)
-	return text, true
+	return text, ok
 }
 
 // AppendMetadata implements [resource.StoredObjects].

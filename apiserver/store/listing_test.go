@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
 	"flyball.dev/apiserver/resource"
@@ -82,19 +83,83 @@ func TestListsDecodeNothing(t *testing.T) {
 			}
 			listPods(t, s, "/core/pods", apistorage.ListOptions{})
 		}
-		page, err := backend.Range(t.Context(), storage.Query{Scan: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range page.Records {
-			for range r.AllCached() {
-				t.Fatalf("%s has a decoded object", r.Key)
-			}
-			if r.SetCached(t, 1); r.Cached(t) != nil {
-				t.Fatalf("%s is no longer idle", r.Key)
-			}
-		}
+		requireIdle(t, backend)
 	})
+}
+
+// TestWatchListsDecodeNothing: the initial events of a watch decode no idle object that is stored as the client wants it, and
+// leave no decoded object behind.
+func TestWatchListsDecodeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods = 500
+		backend := memory.New(memory.Options{CompressAfter: 10 * time.Second})
+		defer backend.Close()
+		codec, config := &decoding{Codec: podCodec}, podConfig
+		config.Codec, config.Indexed = codec, []string{"spec.nodeName"}
+		s := store.New(backend, config)
+		for i := range pods {
+			createPod(t, s, newPod(i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		protobuf := func(o resource.StoredObject) bool {
+			size, ok := o.ProtobufSize()
+			return ok && len(o.AppendProtobuf(nil)) == size
+		}
+		asJSON := func(o resource.StoredObject) bool {
+			_, ok := o.AppendJSON(nil)
+			return ok
+		}
+		for _, test := range []struct {
+			label, node string
+			items       int
+			take        func(o resource.StoredObject) bool
+		}{{"", "", pods, protobuf}, {"", "", pods, asJSON}, {"shard=7", "", pods / 100, protobuf}, {"shard=7", "", pods / 100, asJSON},
+			{"", "node-7", pods / 50, protobuf}} {
+			codec.decoded.Store(0)
+			selector, err := labels.Parse(test.label)
+			if err != nil {
+				t.Fatal(err)
+			}
+			field := fields.Everything()
+			if test.node != "" {
+				field = fields.OneTermEqualSelector("spec.nodeName", test.node)
+			}
+			w := watchPods(t, t.Context(), s, apistorage.ListOptions{Predicate: apistorage.SelectionPredicate{Label: selector, Field: field, GetAttrs: podAttributes}})
+			items := 0
+			w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
+				t.Errorf("%s is decoded", describeEvent(t, e))
+				return nil
+			}, func(o resource.StoredObject) (bool, error) {
+				items++
+				return test.take(o), nil
+			}, func() error {
+				w.Stop()
+				return nil
+			})
+			if decoded := codec.decoded.Load(); items != test.items || decoded != 0 {
+				t.Errorf("%q, %q: %d items and %d decoded objects, want %d and none", test.label, test.node, items, decoded, test.items)
+			}
+		}
+		requireIdle(t, backend)
+	})
+}
+
+// requireIdle fails the test unless all records are idle and without decoded objects.
+func requireIdle(t *testing.T, backend storage.Store) {
+	t.Helper()
+	page, err := backend.Range(t.Context(), storage.Query{Scan: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Records {
+		for range r.AllCached() {
+			t.Fatalf("%s has a decoded object", r.Key)
+		}
+		if r.SetCached(t, 1); r.Cached(t) != nil {
+			t.Fatalf("%s is no longer idle", r.Key)
+		}
+	}
 }
 
 // TestDecodeForCells: a list for cells has the objects of a list, but for their managed fields.

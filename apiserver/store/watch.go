@@ -75,8 +75,11 @@ type watcher struct {
 	results chan watch.Event // nil unless ResultChan was called
 	deliver func(watch.Event) error
 	flush   func() error
+	// deliverStored delivers initial events instead of deliver. It may be nil.
+	deliverStored resource.SendStored
 
 	initial  []*storage.Record // to be sent first, as ADDED
+	selected selector          // of the initial objects
 	announce bool              // with a bookmark that the initial events have been sent
 	position uint64            // the revision up to which all events were sent
 	sent     uint64            // how many events and bookmarks were sent
@@ -98,7 +101,7 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 			return err
 		}
 		q := storage.Query{Path: path, Scan: !s.converts()}
-		s.useIndex(&q, opts.Predicate)
+		w.selected = newSelector(s.useIndex(&q, opts.Predicate))
 		page, err := s.backend.Range(w.ctx, q)
 		if err != nil {
 			return fromBackend(path, err)
@@ -130,7 +133,7 @@ func (w *watcher) ResultChan() <-chan watch.Event {
 		w.results = make(chan watch.Event, resultBuffer)
 		go func() {
 			defer close(w.results)
-			w.serve(w.enqueue, func() error { return nil })
+			w.serve(w.enqueue, nil, func() error { return nil })
 		}()
 	})
 	if w.results == nil { // the watch was stopped before
@@ -158,18 +161,20 @@ func (w *watcher) enqueue(e watch.Event) error {
 
 var _ resource.EventServer = (*watcher)(nil)
 
-// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more
-// events are available for now. An error of send or flush ends the watch. ServeEvents replaces ResultChan: it does
-// nothing if ResultChan was called before, or if the watch was stopped.
-func (w *watcher) ServeEvents(send func(watch.Event) error, flush func() error) {
-	w.begin.Do(func() { w.serve(send, flush) })
+// ServeEvents implements [resource.EventServer]. It replaces ResultChan: it does nothing if ResultChan was called before, or if the
+// watch was stopped.
+func (w *watcher) ServeEvents(send func(watch.Event) error, stored resource.SendStored, flush func() error) {
+	w.begin.Do(func() { w.serve(send, stored, flush) })
 }
 
 // serve delivers the events until the watch ends.
-func (w *watcher) serve(deliver func(watch.Event) error, flush func() error) {
+func (w *watcher) serve(deliver func(watch.Event) error, stored resource.SendStored, flush func() error) {
 	defer w.close()
 	w.unhook()
 	w.deliver, w.flush = deliver, flush
+	if !w.store.converts() { // or else the converted objects are cached
+		w.deliverStored = stored
+	}
 	err := w.failed
 	if err == nil {
 		err = w.sendInitial()
@@ -190,17 +195,21 @@ func (w *watcher) close() {
 	}
 }
 
+// sendInitial sends the initial events. Objects that are stored as the client wants them are not decoded.
 func (w *watcher) sendInitial() error {
+	stored := &storedObject{appender: appender{store: w.store}}
 	for i, record := range w.initial {
+		if i%preloadCount == 0 {
+			record.Preload(w.initial[i:min(i+preloadCount, len(w.initial))])
+		}
 		w.initial[i] = nil // a slow client should not keep records that are replaced alive
-		o, err := w.store.passing(w.ctx, record, nil)
+		found, ok, err := w.store.examine(w.ctx, record, &w.selected, w.deliverStored != nil, &stored.scratch)
+		if err == nil && ok {
+			stored.record = record
+			err = w.sendAdded(found, stored)
+		}
 		if err != nil {
 			return err
-		}
-		if w.selector.matches(o) {
-			if err := w.send(watch.Added, o.cacheable()); err != nil {
-				return err
-			}
 		}
 	}
 	w.initial = nil
@@ -212,6 +221,27 @@ func (w *watcher) sendInitial() error {
 		return w.send(watch.Bookmark, bookmark)
 	}
 	return w.ctx.Err()
+}
+
+// sendAdded sends the initial event of an item, from the stored object if possible.
+func (w *watcher) sendAdded(it item, stored *storedObject) error {
+	if it.object == nil {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		sent, err := w.deliverStored(stored)
+		if err != nil {
+			w.cancel()
+		}
+		if sent || err != nil {
+			w.sent++
+			return err
+		}
+		if it.object, err = w.store.passing(w.ctx, it.record, nil); err != nil {
+			return err
+		}
+	}
+	return w.send(watch.Added, it.object.cacheable())
 }
 
 // sendEvents sends events and bookmarks until the watch ends.

@@ -387,7 +387,7 @@ func TestServeEvents(t *testing.T) {
 					return failure
 				}
 				return nil
-			}, func() error {
+			}, nil, func() error {
 				got = append(got, "flush")
 				return nil
 			})
@@ -417,7 +417,7 @@ func TestWatchThatIsNotRead(t *testing.T) {
 			w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
 				t.Errorf("got %s", describeEvent(t, e))
 				return nil
-			}, func() error { return nil })
+			}, nil, func() error { return nil })
 			if e, ok := <-w.ResultChan(); ok {
 				t.Errorf("got %s", describeEvent(t, e))
 			}
@@ -479,7 +479,7 @@ func TestWatchOfOneAmongMany(t *testing.T) {
 	w.(resource.EventServer).ServeEvents(func(e watch.Event) error {
 		got = append(got, string(e.Type))
 		return nil
-	}, func() error {
+	}, nil, func() error {
 		if len(got) > 0 && got[len(got)-1] != "flush" {
 			got = append(got, "flush")
 		}
