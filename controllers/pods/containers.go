@@ -22,8 +22,9 @@ type containers struct {
 	config        map[string]string // by container, the error in its configuration
 	stopping      map[string]moment // by container, when the stop of a changed one began
 	preStops      map[string]sandbox.PreStop
-	pulls         map[string]pullBackOff // by image, as its pulls are known
-	generation    int64                  // of the pod when its last resize was granted, or zero
+	pulls         map[string]pullBackOff  // by image, as its pulls are known
+	delays        map[string]restartDelay // by container, the back-off of its run
+	generation    int64                   // of the pod when its last resize was granted, or zero
 	now           metav1.Time
 
 	pulledSince time.Time      // when the pull of the next container began
@@ -196,14 +197,15 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 	}
 	byPod := c.restartsOnPodResize(&old, spec)
-	changed := old.Image != spec.Image || restartsOnResize(&old, spec) || byPod
+	other := old.Image != spec.Image || restartsOnResize(&old, spec) // kubelet takes it for another container
+	changed := other || byPod
 	if changed && old.State.Running != nil {
 		var end *corev1.ContainerStateTerminated
 		if end = c.killedByChange(spec, &old); end == nil {
 			c.podLimits = c.podLimits || byPod
 			return c.stillRunning(spec, old, as)
 		}
-		s.RestartCount++
+		c.startNext(&s, c.delayAfterChange(&s, other))
 		s.LastTerminationState = corev1.ContainerState{Terminated: end}
 	}
 	waitsForRestart := crashed(&old) && !changed && untilRestart(&old, c.now.Time) > 0
@@ -225,6 +227,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	case old.State.Terminated != nil:
 		if changed && as == sidecarRole {
 			s.LastTerminationState = corev1.ContainerState{} // another container has no back-off
+			delete(c.delays, s.Name)
 		}
 		c.setID(&s)
 		c.terminate(spec, &s, as, *old.State.Terminated, false)
@@ -234,7 +237,11 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	case c.hookHasFailed(&old):
 		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
-		s.RestartCount++
+		delay := shownDelay(&old)
+		if changed {
+			delay = 0
+		}
+		c.startNext(&s, doubled(delay))
 		c.run(spec, &s, &old, as, c.now)
 	default:
 		c.run(spec, &s, &old, as, c.now)
@@ -369,21 +376,29 @@ func (c *containers) terminated(s *corev1.ContainerStatus, end *runEnd, startedA
 }
 
 // terminate sets the state of a container that has terminated. The container stays terminated, restarts, or waits for
-// its restart. A sidecar that has succeeded is Terminated while it waits. always says that the container restarts whatever its exit
-// code is.
+// its restart. A sidecar that has succeeded is Terminated while it waits. A container that a probe has killed restarts at once, whatever
+// its exit code is, unless it is in the back-off since the end of the run before.
 //
 //upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
-func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, always bool) {
-	if !always && demandsAll(spec, end.ExitCode) {
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.doBackOff
+func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, killed bool) {
+	last := s.LastTerminationState.Terminated
+	delay := c.delayOf(s, last, &end)
+	switch {
+	case killed && isRemoved(last):
+		c.restart(spec, s, as, end, delay)
+		return
+	case killed && end.FinishedAt.Sub(last.FinishedAt.Time) >= delay:
+		c.restart(spec, s, as, end, doubled(delay))
+		return
+	case demandsAll(spec, end.ExitCode):
 		s.State.Terminated = &end // until all are restarted
 		return
-	}
-	if as == ephemeralRole || !always && !restarts(c.pod, spec, end.ExitCode) {
+	case as == ephemeralRole, !restarts(c.pod, spec, end.ExitCode):
 		s.Ready = as == initRole && end.ExitCode == 0
 		s.State.Terminated = &end
 		return
 	}
-	delay := backOff(s.LastTerminationState.Terminated, &end)
 	left := end.FinishedAt.Add(delay).Sub(c.now.Time)
 	if left > 0 {
 		c.until(left)
@@ -392,13 +407,19 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 		s.State.Terminated = &end
 		return
 	}
-	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
 	if left > 0 {
+		s.LastTerminationState = corev1.ContainerState{Terminated: &end}
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
 		return
 	}
+	c.restart(spec, s, as, end, doubled(delay))
+}
+
+// restart starts the next run of a container after the end of a run. delay is the back-off of the next run.
+func (c *containers) restart(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, delay time.Duration) {
+	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
 	ended := *s
-	s.RestartCount++
+	c.startNext(s, delay)
 	c.run(spec, s, &ended, as, c.now)
 }
 

@@ -12,17 +12,18 @@ import (
 
 // memory is what the controller knows of a pod besides its status. A restart of the controller forgets it.
 type memory struct {
-	uid    types.UID              // of the pod that the maps are about
-	starts map[string]moment      // by container, the exact start of a run that ends by time
-	stops  map[string]moment      // by container, when the stop of a changed one began
-	pulls  map[string]pullBackOff // by image, the pulls that the status has shown
-	freed  bool                   // the last status, which the cache may not have yet, has released resources
-	stale  bool                   // an object in a volume has changed
+	uid    types.UID               // of the pod that the maps are about
+	starts map[string]moment       // by container, the exact start of a run that ends by time
+	stops  map[string]moment       // by container, when the stop of a changed one began
+	pulls  map[string]pullBackOff  // by image, the pulls that the status has shown
+	delays map[string]restartDelay // by container, the back-off of the run that the status has shown
+	freed  bool                    // the last status, which the cache may not have yet, has released resources
+	stale  bool                    // an object in a volume has changed
 }
 
 // isEmpty reports whether nothing is known.
 func (m *memory) isEmpty() bool {
-	return len(m.starts)+len(m.stops)+len(m.pulls) == 0 && !m.freed && !m.stale
+	return len(m.starts)+len(m.stops)+len(m.pulls)+len(m.delays) == 0 && !m.freed && !m.stale
 }
 
 // memories has the memories of pods. Most pods have none: a memory is made when there is something to know, and forgotten when
@@ -121,11 +122,11 @@ func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []co
 	return events
 }
 
-// noteWritten notes the pulls of images that the written status of a pod shows, and forgets the stops of earlier runs.
-func (r *reconciler) noteWritten(pod *corev1.Pod, pulls map[string]pullBackOff) {
+// noteWritten notes the pulls of images and the back-offs that the written status of a pod shows, and forgets the stops of earlier runs.
+func (r *reconciler) noteWritten(pod *corev1.Pod, pulls map[string]pullBackOff, delays map[string]restartDelay) {
 	r.memories.change(client.ObjectKeyFromObject(pod), func(m *memory) {
 		*m = m.about(pod.UID)
-		if m.pulls = pulls; len(m.stops) == 0 {
+		if m.pulls, m.delays = pulls, delays; len(m.stops) == 0 {
 			return
 		}
 		all := allContainers(&pod.Status)

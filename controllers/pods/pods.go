@@ -282,7 +282,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 		}
 	}
 	if err == nil {
-		r.noteWritten(pod, s.pulls)
+		r.noteWritten(pod, s.pulls, s.delays)
 	}
 	return err
 }

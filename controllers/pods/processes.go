@@ -186,7 +186,7 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod, given *provis
 	}
 	given.runs = r.sandboxes.Runs(pod.UID)
 	m := r.memories.of(pod)
-	given.started, given.stopping, given.pulls = m.starts, m.stops, m.pulls
+	given.started, given.stopping, given.pulls, given.delays = m.starts, m.stops, m.pulls, m.delays
 	key := client.ObjectKeyFromObject(pod)
 	if err := r.sandboxes.Update(ctx, pod, r.noteStale(key, false)); err != nil && !apierrors.IsNotFound(err) {
 		// As with kubelet, the files of the volume stay as they are, and the pod goes on: it may be about to end.

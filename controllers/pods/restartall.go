@@ -117,12 +117,13 @@ func (c *containers) reset(s *corev1.PodStatus) {
 			continue
 		}
 		*status = corev1.ContainerStatus{
-			Name: spec.Name, Image: spec.Image, Started: new(bool), RestartCount: status.RestartCount + 1,
+			Name: spec.Name, Image: spec.Image, Started: new(bool), RestartCount: status.RestartCount,
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason: restartingAllContainers, Message: restartingAllContainersMessage}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				ExitCode: exitKilled, Reason: restartingAllContainers, Message: restartingAllContainersMessage}},
 		}
+		c.startNext(status, c.delayOf(status, nil, nil)) // the back-off stays
 	}
 }
 

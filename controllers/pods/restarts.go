@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ const (
 	//upstream:pkg/kubelet.newCrashLoopBackOff
 	firstRestart = 10 * time.Second
 	maxRestart   = 5 * time.Minute
+	// The back-off begins anew after a run that is longer than stableRun.
+	stableRun = 10 * time.Minute
 )
 
 // restarts reports whether a container restarts after an exit code. An init container that has succeeded does not
@@ -82,21 +85,82 @@ func isInit(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
 }
 
-// backOff returns the delay before a container restarts. end is the end of its last run, and last is the end of the run
-// before, or nil. There is no delay after the first run, after
-// the first run since a restart of all containers, and after a run of more than 10 minutes. Otherwise the delay is
-// twice the delay before the last run, which is the time from last to the start of that run.
+// restartDelay is the back-off of a container during a run: the delay before the restart that follows. It is zero if the container was
+// never restarted after an end that kubelet had seen.
+type restartDelay struct {
+	number int32 // of the run
+	delay  time.Duration
+	since  time.Time // the start of the run
+}
+
+// expireDelays forgets the back-offs that have expired, and returns the other ones, which the caller may change.
+func expireDelays(delays map[string]restartDelay, now time.Time) map[string]restartDelay {
+	delays = maps.Clone(delays)
+	maps.DeleteFunc(delays, func(_ string, d restartDelay) bool { return now.Sub(d.since) > stableRun })
+	return delays
+}
+
+// startNext counts the next run of a container, with its back-off.
+func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
+	s.RestartCount++
+	if c.delays == nil {
+		c.delays = map[string]restartDelay{}
+	}
+	c.delays[s.Name] = restartDelay{s.RestartCount, delay, c.now.Time}
+}
+
+// delayOf returns the back-off of a container after a run: the delay that is known, or the one that the ends of the run before and of
+// this one tell. There is none after a run of more than 10 minutes.
+//
+//upstream:pkg/kubelet.NewMainKubelet
+//upstream:pkg/kubelet.Kubelet.HandlePodCleanups
+func (c *containers) delayOf(s *corev1.ContainerStatus, last, end *corev1.ContainerStateTerminated) time.Duration {
+	known, ok := c.delays[s.Name]
+	switch {
+	case end != nil && end.FinishedAt.Sub(end.StartedAt.Time) > stableRun:
+		return 0
+	case ok && known.number == s.RestartCount:
+		return known.delay
+	}
+	return backOff(last, end)
+}
+
+// delayAfterChange returns the back-off of a running container that restarts because it has changed. The image and the resources of the
+// container belong to the key of its back-off, and the limits of the pod do not.
+//
+//upstream:pkg/kubelet/kuberuntime.GetBackoffKey
+func (c *containers) delayAfterChange(s *corev1.ContainerStatus, ofKey bool) (delay time.Duration) {
+	if !ofKey {
+		delay = c.delayOf(s, nil, nil)
+	}
+	if isRemoved(s.LastTerminationState.Terminated) {
+		return delay
+	}
+	return doubled(delay)
+}
+
+// doubled returns the back-off that follows another one.
 //
 //upstream:k8s.io/client-go/util/flowcontrol.Backoff
+func doubled(delay time.Duration) time.Duration { return min(max(2*delay, firstRestart), maxRestart) }
+
+// isRemoved reports whether the run that ended last is unknown to kubelet: there was none, or a restart of all containers has removed it.
+func isRemoved(last *corev1.ContainerStateTerminated) bool {
+	return last == nil || last.Reason == restartingAllContainers
+}
+
+// backOff returns the back-off that the ends of the last two runs of a container tell, after a restart of the controller. There is none
+// after the first run, and after the first run since a restart of all containers. Otherwise it is twice the delay before the last run,
+// which is the time from last to the start of that run.
 func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
-	if last == nil || last.Reason == restartingAllContainers || end.FinishedAt.Sub(end.StartedAt.Time) > 2*maxRestart {
+	if isRemoved(last) {
 		return 0
 	}
 	delay := firstRestart
 	for waited := end.StartedAt.Sub(last.FinishedAt.Time); delay <= waited && delay < maxRestart; {
-		delay *= 2
+		delay = doubled(delay)
 	}
-	return min(delay, maxRestart)
+	return delay
 }
 
 // crashLoopBackOff returns the waiting state of a container that is restarted after a delay.
@@ -136,14 +200,14 @@ func (c *containers) restartAfterHook(spec *corev1.Container, s, old *corev1.Con
 	if r := c.runOf(s.Name, old.RestartCount-1); r != nil && r.End != nil {
 		last = &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(r.End.At.Truncate(time.Second))}
 	}
-	delay := backOff(last, end)
+	delay := c.delayOf(old, last, end)
 	if left := end.FinishedAt.Add(delay).Sub(c.now.Time); left > 0 {
 		c.until(left)
 		c.setID(s)
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
 		return
 	}
-	s.RestartCount++
+	c.startNext(s, doubled(delay))
 	c.run(spec, s, old, as, c.now)
 }
 
@@ -153,12 +217,17 @@ func backsOff(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	return crashed(s) || podstate.IsSidecar(c) && s.State.Terminated != nil
 }
 
-// untilRestart returns the time until a container that has crashed is restarted. Its message has the delay.
+// untilRestart returns the time until a container that has crashed is restarted.
 func untilRestart(s *corev1.ContainerStatus, now time.Time) time.Duration {
+	return s.LastTerminationState.Terminated.FinishedAt.Add(shownDelay(s)).Sub(now)
+}
+
+// shownDelay returns the delay in the message of a container that has crashed.
+func shownDelay(s *corev1.ContainerStatus) time.Duration {
 	text, _, _ := strings.Cut(strings.TrimPrefix(s.State.Waiting.Message, "back-off "), " ")
 	delay, err := time.ParseDuration(text)
 	if err != nil {
 		delay = firstRestart // somebody has changed the status
 	}
-	return s.LastTerminationState.Terminated.FinishedAt.Add(min(delay, maxRestart)).Sub(now)
+	return min(delay, maxRestart)
 }

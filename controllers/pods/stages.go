@@ -99,21 +99,22 @@ const (
 
 // step is the next change of a pod.
 type step struct {
-	remove  bool                   // delete the pod without a grace period
-	status  *corev1.PodStatus      // update the status, if not nil
-	start   []runKey               // start these processes, and then compute the step again
-	stop    []runKey               // stop these processes
-	noGrace bool                   // they have no grace period
-	changes []change               // containers that stop because they have changed
-	stopPod *time.Duration         // stop all processes with this grace period
-	running []string               // containers without a process that still run while the pod is stopped
-	killing []string               // containers that are stopped, although they may not have their turn
-	hooks   []hook                 // execute these hooks of containers without a process
-	pulls   map[string]pullBackOff // by image, as its pulls are known now
-	ending  *ending                // the end of a pod
-	ended   bool                   // no container of an ending pod runs
-	frees   bool                   // resources of the node: the pod has ended, or was resized
-	after   time.Duration          // reconcile it again after that time, if not zero
+	remove  bool                    // delete the pod without a grace period
+	status  *corev1.PodStatus       // update the status, if not nil
+	start   []runKey                // start these processes, and then compute the step again
+	stop    []runKey                // stop these processes
+	noGrace bool                    // they have no grace period
+	changes []change                // containers that stop because they have changed
+	stopPod *time.Duration          // stop all processes with this grace period
+	running []string                // containers without a process that still run while the pod is stopped
+	killing []string                // containers that are stopped, although they may not have their turn
+	hooks   []hook                  // execute these hooks of containers without a process
+	pulls   map[string]pullBackOff  // by image, as its pulls are known now
+	delays  map[string]restartDelay // by container, the back-off of its run
+	ending  *ending                 // the end of a pod
+	ended   bool                    // no container of an ending pod runs
+	frees   bool                    // resources of the node: the pod has ended, or was resized
+	after   time.Duration           // reconcile it again after that time, if not zero
 }
 
 // provision is the set of resources that the node has for a pod, and the state of its processes.
@@ -131,6 +132,7 @@ type provision struct {
 	stopping   map[string]moment
 	preStops   map[string]sandbox.PreStop // of the containers without a process with a hook that something answers
 	pulls      map[string]pullBackOff
+	delays     map[string]restartDelay
 	granted    *corev1.Pod // with its allocated resources
 	deferred   string      // why a resize has to wait, or ""
 	generation int64       // of the pod when its last resize was granted, or zero
@@ -141,7 +143,7 @@ func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) 
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
 		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, preStops: given.preStops, pulls: expirePulls(given.pulls, now),
-		generation: given.generation, now: metav1.NewTime(now),
+		delays: expireDelays(given.delays, now), generation: given.generation, now: metav1.NewTime(now),
 	}
 }
 
@@ -166,7 +168,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, hooks: c.hooks, pulls: c.pulls, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, hooks: c.hooks, pulls: c.pulls, delays: c.delays, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)
