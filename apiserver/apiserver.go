@@ -21,7 +21,7 @@
 // be in flight, as in kube-apiserver; requests of the controllers of the control plane are exempt. docs/limits.md is
 // the table of the bounds, with their tests. A fuzz test sends random requests: no response may have the code 500.
 //
-// # The end
+// # Stopping
 //
 // A server that stops finishes the requests that it has received, answers later ones with 503, ends watches, and closes
 // connections after the responses. The filter lifetime bounds a request by its timeout and by the end of the server.

@@ -33,7 +33,7 @@
 // operator without a control plane links no storage (TestOperatorsLinkNoStorage, TestOperatorsLinkNoClients).
 //
 // The storage has the data that several servers of one storage share: the certificate authorities and the key of the
-// service accounts (credentials.go). They have a key that no request reaches and that kube-apiserver ignores. With
+// service accounts (credentials.go), below a key that no request reaches and that kube-apiserver ignores. With
 // [Options].Shared, the controllers hold a Lease.
 //
 // # Connections to pods
