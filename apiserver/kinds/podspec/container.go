@@ -190,7 +190,7 @@ func (r *rules) container(c *corev1.Container, s *corev1.PodSpec, volumes volume
 	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
 	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
 		corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, oneOf(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
+	errs = append(errs, oneOfInOrder(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, containerPorts(c.Ports, fldPath)...)
 	errs = append(errs, environment(c, fldPath)...)
@@ -214,8 +214,8 @@ func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPol
 		if !seen.Add(p.ResourceName) {
 			errs = append(errs, field.Duplicate(at.Index(i), p.ResourceName))
 		}
-		errs = append(errs, oneOf(p.ResourceName, fldPath, "resizePolicy", corev1.ResourceCPU, corev1.ResourceMemory)...)
-		errs = append(errs, oneOf(p.RestartPolicy, fldPath, "resizePolicy", corev1.NotRequired, corev1.RestartContainer)...)
+		errs = append(errs, fieldrules.OneOf(p.ResourceName, fldPath, "resizePolicy", corev1.ResourceCPU, corev1.ResourceMemory)...)
+		errs = append(errs, fieldrules.OneOf(p.RestartPolicy, fldPath, "resizePolicy", corev1.NotRequired, corev1.RestartContainer)...)
 		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
 			errs = append(errs, field.Invalid(at, p.RestartPolicy,
 				"must be 'NotRequired' when pod `restartPolicy` is 'Never'"))

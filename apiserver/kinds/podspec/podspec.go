@@ -108,9 +108,9 @@ func (r *rules) spec(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorLis
 		errs = append(errs, r.containers(s, fldPath)...)
 	}
 	errs = append(errs, fileKeyVolumes(s, fldPath)...)
-	errs = append(errs, oneOf(s.RestartPolicy, fldPath, "restartPolicy",
+	errs = append(errs, oneOfInOrder(s.RestartPolicy, fldPath, "restartPolicy",
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, oneOf(s.DNSPolicy, fldPath, "dnsPolicy",
+	errs = append(errs, oneOfInOrder(s.DNSPolicy, fldPath, "dnsPolicy",
 		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
 	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
 	errs = append(errs, podNames(s, fldPath)...)
@@ -164,14 +164,10 @@ func (r *rules) privateUsers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.
 	return errs
 }
 
-// oneOf checks that a value is set, to one of those allowed. The error lists these in the given
-// order.
-func oneOf[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ...S) field.ErrorList {
-	switch {
-	case slices.Contains(allowed, value):
-		return nil
-	case value == "":
-		return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
+// oneOfInOrder is [fieldrules.OneOf] for values that Kubernetes lists in an order of their own, where it does not sort them.
+func oneOfInOrder[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ...S) field.ErrorList {
+	if value == "" || slices.Contains(allowed, value) {
+		return fieldrules.OneOf(value, fldPath, name, allowed...)
 	}
 	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), value, allowed)}
 }
@@ -377,7 +373,7 @@ func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList
 	if p.Type == "" {
 		errs = append(errs, field.Required(at.ChildField("type"), "type is required when seccompProfile is set"))
 	} else {
-		errs = append(errs, oneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
+		errs = append(errs, fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
 			corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)...)
 	}
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {

@@ -35,7 +35,7 @@ func (r *rules) scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.Er
 		errs = append(errs, r.topologySpread(s.TopologySpreadConstraints, fldPath)...)
 	}
 	if s.PreemptionPolicy != nil {
-		errs = append(errs, oneOf(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
+		errs = append(errs, oneOfInOrder(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
 			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
@@ -97,7 +97,7 @@ func (r *rules) tolerations(list []corev1.Toleration, all *fieldrules.Path) fiel
 
 // TaintEffect checks the effect of a taint.
 func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList {
-	return oneOf(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+	return oneOfInOrder(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
 		corev1.TaintEffectNoExecute)
 }
 

@@ -103,7 +103,7 @@ func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorLi
 	case "":
 		return field.ErrorList{field.Required(at.ChildField("type"), "type is required when appArmorProfile is set")}
 	}
-	return oneOf(p.Type, &at, "type", corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault,
+	return fieldrules.OneOf(p.Type, &at, "type", corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault,
 		corev1.AppArmorProfileTypeUnconfined)
 }
 

@@ -204,7 +204,7 @@ func (r *rules) volumeSource(volume *corev1.Volume, fldPath *fieldrules.Path) fi
 		return r.ephemeral(volume, fldPath, at)
 	})
 	s.One("image", v.Image != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := oneOf(v.Image.PullPolicy, at, "pullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		errs := fieldrules.OneOf(v.Image.PullPolicy, at, "pullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 		if !r.emptyImages {
 			errs = append(errs, fieldrules.Required(v.Image.Reference, at, "reference")...)
 		}

@@ -3,7 +3,6 @@ package memsize
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/internal/heaptest"
 )
 
 // custom is an object of a type that only a project has.
@@ -21,7 +22,7 @@ type custom struct {
 	Nested []struct{ A, B any }
 }
 
-func (c *custom) DeepCopyObject() k8sruntime.Object {
+func (c *custom) DeepCopyObject() runtime.Object {
 	out := &custom{ConfigMap: *c.ConfigMap.DeepCopy(), Spec: map[string][]string{}}
 	for k, v := range c.Spec {
 		out.Spec[k] = append([]string(nil), v...)
@@ -49,9 +50,9 @@ func TestOf(t *testing.T) {
 		own.Spec[fmt.Sprint(i)] = []string{"a", "b", "c"}
 		own.Nested = append(own.Nested, struct{ A, B any }{"x", int64(1 << 40)})
 	}
-	for _, obj := range []k8sruntime.Object{pod, own, &unstructured.Unstructured{Object: content}, &corev1.Pod{}} {
+	for _, obj := range []runtime.Object{pod, own, &unstructured.Unstructured{Object: content}, &corev1.Pod{}} {
 		size := Of(obj, math.MaxInt)
-		copied := allocated(func() { sink = obj.DeepCopyObject() })
+		copied := allocated(t, func() { sink = obj.DeepCopyObject() })
 		t.Logf("%T: %d, and a copy is %d", obj, size, copied)
 		if size < copied*3/4 || size > 3*copied {
 			t.Errorf("%T is taken for %d bytes, and a copy of it has %d", obj, size, copied)
@@ -66,16 +67,14 @@ func TestOf(t *testing.T) {
 var sink any
 
 // allocated returns how many bytes a call of f allocates.
-func allocated(f func()) int {
-	var before, after runtime.MemStats
+func allocated(t *testing.T, f func()) int {
 	const n = 100
 	f()
-	runtime.ReadMemStats(&before)
+	m := heaptest.New(t)
 	for range n {
 		f()
 	}
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc-before.TotalAlloc) / n
+	return int(m.Allocated()) / n
 }
 
 // TestLimit: the walk ends at the limit, also if the value refers to itself.

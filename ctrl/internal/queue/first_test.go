@@ -3,12 +3,12 @@ package queue
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/internal/heaptest"
 )
 
 // number is an element of a heap that counts the comparisons.
@@ -56,20 +56,18 @@ func waitingQueue(t testing.TB, n int) *Queue[string] {
 
 // TestSnapshotCopiesAPage: how much a snapshot copies does not depend on the length of the queue.
 func TestSnapshotCopiesAPage(t *testing.T) {
-	copied := func(n int) int {
-		q := waitingQueue(t, n)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+	copied := func(q *Queue[string], n int) int64 {
+		m := heaptest.New(t)
 		const times = 10
 		for range times {
 			if s := q.Snapshot(100, 60); len(s.WaitingKeys) != 60 || s.WaitingKeys[0].Key != "waiting-100" || s.Waiting != n {
 				t.Fatalf("the page of %d begins with %v", n, s.WaitingKeys[0].Key)
 			}
 		}
-		runtime.ReadMemStats(&after)
-		return int(after.TotalAlloc-before.TotalAlloc) / times
+		return m.Allocated() / times
 	}
-	short, long := copied(1000), copied(100_000)
+	a, b := waitingQueue(t, 1000), waitingQueue(t, 100_000) // before allocations are slow
+	short, long := copied(a, 1000), copied(b, 100_000)
 	t.Logf("a page takes %d bytes of a queue of 1,000 keys, and %d of one of 100,000", short, long)
 	if long > 2*short {
 		t.Errorf("a page takes %d bytes of a queue of 1,000 keys, and %d of one of 100,000", short, long)
