@@ -24,7 +24,6 @@ import (
 
 	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -238,7 +237,7 @@ func lastName(keys []string) string {
 // Whenever a namespace is gone, it must be empty, and all objects created in it must have been deleted.
 func TestDeletedNamespacesAreEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const writers = 8
+		const writers, rounds = 8, 12
 		backend := memory.New(memory.Options{})
 		client := controlplanetest.ClientFor(t, controlplanetest.Start(t, controlplane.Options{Storage: backend}).Config())
 		namespaces := client.CoreV1().Namespaces()
@@ -264,7 +263,7 @@ func TestDeletedNamespacesAreEmpty(t *testing.T) {
 				}
 			})
 		}
-		for range testlevel.Rounds(4, 12) {
+		for range rounds {
 			createNamespace(t, client, "doomed")
 			w, err := namespaces.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=doomed"})
 			if err != nil {

@@ -20,7 +20,6 @@ import (
 
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/store"
-	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage/memory"
 )
 
@@ -56,7 +55,7 @@ func TestAdopted(t *testing.T) {
 			decoding := store.New(backend, config)
 			config.Default = scheme.Default
 			taking := store.New(backend, config)
-			for n := range testlevel.Rounds(3, 8) {
+			for n := range 8 {
 				obj := config.New()
 				filler.Fill(obj)
 				m, _ := meta.Accessor(obj)
