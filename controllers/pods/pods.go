@@ -177,6 +177,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	r.sandboxes.Remove(req.NamespacedName, pod.UID) // of another pod with the name
+	r.sandboxes.Seen(pod)
 	if !r.nodes.isResponsible(pod) || r.written.awaits(pod) {
 		return reconcile.Result{}, nil
 	}

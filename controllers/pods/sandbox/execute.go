@@ -108,8 +108,9 @@ func notFound(_ context.Context, p *runtime.Process) int {
 	return exitNotFound
 }
 
-// execute executes a command in a container. The command ends with ctx, and is killed with the run, if there is one.
-func (b *sandbox) execute(ctx context.Context, m *made, r *run, command []string, streams runtime.Streams) (int, error) {
+// execute executes a command in a container. The command ends with ctx, and is killed when the run of the container has ended, or its
+// pod is gone.
+func (b *sandbox) execute(ctx context.Context, m *made, ended <-chan struct{}, command []string, streams runtime.Streams) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	killed := make(chan struct{})
@@ -121,15 +122,11 @@ func (b *sandbox) execute(ctx context.Context, m *made, r *run, command []string
 	result := make(chan int, 1)
 	h := b.owner.execHandler(p)
 	b.owner.spawn(func() { result <- (&run{made: m}).call(ctx, h, p) })
-	var containerEnds <-chan struct{}
-	if r != nil {
-		containerEnds = r.done
-	}
 	var err error
 	select {
 	case code := <-result:
 		return code, nil
-	case <-containerEnds:
+	case <-ended:
 	case <-b.gone:
 	case <-ctx.Done():
 		err = context.Cause(ctx)

@@ -66,7 +66,7 @@ func (r *run) hook(ctx context.Context, h *corev1.LifecycleHandler) (message str
 //upstream:k8s.io/cri-client/pkg.remoteRuntimeService.ExecSync
 func (r *run) hookCommand(ctx context.Context, args []string) (output string, err error) {
 	stdout, stderr := &limitedBuffer{limit: maxOutput}, &limitedBuffer{limit: maxOutput}
-	code, err := r.box.execute(ctx, r.made, r, args, runtime.Streams{Stdout: stdout, Stderr: stderr})
+	code, err := r.box.execute(ctx, r.made, r.done, args, runtime.Streams{Stdout: stdout, Stderr: stderr})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(args, " "), code, stderr)
 	}

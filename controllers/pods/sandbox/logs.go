@@ -165,10 +165,10 @@ type logSource interface {
 // errLimit ends a log with LimitBytes.
 var errLimit = errors.New("the limit is reached")
 
-// copyLog writes a log to w, as the options say.
+// copyLog writes a log to w, as the options say. A reader that follows the log stops when ended is closed, after the last lines.
 //
 //upstream:k8s.io/cri-client/pkg/logs.ReadLogs
-func copyLog(ctx context.Context, source logSource, o *corev1.PodLogOptions, w io.Writer) error {
+func copyLog(ctx context.Context, source logSource, ended <-chan struct{}, o *corev1.PodLogOptions, w io.Writer) error {
 	c := &logCopier{w: w, timestamps: o.Timestamps, left: ptr.Deref(o.LimitBytes, -1), lineStart: true}
 	switch {
 	case o.SinceTime != nil:
@@ -198,12 +198,17 @@ func copyLog(ctx context.Context, source logSource, o *corev1.PodLogOptions, w i
 		if !o.Follow || more == nil {
 			return nil
 		}
+		over := false
 		select {
 		case <-more:
+		case <-ended:
+			over = true
 		case <-ctx.Done():
 			return nil
 		}
-		lines, next, more = source.read(next)
+		if lines, next, more = source.read(next); over {
+			more = nil
+		}
 	}
 }
 

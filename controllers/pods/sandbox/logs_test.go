@@ -43,7 +43,7 @@ func TestLogOptions(t *testing.T) {
 			"stderr":     {corev1.PodLogOptions{Stream: new(corev1.LogStreamStderr)}, "err\n"},
 		} {
 			var b strings.Builder
-			if err := copyLog(t.Context(), l, &tt.o, &b); err != nil || b.String() != tt.want {
+			if err := copyLog(t.Context(), l, nil, &tt.o, &b); err != nil || b.String() != tt.want {
 				t.Errorf("%s: %q, %v, want %q", name, b.String(), err, tt.want)
 			}
 		}
@@ -56,9 +56,9 @@ func TestFollow(t *testing.T) {
 		l := newLogBuffer(&atomic.Int64{})
 		r, w := io.Pipe()
 		done := make(chan error, 2)
-		go func() { done <- copyLog(t.Context(), l, &corev1.PodLogOptions{Follow: true}, w) }()
+		go func() { done <- copyLog(t.Context(), l, nil, &corev1.PodLogOptions{Follow: true}, w) }()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- copyLog(ctx, l, &corev1.PodLogOptions{Follow: true}, io.Discard) }()
+		go func() { done <- copyLog(ctx, l, nil, &corev1.PodLogOptions{Follow: true}, io.Discard) }()
 		for i := range 3 {
 			line := fmt.Sprintf("line %d\n", i)
 			l.write(false, []byte(line[:4]))

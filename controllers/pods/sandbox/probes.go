@@ -310,7 +310,7 @@ var errFailed = errors.New("failed")
 // command executes a command in the container. The error is errFailed if its exit code is not zero.
 func (r *run) command(ctx context.Context, args []string) (output string, err error) {
 	b := &limitedBuffer{limit: maxOutput}
-	code, err := r.box.execute(ctx, r.made, r, args, runtime.Streams{Stdout: b, Stderr: b})
+	code, err := r.box.execute(ctx, r.made, r.done, args, runtime.Streams{Stdout: b, Stderr: b})
 	if err == nil && code != 0 {
 		err = errFailed
 	}

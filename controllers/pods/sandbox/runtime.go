@@ -21,17 +21,13 @@ type LogFunc func(from int) (lines []Line, next int, more <-chan struct{})
 
 func (f LogFunc) read(from int) ([]Line, int, <-chan struct{}) { return f(from) }
 
-// emptyLog is the log of a container that nothing executes. It ends with the container.
-type emptyLog struct{ ended <-chan struct{} }
+// emptyLog is the log of a container that nothing executes.
+type emptyLog struct{}
 
-func (l emptyLog) read(int) ([]Line, int, <-chan struct{}) {
-	select {
-	case <-l.ended:
-		return nil, 0, nil
-	default:
-		return nil, 0, l.ended
-	}
-}
+func (emptyLog) read(int) ([]Line, int, <-chan struct{}) { return nil, 0, make(chan struct{}) }
+
+// errStops is the error of a request that comes when the control plane stops.
+var errStops = apierrors.NewServiceUnavailable("the control plane is shutting down")
 
 // containerOf returns the specification and the status of a container.
 func containerOf(pod *corev1.Pod, name string) (*corev1.Container, *corev1.ContainerStatus, error) {
@@ -82,24 +78,34 @@ func (s *Sandboxes) Logs(ctx context.Context, ref runtime.PodRef, container stri
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
+	source := logSource(emptyLog{})
+	log, scripted := LogFunc(nil), false
 	if s.o.Script != nil {
-		if log, ok := s.o.Script(pod, container, o.Previous); ok {
-			return copyLog(ctx, log, o, w)
-		}
+		log, scripted = s.o.Script(pod, container, o.Previous)
 	}
-	if box := s.find(pod.UID); box != nil {
+	if scripted {
+		source = log
+	} else if box := s.find(pod.UID); box != nil {
 		if r := box.run(container, number); r != nil {
-			return copyLog(ctx, r.log, o, w)
+			return copyLog(ctx, r.log, nil, o, w)
 		}
 	}
-	ended := make(chan struct{})
-	if o.Previous || status.State.Running == nil {
-		close(ended)
-	} else if box := s.sandboxOf(pod); box != nil {
-		return copyLog(ctx, emptyLog{box.gone}, o, w)
+	if o.Previous || status.State.Running == nil || !o.Follow {
+		return copyLog(ctx, source, closed, o, w)
 	}
-	return copyLog(ctx, emptyLog{ended}, o, w)
+	ended, err := s.idleEnd(ctx, pod, container, number)
+	if err != nil {
+		return err
+	}
+	return copyLog(ctx, source, ended, o, w)
 }
+
+// closed is a channel that is closed.
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // logNumber returns the number of the run with the log of a container.
 //
@@ -153,29 +159,41 @@ func NumberOf(id string) int32 {
 	return int32(n)
 }
 
-// running returns the container of a pod that runs, and its run if something executes it.
-func (s *Sandboxes) running(ctx context.Context, ref runtime.PodRef, container string) (*sandbox, *made, *run, error) {
+// running is a container that runs. Its run is nil if nothing executes it.
+type running struct {
+	box *sandbox
+	*made
+	*run
+	ended <-chan struct{}
+}
+
+// running returns the container of a pod that runs. missing is the error if it does not run.
+func (s *Sandboxes) running(ctx context.Context, ref runtime.PodRef, container string, missing func(pod *corev1.Pod) string) (*running, error) {
 	pod, err := s.o.Pod(ctx, ref)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	spec, status, err := containerOf(pod, container)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	box := s.sandboxOf(pod)
 	if box == nil {
-		return nil, nil, nil, apierrors.NewServiceUnavailable("the control plane is shutting down")
+		return nil, errStops
 	}
-	r := box.live()[container]
-	if r != nil {
-		return box, r.made, r, nil
+	if r := box.live()[container]; r != nil {
+		return &running{box, r.made, r, r.done}, nil
 	}
 	if status == nil || status.State.Running == nil {
-		return nil, nil, nil, apierrors.NewBadRequest(fmt.Sprintf("container not found (%q)", container))
+		return nil, apierrors.NewBadRequest(missing(pod))
 	}
-	m, err := box.make(ctx, pod, spec, NumberOf(status.ContainerID))
-	return box, m, nil, err
+	number := NumberOf(status.ContainerID)
+	m, err := box.make(ctx, pod, spec, number)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := s.idleEnd(ctx, pod, container, number)
+	return &running{box, m, nil, ended}, err
 }
 
 // Exec implements [runtime.Runtime].
@@ -185,29 +203,31 @@ func (s *Sandboxes) Exec(ctx context.Context, ref runtime.PodRef, container stri
 	if len(command) == 0 {
 		return 0, apierrors.NewBadRequest("you must specify at least 1 argument for the command")
 	}
-	box, m, r, err := s.running(ctx, ref, container)
+	c, err := s.running(ctx, ref, container, func(*corev1.Pod) string { return fmt.Sprintf("container not found (%q)", container) })
 	if err != nil {
 		return 0, err
 	}
-	return box.execute(ctx, m, r, command, streams)
+	return c.box.execute(ctx, c.made, c.ended, command, streams)
 }
 
 // Attach implements [runtime.Runtime].
 //
 //upstream:pkg/kubelet.Kubelet.GetAttach
 func (s *Sandboxes) Attach(ctx context.Context, ref runtime.PodRef, container string, streams runtime.Streams) error {
-	box, _, r, err := s.running(ctx, ref, container)
+	c, err := s.running(ctx, ref, container, func(pod *corev1.Pod) string {
+		return fmt.Sprintf("container %s not found in pod %s_%s", container, pod.Name, pod.Namespace)
+	})
 	if err != nil {
 		return err
 	}
-	if r == nil {
+	if c.run == nil {
 		select {
-		case <-box.gone:
+		case <-c.ended:
 		case <-ctx.Done():
 		}
 		return nil
 	}
-	return r.attach.connect(ctx, streams, r.done)
+	return c.run.attach.connect(ctx, streams, c.ended)
 }
 
 // Dial implements [runtime.Runtime].

@@ -327,6 +327,7 @@ type sandbox struct {
 	others     map[string]chan struct{} // of a pod that is stopped, the containers without a run; closed when they have ended
 	closed     bool
 	preStops   map[string]*preStop // by container, the hooks of containers that have no process
+	idle       map[string]*idleRun // by container, the runs of containers that have no process, if clients wait for their ends
 	renewal    *time.Timer         // of tokens
 }
 
@@ -466,6 +467,10 @@ func (b *sandbox) close() {
 	for _, p := range b.preStops {
 		p.cancel(nil)
 	}
+	for _, r := range b.idle {
+		close(r.ended)
+	}
+	b.idle = nil
 	close(b.gone)
 	if b.renewal != nil {
 		b.renewal.Stop()
