@@ -315,7 +315,8 @@ func TestWatchListsAsUpstream(t *testing.T) {
 		}
 		ours := paths()
 		t.Log(ours)
-		if ours[endpointstest.Fast] < 800 || ours[endpointstest.Fallback("resource")] > 0 || ours[endpointstest.Fallback("events")] > 0 {
+		if ours[endpointstest.Fast] < 800 || ours[endpointstest.Fallback("resource")] > 0 || ours[endpointstest.Fallback("events")] > 0 ||
+			ours[endpointstest.Decoded("version")] == 0 {
 			t.Errorf("watches took the paths %v", ours)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 
+	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/internal/inprocess"
 )
 
@@ -72,8 +73,10 @@ func TestSharedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer decoded.Stop()
+	paths := endpointstest.Count(t, "pods", "watch")
 	body := watchOf(t, controllerOf(plane), true, "/api/v1/namespaces/default/pods?watch=1&labelSelector=app%3Dweb&allowWatchBookmarks=true"+
 		"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", protobufWatch)
+	paths().Require(t, endpointstest.Decoded("shared"), 1)
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, errObjects) {
 		t.Errorf("reading bytes: %v", err)
 	}

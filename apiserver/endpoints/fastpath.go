@@ -4,9 +4,13 @@ import (
 	"net/http"
 	"sync"
 
+	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"flyball.dev/apiserver/resource"
 )
 
 // Writes, lists and watches have two paths. The fast path is our own code for the requests that clients usually send. The
@@ -36,12 +40,32 @@ const (
 	errAudit         fallback = "audit"          // the response is logged
 )
 
+// The reasons why the fast path decodes the objects of a list, or of the initial events of a watch, as labels of the metric. Without a
+// reason, it decodes only objects that are not stored as the client wants them.
+const (
+	decodedVersion   fallback = "version"   // the served version is not the stored one
+	decodedEncrypted fallback = "encrypted" // the stored objects are
+	decodedShared    fallback = "shared"    // the client, in this process, shares decoded objects
+)
+
+// whyDecoded returns the reason why the objects of a store must be decoded for a served version.
+func whyDecoded(store *registry.Store, scope *handlers.RequestScope) fallback {
+	kinds, _, err := scope.Typer.ObjectKinds(store.New())
+	if err != nil || len(kinds) == 0 || kinds[0] != scope.Kind {
+		return decodedVersion
+	}
+	if e, ok := store.Storage.Storage.(resource.Encrypter); ok && e.Encrypts() {
+		return decodedEncrypted
+	}
+	return ""
+}
+
 // requests counts the requests to handlers with a fast path, by the path that served them.
 var requests = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace:      "flyball",
 	Subsystem:      "apiserver",
 	Name:           "path_requests_total",
-	Help:           "Writes, lists and watches by path, fast or fallback, with the reason for the fallback.",
+	Help:           "Writes, lists and watches by path, fast or fallback, with the reason for the fallback, or for decoding all listed objects on the fast path.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"path", "reason", "verb", "group", "version", "resource", "subresource"})
 
@@ -51,13 +75,20 @@ var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(request
 
 // countPath counts a request. The reason is empty for the fast path.
 func countPath(r *http.Request, reason fallback) {
+	if reason != "" {
+		count(r, "fallback", reason)
+		return
+	}
+	countFast(r, "")
+}
+
+// countFast counts a request on the fast path, with the reason for decoding objects, or none.
+func countFast(r *http.Request, decoded fallback) { count(r, "fast", decoded) }
+
+func count(r *http.Request, path string, reason fallback) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok {
 		return
-	}
-	path := "fast"
-	if reason != "" {
-		path = "fallback"
 	}
 	requests.WithLabelValues(path, string(reason), info.Verb, info.APIGroup, info.APIVersion, info.Resource, info.Subresource).Inc()
 }

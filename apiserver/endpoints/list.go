@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/resource"
@@ -24,7 +23,7 @@ import (
 type lists struct {
 	storage  rest.Lister
 	scope    *handlers.RequestScope
-	served   bool // the stored version is the served one
+	decoded  fallback // why objects must be decoded
 	upstream http.HandlerFunc
 }
 
@@ -34,13 +33,7 @@ func listHandler(storage rest.Lister, scope *handlers.RequestScope, upstream htt
 	if store == nil || store.Decorator != nil {
 		return fallBack(errUnsupported, upstream)
 	}
-	return (&lists{storage: storage, scope: scope, served: storesKind(store, scope), upstream: upstream}).serve
-}
-
-// storesKind reports whether the objects of a store have the served kind and version.
-func storesKind(store *registry.Store, scope *handlers.RequestScope) bool {
-	kinds, _, err := scope.Typer.ObjectKinds(store.New())
-	return err == nil && len(kinds) > 0 && kinds[0] == scope.Kind
+	return (&lists{storage: storage, scope: scope, decoded: whyDecoded(store, scope), upstream: upstream}).serve
 }
 
 // serve is an [http.HandlerFunc].
@@ -70,7 +63,7 @@ func (h *lists) serve(w http.ResponseWriter, r *http.Request) {
 	var stored resource.Listing
 	list, err := h.storage.List(resource.WithListing(request.WithNamespace(r.Context(), namespace), &stored), &options)
 	if err != nil {
-		countPath(r, "")
+		countFast(r, h.decoded)
 		responsewriters.ErrorNegotiated(err, h.scope.Serializer, h.scope.Kind.GroupVersion(), w, r)
 		return
 	}
@@ -87,12 +80,12 @@ func (h *lists) serve(w http.ResponseWriter, r *http.Request) {
 	case stored.Objects == nil || err == errOutput:
 		fallBack(errOutput, h.upstream)(w, r)
 	case err == nil:
-		countPath(r, "")
+		countFast(r, h.decoded)
 	case response.begun:
 		utilruntime.HandleErrorWithContext(r.Context(), err, "Failed to write a list")
 		panic(http.ErrAbortHandler) // the client must not take it for the whole list
 	default:
-		countPath(r, "")
+		countFast(r, h.decoded)
 		responsewriters.ErrorNegotiated(err, h.scope.Serializer, h.scope.Kind.GroupVersion(), w, r)
 	}
 }
@@ -116,8 +109,8 @@ func (h *lists) encoding(r *http.Request) (encodeList, fallback) {
 	encoder := h.scope.Serializer.EncoderForVersion(info.Serializer, h.scope.Kind.GroupVersion())
 	switch {
 	case info.MediaType == runtime.ContentTypeJSON:
-		return jsonList{encoder: encoder, stored: h.served, none: noItems}.encode, ""
-	case info.MediaType == runtime.ContentTypeProtobuf && h.served:
+		return jsonList{encoder: encoder, stored: h.decoded == "", none: noItems}.encode, ""
+	case info.MediaType == runtime.ContentTypeProtobuf && h.decoded != decodedVersion:
 		return protobufList{encoder}.encode, ""
 	}
 	return nil, errOutput

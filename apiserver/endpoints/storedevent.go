@@ -18,7 +18,7 @@ type appendEvent func(to []byte, o resource.StoredObject) ([]byte, bool)
 // storedEvents returns how a format encodes the initial events of a watch from the stored objects, or nil if the objects must be decoded.
 func (h *watches) storedEvents(f *watchFormat) appendEvent {
 	store := registryOf(h.storage)
-	if store == nil || !storesKind(store, h.scope) {
+	if store == nil || h.decoded != "" {
 		return nil
 	}
 	if f.contentType == runtime.ContentTypeJSON {

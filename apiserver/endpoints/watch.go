@@ -43,7 +43,8 @@ import (
 type watches struct {
 	storage  rest.Watcher
 	scope    *handlers.RequestScope
-	forced   bool // by path (/watch/...)
+	forced   bool     // by path (/watch/...)
+	decoded  fallback // why the objects of initial events must be decoded
 	upstream http.HandlerFunc
 
 	formats sync.Map // media type → *watchFormat
@@ -51,7 +52,11 @@ type watches struct {
 
 // watchHandler returns the handler of a resource's watches. upstream is the fallback.
 func watchHandler(storage rest.Watcher, scope *handlers.RequestScope, forced bool, upstream http.HandlerFunc) http.HandlerFunc {
-	return (&watches{storage: storage, scope: scope, forced: forced, upstream: upstream}).serve
+	h := &watches{storage: storage, scope: scope, forced: forced, upstream: upstream}
+	if store := registryOf(storage); store != nil {
+		h.decoded = whyDecoded(store, scope)
+	}
+	return h.serve
 }
 
 // serve is an [http.HandlerFunc].
@@ -89,10 +94,10 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 		fallBack(errEvents, h.upstream)(w, r)
 		return
 	}
-	countPath(r, "")
+	s := h.stream(ctx, w, format, &options)
+	countFast(r, h.initialDecoded(s, &options))
 	info, _ := request.RequestInfoFrom(ctx)
 	metrics.RecordLongRunning(r, info, metrics.APIServerComponent, func() {
-		s := h.stream(ctx, w, format, &options)
 		s.compress = s.events == nil && isWatchList(&options) && responsewriters.ContentEncodingSupported(r, features.WatchListCompression) == "gzip"
 		s.begin()
 		server.ServeEvents(s.send, s.sendStored(), s.flush)
@@ -184,6 +189,21 @@ func listOptions(r *http.Request, scope *handlers.RequestScope) (o metainternalv
 //upstream:k8s.io/apiserver/pkg/endpoints/handlers.isListWatchRequest
 func isWatchList(o *metainternalversion.ListOptions) bool {
 	return o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
+}
+
+// initialDecoded returns why the objects of the initial events of a watch must be decoded, or "" if they need not or there are none.
+func (h *watches) initialDecoded(s *watchStream, o *metainternalversion.ListOptions) fallback {
+	initial := o.ResourceVersion == "" || o.ResourceVersion == "0"
+	if o.SendInitialEvents != nil {
+		initial = *o.SendInitialEvents
+	}
+	switch {
+	case !initial:
+		return ""
+	case s.events != nil:
+		return decodedShared
+	}
+	return h.decoded
 }
 
 // watchTimeout returns the duration of a watch, which is random unless the client sets it.

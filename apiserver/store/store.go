@@ -23,8 +23,8 @@
 // The decoded object and the encodings of a record are the watch cache; there is no other. An object that this server
 // has written is decoded at most once, and is encoded once for all watchers. The fast path of package endpoints gives
 // its object to the store, which makes it equal to a decoded one, if it is not (normal.go); TestAdopted compares the
-// two for all built-in kinds. Lists and the initial events of watches use the cached values that there are and add
-// none, so reading everything once does not fill the memory.
+// two for all built-in kinds. Lists and the initial events of watches use the stored bytes, or the cached values that
+// there are, and add none, so reading everything once does not fill the memory.
 //
 // Objects that a conversion webhook has converted are cached too, for lists, watches, and reads with a resource
 // version, as in kube-apiserver's watch cache. A read without a resource version converts again, as kube-apiserver's
@@ -136,6 +136,7 @@ var (
 	_ apistorage.Interface    = (*Store)(nil)
 	_ resource.StorageUpdater = (*Store)(nil)
 	_ resource.StorageCreater = (*Store)(nil)
+	_ resource.Encrypter      = (*Store)(nil)
 )
 
 // New returns a store of one resource. Stores may share a backend. Stores with the same prefix share the objects; each
@@ -163,6 +164,9 @@ type owner struct{ store weak.Pointer[Store] }
 
 // Versioner implements storage.Interface.
 func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
+
+// Encrypts implements [resource.Encrypter].
+func (s *Store) Encrypts() bool { return s.transformer != nil }
 
 // Create implements storage.Interface.
 //

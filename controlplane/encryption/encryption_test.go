@@ -22,6 +22,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"flyball.dev/apiserver/endpoints/endpointstest"
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controlplanetest"
 	"flyball.dev/controlplane/encryption"
@@ -180,6 +181,25 @@ func TestProviders(t *testing.T) {
 
 // TestRotation replaces a key while the control plane runs: an update rewrites a value of an old key, even if nothing else
 // changes, and then the old key is no longer needed.
+// TestPaths: a list of Secrets, and a watch that begins with them, say in the metrics that they decode encrypted objects.
+func TestPaths(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	configure(t, file, provider("aesgcm", "a"))
+	withOptions(t, controlplane.Options{WithoutControllers: true}, file, false, func(c kubernetes.Interface) {
+		for resource, path := range map[string]endpointstest.Path{"secrets": endpointstest.Decoded("encrypted")} {
+			paths := endpointstest.Count(t, resource, "list", "watch")
+			for _, query := range []string{"", "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1",
+				"watch=true&timeoutSeconds=1"} {
+				if err := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/" + resource).RequestURI("/api/v1/" + resource + "?" + query).Do(t.Context()).Error(); err != nil {
+					t.Error(err)
+				}
+			}
+			paths().Require(t, path, 3)
+		}
+	})
+}
+
 func TestRotation(t *testing.T) { synctest.Test(t, testRotation) }
 
 func testRotation(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // Paths counts requests, by path and reason.
 type Paths map[Path]int
 
-// Path is a path that a request took, "fast" or "fallback", with the reason for the fallback.
+// Path is a path that a request took, "fast" or "fallback", with the reason for the fallback, or for decoding the listed objects.
 type Path struct{ Name, Reason string }
 
 // SwitchedOff is the path of the requests to a server without the fast path.
@@ -26,6 +26,9 @@ var Fast = Path{Name: "fast"}
 
 // Fallback returns the path of the requests that upstream's handler served for a reason.
 func Fallback(reason string) Path { return Path{"fallback", reason} }
+
+// Decoded returns the path of the lists and watches that the fast path served, and decoded all objects for a reason.
+func Decoded(reason string) Path { return Path{"fast", reason} }
 
 // Writes are the verbs of the writes that have a fast path.
 var Writes = []string{"create", "update", "patch"}
