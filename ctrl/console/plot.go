@@ -14,6 +14,7 @@ type plot struct {
 	Lines []plotLine
 }
 
+// plotLine is a line of a plot: its class in the stylesheet, and the points of a polyline.
 type plotLine struct{ Class, Points string }
 
 const (
