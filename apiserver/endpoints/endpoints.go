@@ -40,8 +40,7 @@
 // KUBE_CACHE_MUTATION_DETECTOR=true go test ./controllers/... check this. A client of a user shares nothing
 // (TestObjectsOfUsers). Upstream's handler serves tables, metadata, CBOR and WebSockets.
 // TestWatchesAsUpstream compares the bytes with upstream's. The metric of the paths also says why the fast path decodes
-// all objects of a list or of initial events: the version is not the stored one, they are encrypted, or the client shares
-// objects.
+// all objects of a list or of initial events: the version is not the stored one, or the client shares objects.
 //
 // # Bounds
 //
