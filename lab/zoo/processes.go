@@ -31,7 +31,7 @@ func writesOn(mgr manager.Manager, e *env) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-				Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+				Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
 				Callbacks: leaderelection.LeaderCallbacks{
 					OnStartedLeading: func(leading context.Context) {
 						if !e.right {
@@ -46,6 +46,9 @@ func writesOn(mgr manager.Manager, e *env) error {
 		return nil
 	}))
 }
+
+// retryPeriod is how often a leader renews its Lease, and others try to take it. Each time is two requests of a run, so it is rare.
+const retryPeriod = 5 * time.Second
 
 // work keeps the parts of all Widgets until its context ends.
 func (e *env) work(ctx context.Context) {

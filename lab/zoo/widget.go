@@ -157,6 +157,7 @@ func newManager(cfg *rest.Config, elects bool) (manager.Manager, error) {
 		LeaderElection:          elects,
 		LeaderElectionID:        "zoo",
 		LeaderElectionNamespace: "default",
+		RetryPeriod:             ptr.To(retryPeriod),
 	})
 }
 

@@ -23,6 +23,9 @@ import (
 
 var schedules = flag.Int("lab.schedules", testlevel.Rounds(10, 500), "the number of schedules in which something goes wrong, for each example")
 
+// Schedules is that number.
+func Schedules() int { return *schedules }
+
 // Lab explores what can go wrong for the operator of an example. Without steps, the scenario is to create the samples and
 // to delete the custom resources among them. If setUp is nil, the one of the example adds the controllers.
 func Lab(t *testing.T, e *example.Example, scenario lab.Scenario, setUp func(*rest.Config, ctrl.Manager) error) {

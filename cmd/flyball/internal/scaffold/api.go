@@ -413,6 +413,11 @@ func renderController(p *plan, d data, force bool) error {
 	if err := p.render(test, "controller/controller_test.go.tmpl", d, force); err != nil {
 		return err
 	}
+	if d.Flyball() && r.API != nil {
+		if err := p.render(strings.TrimSuffix(test, "controller_test.go")+"lab_test.go", "controller/lab_test.go.tmpl", d, force); err != nil {
+			return err
+		}
+	}
 	if !d.Fake {
 		if err := d.setPlane(p); err != nil {
 			return err

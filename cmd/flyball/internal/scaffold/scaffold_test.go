@@ -327,6 +327,34 @@ func TestCreateAPIBadInput(t *testing.T) {
 }
 
 // TestInitTwice: the error is about the project, and not about another of its files.
+// TestLabTest: a controller has a lab test if its kind is of the project, and the runtime is the lab's.
+func TestLabTest(t *testing.T) {
+	deployment := KindOptions{Group: "apps", Version: "v1", Kind: "Deployment"}
+	for _, tt := range []struct {
+		runtime string
+		options APIOptions
+		path    string
+		want    bool
+	}{
+		{projectfile.RuntimeFlyball, APIOptions{KindOptions: kind("Order"), Resource: true}, "order_lab_test.go", true},
+		{projectfile.RuntimeFlyball, APIOptions{KindOptions: deployment, Controller: new(true)}, "deployment_lab_test.go", false},
+		{projectfile.RuntimeControllerRuntime, APIOptions{KindOptions: kind("Order"), Resource: true}, "order_lab_test.go", false},
+	} {
+		folder, o := t.TempDir(), initOptions()
+		o.Runtime = tt.runtime
+		if _, err := Init(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := CreateAPI(t.Context(), folder, tt.options); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(filepath.Join(folder, "internal", "controller", tt.path))
+		if (err == nil) != tt.want {
+			t.Errorf("%s, %s: %v", tt.runtime, tt.options.Kind, err)
+		}
+	}
+}
+
 func TestInitTwice(t *testing.T) {
 	folder := newFolder(t)
 	testUnchanged(t, folder, "PROJECT exists already: the folder has a project", func(ctx context.Context) error {
