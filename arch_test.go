@@ -68,8 +68,9 @@ var may = []struct {
 	{path: "controllers/controllerstest", imports: []string{"controllers", "controlplane", "ctrl"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/clientscheme", "internal/inprocess", "internal/kubeconfig", "internal/restclient"}},
 	{path: "controlplane/encryption", imports: []string{"apiserver"}},
+	{path: "controlplane/kubeflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/objectdiff", "internal/privatefile", "internal/restclient", "ctrl/client", "ctrl/console", "ctrl/manager", "internal/selfsigned", "lab", "plan", "record", "storage", "apiserver", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/kubeconfig", "internal/objectdiff", "internal/privatefile", "internal/restclient", "ctrl/client", "ctrl/console", "ctrl/manager", "internal/selfsigned", "lab", "plan", "record", "storage", "apiserver", "vet"}},
 	{path: "cmd/flyball/internal/apply", imports: []string{"internal/objectdiff"}},
 	{path: "cmd/flyball/internal/filetx", outside: []string{}},
 	{path: "cmd/flyball/internal/process", outside: []string{}},
@@ -105,7 +106,6 @@ var may = []struct {
 	{path: "internal/reserve", imports: []string{"internal/reserve"}, outside: []string{}},
 	{path: "internal/responses", outside: []string{}},
 	{path: "internal/selfsigned", outside: []string{}},
-	{path: "internal/apiserverflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
 
 // ctrlImports has a row for each package of ctrl, with the packages of this module that it may
@@ -140,7 +140,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
+envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../controlplane/kubeflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil

@@ -7,7 +7,7 @@ import (
 
 	"flyball.dev/controllers"
 	plane "flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 )
 
 // basic are the controllers that run by default.
@@ -28,7 +28,7 @@ func DefaultToPrograms() { asPrograms.Store(true) }
 func (s *APIServer) setBehaviour(o *plane.Options) error {
 	selected := basic
 	if asPrograms.Load() {
-		apiserverflags.AsProgram(o)
+		kubeflags.AsProgram(o)
 		selected = controllers.None
 	}
 	if s.deletionDelay != 0 {
