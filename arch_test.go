@@ -140,7 +140,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../controlplane/kubeflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
+envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controlplane ../controlplane/kubeflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil

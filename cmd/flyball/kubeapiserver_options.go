@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/kubeflags"
 )
@@ -28,10 +27,9 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 		return controlplane.Options{}, err
 	}
 	kubeflags.AsProgram(&o)
-	if err := o.Controllers.SelectByVariable(controllers.None); err != nil {
+	if err := o.SelectControllersByVariable(controlplane.NoControllers); err != nil {
 		return controlplane.Options{}, err
 	}
-	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return o, nil
 }
 

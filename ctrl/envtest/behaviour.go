@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"flyball.dev/controllers"
 	plane "flyball.dev/controlplane"
 	"flyball.dev/controlplane/kubeflags"
 )
@@ -29,14 +28,13 @@ func (s *APIServer) setBehaviour(o *plane.Options) error {
 	selected := basic
 	if asPrograms.Load() {
 		kubeflags.AsProgram(o)
-		selected = controllers.None
+		selected = plane.NoControllers
 	}
 	if s.deletionDelay != 0 {
 		o.DeletionDelay = max(s.deletionDelay, 0)
 	}
-	if err := o.Controllers.SelectByVariable(cmp.Or(s.selected, selected)); err != nil {
+	if err := o.SelectControllersByVariable(cmp.Or(s.selected, selected)); err != nil {
 		return fmt.Errorf("unable to select controllers: %w", err)
 	}
-	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return nil
 }
