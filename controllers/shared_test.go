@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/internal/inprocess"

@@ -1,7 +1,5 @@
 // Package controllerstest helps the tests of controllers: it runs a test in virtual time, with a control plane and all
 // its controllers or one of them.
-//
-//upstream:none It is for tests.
 package controllerstest
 
 import (
