@@ -65,11 +65,12 @@ var may = []struct {
 	{path: "controllers/pods/memfs", imports: []string{"controllers/pods/runtime"}, outside: []string{}},
 	{path: "controllers/pods/shell", imports: []string{"controllers/pods/runtime"}, outside: []string{"k8s.io/api", "mvdan.cc/sh/v3"}},
 	{path: "controllers/stages", imports: []string{"controllers/internal", "controllers/pods", "ctrl"}},
-	{path: "controllers/controllerstest", imports: []string{"controllers", "controlplane", "ctrl"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl", "internal/clientscheme", "internal/inprocess", "internal/kubeconfig", "internal/restclient"}},
 	{path: "controlplane/encryption", imports: []string{"apiserver"}},
+	{path: "controlplane/kubeflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
+	{path: "controlplane/controllerstest", imports: []string{"controllers", "controlplane", "ctrl"}},
 	{path: "controlplane/controlplanetest", imports: []string{"controlplane"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/apiserverflags", "internal/kubeconfig", "internal/objectdiff", "internal/privatefile", "internal/restclient", "ctrl/client", "ctrl/console", "ctrl/manager", "internal/selfsigned", "lab", "plan", "record", "storage", "apiserver", "vet"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal/kubeconfig", "internal/objectdiff", "internal/privatefile", "internal/restclient", "ctrl/client", "ctrl/console", "ctrl/manager", "internal/selfsigned", "lab", "plan", "record", "storage", "apiserver", "vet"}},
 	{path: "cmd/flyball/internal/apply", imports: []string{"internal/objectdiff"}},
 	{path: "cmd/flyball/internal/filetx", outside: []string{}},
 	{path: "cmd/flyball/internal/process", outside: []string{}},
@@ -105,7 +106,6 @@ var may = []struct {
 	{path: "internal/reserve", imports: []string{"internal/reserve"}, outside: []string{}},
 	{path: "internal/responses", outside: []string{}},
 	{path: "internal/selfsigned", outside: []string{}},
-	{path: "internal/apiserverflags", imports: []string{"apiserver/admission", "apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
 
 // ctrlImports has a row for each package of ctrl, with the packages of this module that it may
@@ -140,7 +140,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
+envtest: client client/config internal/bubble internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controlplane ../controlplane/kubeflags ../internal/reserve ../internal/selfsigned ../record ../record/restore ../storage/memory
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil
@@ -234,7 +234,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, and so links clients of all kinds: use internal/restclient", path, imported)
 			case within(imported, "k8s.io/kubernetes"):
 				t.Errorf("%s imports k8s.io/kubernetes", path)
-			case inside == "controllers/controllerstest":
+			case inside == "controlplane/controllerstest":
 				t.Errorf("%s may import %s in its tests only", path, inside)
 			case ok && !permits(inside, true):
 				t.Errorf("%s may not import %s", path, inside)

@@ -15,9 +15,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/jobstate"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

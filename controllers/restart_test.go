@@ -11,9 +11,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage/memory"
 	"flyball.dev/storage/storagetest"

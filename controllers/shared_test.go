@@ -18,8 +18,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/apiserver/store"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/internal/inprocess"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 )
 
 // kubeAPIServer returns the command of the stand-in for kube-apiserver.
@@ -63,7 +63,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = true
-	apiserverflags.Add(fs)
+	kubeflags.Add(fs)
 	fs.IntP("v", "v", 0, "log level: 0 logs errors and warnings; up to 10")
 	fs.StringVar(&version, "version", "", "print the version and exit")
 	fs.Lookup("version").NoOptDefVal = "true"
@@ -72,7 +72,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 
 // setFeatureGates sets the feature gates that the server knows.
 func setFeatureGates(fs *pflag.FlagSet) error {
-	gates, err := apiserverflags.Pairs(fs.Lookup("feature-gates").Value.String())
+	gates, err := kubeflags.Pairs(fs.Lookup("feature-gates").Value.String())
 	if err != nil {
 		return fmt.Errorf("missing bool value for feature gate: %w", err)
 	}

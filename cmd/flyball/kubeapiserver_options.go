@@ -6,15 +6,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 )
 
 // serverOptions returns the options of the control plane for kube-apiserver's flags. $FLYBALL_CONTROLLERS selects the
 // controllers; the default is none.
 func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
-	f := apiserverflags.Set{FlagSet: fs}
+	f := kubeflags.Set{FlagSet: fs}
 	if err := validateRequired(f); err != nil {
 		return controlplane.Options{}, err
 	}
@@ -27,16 +26,15 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 	if err != nil {
 		return controlplane.Options{}, err
 	}
-	apiserverflags.AsProgram(&o)
-	if err := o.Controllers.SelectByVariable(controllers.None); err != nil {
+	kubeflags.AsProgram(&o)
+	if err := o.SelectControllersByVariable(controlplane.NoControllers); err != nil {
 		return controlplane.Options{}, err
 	}
-	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return o, nil
 }
 
 // validateRequired checks the flags that kube-apiserver requires.
-func validateRequired(f apiserverflags.Set) error {
+func validateRequired(f kubeflags.Set) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if len(f.Texts("etcd-servers")) == 0 {
@@ -59,7 +57,7 @@ func validateRequired(f apiserverflags.Set) error {
 
 // useCertDir sets the flags of the serving certificate to the certificate in --cert-dir. It creates the certificate if
 // necessary.
-func useCertDir(f apiserverflags.Set) error {
+func useCertDir(f kubeflags.Set) error {
 	certificate, key, err := ensureServingCertificate(f.Text("cert-dir"), f.Text("bind-address"))
 	if err != nil {
 		return err

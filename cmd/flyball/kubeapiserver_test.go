@@ -24,7 +24,7 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 	"flyball.dev/internal/reserve/reservetest"
 )
 
@@ -47,7 +47,7 @@ func accountsKey(t *testing.T) string {
 func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
-	apiserverflags.Add(fs)
+	kubeflags.Add(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,10 @@ func (f *controllerFlag) add(cmd *cobra.Command) {
 
 // apply sets the controllers of a control plane. It returns an error for another flag that would have no effect.
 func (f controllerFlag) apply(flags *pflag.FlagSet, o *controlplane.Options) error {
-	if err := o.Controllers.Select(strings.Join(f, ",")); err != nil {
+	if err := o.SelectControllers(strings.Join(f, ",")); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
 	without := o.Controllers.Without
-	o.WithoutControllers = len(without) == len(controllers.Names())
 	for _, flag := range []string{"image", "script", "forward", "nodes", "nodes-from", "node-capacity", "node-zones", "all-nodes"} {
 		if slices.Contains(without, "pods") && flags.Changed(flag) {
 			return fmt.Errorf("--%s needs the controller pods, which --controllers does not select", flag)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )

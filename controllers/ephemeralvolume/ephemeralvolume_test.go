@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/loadbalancer"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

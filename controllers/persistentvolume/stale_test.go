@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )

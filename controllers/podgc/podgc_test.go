@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 // idlePod returns a pod that nothing executes. A finalizer keeps it after its end.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 func data(name, key string) (*corev1.ConfigMap, *corev1.Secret) {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/internal/kubelettest"
 )

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 // TestPullAttempts: a pull that fails is tried again after 10 s, 20 s and so on. Each attempt has its events and the reason

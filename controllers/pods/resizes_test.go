@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/pods/runtime"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 // onSmallNode runs a test with a node with 4 CPUs.

@@ -3,7 +3,7 @@ package replicaset_test
 import (
 	"testing"
 
-	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 func TestMain(m *testing.M) { controllerstest.Main(m) }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/stages"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

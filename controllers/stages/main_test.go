@@ -3,7 +3,7 @@ package stages_test
 import (
 	"testing"
 
-	"flyball.dev/controllers/controllerstest"
+	"flyball.dev/controlplane/controllerstest"
 	_ "flyball.dev/internal/orphans"
 )
 

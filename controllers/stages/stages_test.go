@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/stages"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

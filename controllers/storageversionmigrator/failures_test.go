@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 	"flyball.dev/storage"

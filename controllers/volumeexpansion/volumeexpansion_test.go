@@ -14,10 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/volume"
 	"flyball.dev/controllers/localpath"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

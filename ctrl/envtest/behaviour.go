@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"flyball.dev/controllers"
 	plane "flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 )
 
 // basic are the controllers that run by default.
@@ -28,15 +27,14 @@ func DefaultToPrograms() { asPrograms.Store(true) }
 func (s *APIServer) setBehaviour(o *plane.Options) error {
 	selected := basic
 	if asPrograms.Load() {
-		apiserverflags.AsProgram(o)
-		selected = controllers.None
+		kubeflags.AsProgram(o)
+		selected = plane.NoControllers
 	}
 	if s.deletionDelay != 0 {
 		o.DeletionDelay = max(s.deletionDelay, 0)
 	}
-	if err := o.Controllers.SelectByVariable(cmp.Or(s.selected, selected)); err != nil {
+	if err := o.SelectControllersByVariable(cmp.Or(s.selected, selected)); err != nil {
 		return fmt.Errorf("unable to select controllers: %w", err)
 	}
-	o.WithoutControllers = len(o.Controllers.Without) == len(controllers.Names())
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"flyball.dev/apiserver/admission"
 	plane "flyball.dev/controlplane"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 )
 
 // DefaultKubeAPIServerFlags are flags for APIServer.Args, to which others may be appended.
@@ -33,7 +33,7 @@ var DefaultKubeAPIServerFlags = []string{
 // with the defaults.
 func (s *APIServer) flagOptions() (plane.Options, error) {
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
-	apiserverflags.Add(fs)
+	kubeflags.Add(fs)
 	arguments, err := s.arguments()
 	if err != nil {
 		return plane.Options{}, err
@@ -41,7 +41,7 @@ func (s *APIServer) flagOptions() (plane.Options, error) {
 	if err := fs.Parse(arguments); err != nil {
 		return plane.Options{}, fmt.Errorf("a flag of the API server, which are those of kube-apiserver: %w", err)
 	}
-	o, err := apiserverflags.Set{FlagSet: fs}.Options()
+	o, err := kubeflags.Set{FlagSet: fs}.Options()
 	if err != nil {
 		return o, fmt.Errorf("the flags of the API server: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/resource"
-	"flyball.dev/internal/apiserverflags"
+	"flyball.dev/controlplane/kubeflags"
 	_ "flyball.dev/internal/orphans"
 )
 
@@ -50,7 +50,7 @@ func TestOneRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents = append(documents, "../../README.md", "../../ARCHITECTURE.md", "../../internal/apiserverflags/flags.go")
+	documents = append(documents, "../../README.md", "../../ARCHITECTURE.md", "../../controlplane/kubeflags/flags.go")
 	for _, document := range documents {
 		if strings.HasSuffix(document, "upgrading.md") {
 			continue // names the earlier release
@@ -68,7 +68,7 @@ func TestOneRelease(t *testing.T) {
 func TestFlags(t *testing.T) {
 	apiserver, help := helpOf(t)
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
-	apiserverflags.Add(flags)
+	kubeflags.Add(flags)
 	ours, theirs := usages(flags.FlagUsagesWrapped(0)), usages(help)
 	if len(theirs) < 100 {
 		t.Fatalf("the help of kube-apiserver has %d flags", len(theirs))

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/internal/endpoints"
+	"flyball.dev/controlplane/controllerstest"
 )
 
 // TestSliceDeletedMeanwhile updates and deletes a slice that does not exist any more.

@@ -25,8 +25,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/controllers"
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controlplane"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/test/mirror/random"
 )

@@ -2,8 +2,6 @@
 // its controllers or one of them.
 //
 // [WithController] runs one controller and intercepts its client.
-//
-//upstream:none It is for tests.
 package controllerstest
 
 import (

@@ -1,4 +1,4 @@
-package apiserverflags
+package kubeflags
 
 import (
 	"crypto"

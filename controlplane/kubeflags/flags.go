@@ -1,6 +1,6 @@
-// Package apiserverflags defines the flags of kube-apiserver, and converts them to the options of a control plane. The
+// Package kubeflags defines the flags of kube-apiserver, and converts them to the options of a control plane. The
 // stand-in for kube-apiserver and envtest environments accept these flags.
-package apiserverflags
+package kubeflags
 
 import (
 	_ "embed"
