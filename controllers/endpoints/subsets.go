@@ -71,7 +71,7 @@ func endpointsOf(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoi
 func upToDate(svc *corev1.Service, e *corev1.Endpoints, subsets []corev1.EndpointSubset) bool {
 	_, over := e.Annotations[corev1.EndpointsOverCapacity]
 	return !over && count(e.Subsets) <= capacity && labelled(e.Labels, svc.Labels) &&
-		(sameSubsets(e.Subsets, subsets) || sameSubsets(repack(e.Subsets), subsets))
+		(sameSubsets(e.Subsets, subsets) || sameSubsets(endpoints.Repack(e.Subsets), subsets))
 }
 
 // labelled reports whether the labels are a Service's, and mark the Endpoints of this controller. The label of headless
@@ -119,7 +119,7 @@ func setAnnotation(e *corev1.Endpoints, name, value string) {
 //upstream:pkg/controller/endpoint.Controller.syncService
 //upstream:pkg/controller/endpoint.addEndpointSubset
 func subsetsOf(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
-	p := packer{}
+	p := endpoints.Packer{}
 	for _, pod := range pods {
 		a := addressOf(svc, pod)
 		if a == nil || !endpoints.Included(pod, svc.Spec.PublishNotReadyAddresses) {
@@ -127,15 +127,15 @@ func subsetsOf(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset 
 		}
 		ready := svc.Spec.PublishNotReadyAddresses || podstate.Ready(pod)
 		if len(svc.Spec.Ports) == 0 && svc.Spec.ClusterIP == corev1.ClusterIPNone {
-			p.add(noPort, a, ready)
+			p.Add(endpoints.NoPort, a, ready)
 		}
 		for i := range svc.Spec.Ports {
 			if port, ok := portOf(pod, &svc.Spec.Ports[i]); ok {
-				p.add(port, a, ready)
+				p.Add(port, a, ready)
 			}
 		}
 	}
-	return p.subsets()
+	return p.Subsets()
 }
 
 // addressOf returns the address of a pod in the family of a Service, or nil.

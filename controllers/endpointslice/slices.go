@@ -31,6 +31,7 @@ func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
 	s := &endpoints.Slices{Limit: limit, Meta: endpoints.SlicesMeta(svc,
 		metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service")), managedBy,
 		endpoints.TriggerTime(svc, pods, triggers...))}
+	delete(s.Meta.Labels, corev1.IsHeadlessService)
 	if endpoints.Headless(svc) {
 		s.Meta.Labels[corev1.IsHeadlessService] = ""
 	}

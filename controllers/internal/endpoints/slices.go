@@ -28,11 +28,14 @@ type SliceGroup struct {
 	Endpoints []discoveryv1.Endpoint
 }
 
-// key identifies the group of a slice.
-func key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
+// GroupKey identifies the group of endpoints with an address type and ports in any order.
+//
+//upstream:k8s.io/endpointslice/util.NewPortMapKey
+func GroupKey(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
 	ports = append([]discoveryv1.EndpointPort{}, ports...)
 	slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int {
-		return cmp.Or(strings.Compare(ptr.Deref(a.Name, ""), ptr.Deref(b.Name, "")), cmp.Compare(ptr.Deref(a.Port, 0), ptr.Deref(b.Port, 0)))
+		return cmp.Or(strings.Compare(ptr.Deref(a.Name, ""), ptr.Deref(b.Name, "")), cmp.Compare(ptr.Deref(a.Port, 0), ptr.Deref(b.Port, 0)),
+			strings.Compare(string(ptr.Deref(a.Protocol, "")), string(ptr.Deref(b.Protocol, ""))))
 	})
 	text, err := json.Marshal(ports)
 	if err != nil {
@@ -46,8 +49,8 @@ type Groups []*SliceGroup
 
 // Add adds endpoints to their group, which exists also without endpoints.
 func (g *Groups) Add(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort, endpoints ...discoveryv1.Endpoint) {
-	k := key(family, ports)
-	i := slices.IndexFunc(*g, func(o *SliceGroup) bool { return key(o.Type, o.Ports) == k })
+	k := GroupKey(family, ports)
+	i := slices.IndexFunc(*g, func(o *SliceGroup) bool { return GroupKey(o.Type, o.Ports) == k })
 	if i < 0 {
 		i = len(*g)
 		*g = append(*g, &SliceGroup{Type: family, Ports: ports})
@@ -61,14 +64,13 @@ type Slices struct {
 	// it, except for the trigger time, which changes only with the endpoints.
 	Meta   metav1.ObjectMeta
 	Groups Groups
-	// Types are the address types that have at least one slice: a placeholder without ports and endpoints. With them,
-	// slices of other owners are deleted, and not adopted.
+	// Types are the address types. Each has at least one slice: a placeholder without ports and endpoints.
 	Types []discoveryv1.AddressType
 	// Limit is the highest number of endpoints in a slice.
 	Limit int
 }
 
-// SlicesMeta returns the metadata of the slices for a Service: they belong to the owner and have its
+// SlicesMeta returns the metadata of the slices for a Service or its Endpoints: the slices belong to the owner and have its
 // labels.
 //
 //upstream:k8s.io/endpointslice.newEndpointSlice
@@ -81,7 +83,6 @@ func SlicesMeta(owner metav1.Object, ref *metav1.OwnerReference, manager, trigge
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, owner.GetLabels())
-	delete(labels, corev1.IsHeadlessService)
 	labels[discoveryv1.LabelServiceName] = owner.GetName()
 	labels[discoveryv1.LabelManagedBy] = manager
 	m := metav1.ObjectMeta{
@@ -104,36 +105,30 @@ type Changes struct {
 //
 //upstream:k8s.io/endpointslice.Reconciler.Reconcile
 func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) (c Changes) {
-	types := slices.Clone(s.Types)
-	for _, g := range s.Groups {
-		if !slices.Contains(types, g.Type) {
-			types = append(types, g.Type)
-		}
-	}
 	byType := map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice{}
 	for _, slice := range existing {
 		switch {
 		case slice.DeletionTimestamp != nil:
-		case slices.Contains(types, slice.AddressType):
+		case slices.Contains(s.Types, slice.AddressType):
 			byType[slice.AddressType] = append(byType[slice.AddressType], slice)
 		default:
 			c.Delete = append(c.Delete, slice)
 		}
 	}
-	for _, t := range types {
+	for _, t := range s.Types {
 		of := s.planType(t, byType[t])
 		c.Create, c.Update, c.Delete = append(c.Create, of.Create...), append(c.Update, of.Update...), append(c.Delete, of.Delete...)
 	}
 	return c
 }
 
-// planType plans the slices of an address type.
+// planType plans the slices of an address type. Slices of other owners are deleted, and not adopted.
 //
 //upstream:k8s.io/endpointslice.Reconciler.reconcileByAddressType
 func (s *Slices) planType(t discoveryv1.AddressType, all []*discoveryv1.EndpointSlice) (c Changes) {
 	var existing, others []*discoveryv1.EndpointSlice
 	for _, slice := range all {
-		if s.Types == nil || s.owns(slice) {
+		if s.owns(slice) {
 			existing = append(existing, slice)
 		} else {
 			others = append(others, slice)
@@ -142,24 +137,24 @@ func (s *Slices) planType(t discoveryv1.AddressType, all []*discoveryv1.Endpoint
 	wanted := map[string]bool{}
 	for _, g := range s.Groups {
 		if g.Type == t {
-			k := key(t, g.Ports)
+			k := GroupKey(t, g.Ports)
 			wanted[k] = true
-			s.distribute(g, slices.DeleteFunc(slices.Clone(existing), func(o *discoveryv1.EndpointSlice) bool { return key(t, o.Ports) != k }), &c)
+			s.distribute(g, slices.DeleteFunc(slices.Clone(existing), func(o *discoveryv1.EndpointSlice) bool { return GroupKey(t, o.Ports) != k }), &c)
 		}
 	}
 	for _, slice := range existing {
-		if !wanted[key(t, slice.Ports)] {
+		if !wanted[GroupKey(t, slice.Ports)] {
 			c.Delete = append(c.Delete, slice)
 		}
 	}
-	if len(existing) == len(c.Delete) && len(c.Create) == 0 && slices.Contains(s.Types, t) {
+	if len(existing) == len(c.Delete) && len(c.Create) == 0 {
 		placeholder := s.newSlice(&SliceGroup{Type: t}, nil)
 		if len(all) == 1 && isPlaceholder(all[0], placeholder) {
 			return Changes{}
 		}
 		c.Create = append(c.Create, placeholder)
 	}
-	c.reuse()
+	c.Reuse()
 	c.Delete = append(c.Delete, others...)
 	return c
 }
@@ -192,16 +187,22 @@ func isPlaceholder(slice, placeholder *discoveryv1.EndpointSlice) bool {
 		slices.EqualFunc(slice.OwnerReferences, placeholder.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 }
 
-// reuse updates slices instead of deleting them and creating others.
+// Reuse updates slices instead of deleting them and creating others of the same address type.
 //
 //upstream:k8s.io/endpointslice.Reconciler.finalize
-func (c *Changes) reuse() {
-	n := min(len(c.Create), len(c.Delete))
-	for i, slice := range c.Create[:n] {
+//upstream:pkg/controller/endpointslicemirroring.recycleSlices
+func (c *Changes) Reuse() {
+	var create []*discoveryv1.EndpointSlice
+	for _, slice := range c.Create {
+		i := slices.IndexFunc(c.Delete, func(o *discoveryv1.EndpointSlice) bool { return o.AddressType == slice.AddressType })
+		if i < 0 {
+			create = append(create, slice)
+			continue
+		}
 		slice.Name = c.Delete[i].Name
-		c.Update = append(c.Update, slice)
+		c.Update, c.Delete = append(c.Update, slice), slices.Delete(c.Delete, i, i+1)
 	}
-	c.Create, c.Delete = c.Create[n:], c.Delete[n:]
+	c.Create = create
 }
 
 // distribute plans the slices of one group.
@@ -210,7 +211,7 @@ func (c *Changes) reuse() {
 func (s *Slices) distribute(g *SliceGroup, existing []*discoveryv1.EndpointSlice, c *Changes) {
 	missing := map[string]discoveryv1.Endpoint{}
 	for _, e := range g.Endpoints {
-		missing[identity(&e)] = e
+		missing[Identity(&e)] = e
 	}
 	var changed, unchanged []*discoveryv1.EndpointSlice
 	for _, slice := range existing {
@@ -226,8 +227,8 @@ func (s *Slices) distribute(g *SliceGroup, existing []*discoveryv1.EndpointSlice
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(g.Endpoints), func(e discoveryv1.Endpoint) bool {
-		_, ok := missing[identity(&e)]
-		delete(missing, identity(&e)) // the first one of several counts
+		_, ok := missing[Identity(&e)]
+		delete(missing, Identity(&e)) // the first one of several counts
 		return !ok
 	})
 	fill := func(slice *discoveryv1.EndpointSlice) {
@@ -256,9 +257,9 @@ func (s *Slices) keep(slice *discoveryv1.EndpointSlice, missing map[string]disco
 	kept := slice.DeepCopy()
 	kept.Endpoints = nil
 	for _, e := range slice.Endpoints {
-		if wanted, ok := missing[identity(&e)]; ok && len(kept.Endpoints) < s.Limit {
+		if wanted, ok := missing[Identity(&e)]; ok && len(kept.Endpoints) < s.Limit {
 			kept.Endpoints = append(kept.Endpoints, wanted)
-			delete(missing, identity(&e))
+			delete(missing, Identity(&e))
 		}
 	}
 	return kept
@@ -278,10 +279,10 @@ func (s *Slices) fullest(list []*discoveryv1.EndpointSlice, n int) int {
 	return best
 }
 
-// identity identifies an endpoint of a group.
+// Identity identifies an endpoint of a group.
 //
 //upstream:k8s.io/endpointslice/util.hashEndpoint
-func identity(e *discoveryv1.Endpoint) string {
+func Identity(e *discoveryv1.Endpoint) string {
 	id := strings.Join(e.Addresses, ",") + "/" + ptr.Deref(e.Hostname, "")
 	if e.TargetRef != nil {
 		id += "/" + e.TargetRef.Namespace + "/" + e.TargetRef.Name

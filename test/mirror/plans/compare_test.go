@@ -41,6 +41,12 @@ type comparison struct {
 	undetermined *regexp.Regexp
 	// generate returns a world and the object that the controllers reconcile. The world may refuse writes.
 	generate func(s *random.Source) (objects []client.Object, object client.Object, refuse func(verb string, k key) error)
+	// every is whether Kubernetes's controller sees events of all objects of a world, and not only of the one that it reconciles.
+	every bool
+	// retries is how often Kubernetes's controller sees the object again after it has created one with a name that is taken.
+	retries int
+	// events is whether the events are compared though the worlds change. client-go drops events if there are many.
+	events bool
 	// later, if not nil, returns what changes in a world, each after some time. The controllers run again after each change.
 	later func(s *random.Source, object client.Object) []change
 }
@@ -58,6 +64,7 @@ func (c comparison) compare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nextSecond()
 		a, b := newOurs(t, c.add, c.orphans), newTheirs(t, c.kinds, c.run)
+		b.every, b.retries = c.every, c.retries
 		worlds, writes, differing := 0, random.Seen{}, counts{}
 		var examples []string // at least one of each field
 		random.Compare(t, c.worlds, func(s *random.Source) {
@@ -91,8 +98,8 @@ func (c comparison) compare(t *testing.T) {
 				c.order(ours)
 				c.order(theirs)
 			}
-			if c.later != nil {
-				theirs.events = ours.events // client-go drops events if there are many
+			if c.later != nil && (!c.events || refuse != nil) {
+				theirs.events = ours.events
 			}
 			if found := listed.unlisted(differ(ours, theirs)); differing.count(found) {
 				examples = append(examples, fmt.Sprintf("%s\nour writes   %q\ntheir writes %q\nof\n%s", found, ours.writes, theirs.writes, describe(objects)))

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,11 +52,15 @@ func orderSlices(w *world) {
 		}
 		delete(w.objects, k)
 		slice = slice.DeepCopy()
-		slices.SortFunc(slice.Ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(*a.Name, *b.Name) })
-		slices.SortFunc(slice.Endpoints, func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+		slices.SortFunc(slice.Ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(a.String(), b.String()) })
+		slices.SortFunc(slice.Endpoints, func(a, b discoveryv1.Endpoint) int {
+			return cmp.Or(slices.Compare(a.Addresses, b.Addresses), strings.Compare(ptr.Deref(a.Hostname, ""), ptr.Deref(b.Hostname, "")),
+				strings.Compare(fmt.Sprint(a.TargetRef), fmt.Sprint(b.TargetRef)))
+		})
 		slice.Name, slice.UID, slice.CreationTimestamp = "", "", metav1.Time{}
 		content := *slice
-		content.Annotations = nil // the time of the last change
+		content.Annotations = maps.Clone(slice.Annotations)
+		delete(content.Annotations, corev1.EndpointsLastChangeTriggerTime) // as Kubernetes remembers it
 		byText[text(&content)] = append(byText[text(&content)], slice)
 	}
 	n := 0

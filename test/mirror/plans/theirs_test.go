@@ -6,12 +6,14 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,9 +37,12 @@ func init() {
 // theirs is one of Kubernetes's controllers on a world, with informers that show it what the test wants it to see.
 type theirs struct {
 	informers.SharedInformerFactory
-	client fake.Clientset
-	world  *world
-	byType map[reflect.Type]*informer
+	client  fake.Clientset
+	world   *world
+	byType  map[reflect.Type]*informer
+	every   bool
+	retries int
+	taken   atomic.Bool // the name of an object that the controller has created
 }
 
 // runFunc returns a function that runs a controller until the context ends.
@@ -76,6 +81,7 @@ const lastRetry = 70 * time.Millisecond
 // beginning, only the object, or its deletion, and what has no namespace is an event, so that the controller reconciles no other object.
 func (k *theirs) run(t *testing.T, w *world, object client.Object) {
 	k.world = w
+	show := k.changes(w, object.GetNamespace())
 	for _, i := range k.byType {
 		if err := i.GetIndexer().Replace(nil, strconv.Itoa(w.version)); err != nil {
 			t.Fatal(err)
@@ -98,21 +104,56 @@ func (k *theirs) run(t *testing.T, w *world, object client.Object) {
 	for _, o := range others {
 		k.byType[reflect.TypeOf(o)].added(o)
 	}
+	show()
 	if main, err := w.get(keyOf(object)); err == nil {
 		k.byType[reflect.TypeOf(main)].added(main)
 	} else {
 		k.byType[reflect.TypeOf(object)].deleted(object)
 	}
+	retries := k.retries
 	for left, since := rounds, time.Now(); left > 0; time.Sleep(time.Millisecond) {
 		synctest.Wait()
 		if changed := w.takeChanged(); len(changed) > 0 {
 			k.show(t, w, changed, object)
 			left, since = left-1, time.Now()
+		} else if k.taken.Swap(false) && retries > 0 {
+			retries--
+			k.show(t, w, nil, object)
 		} else if time.Since(since) > lastRetry {
 			return
 		}
 	}
 	t.Errorf("Kubernetes's controller does not end: %q", w.writes)
+}
+
+// changes returns a function that shows the controller the changes of a world since it saw the world, if it is to see every
+// object. Deletions come first.
+func (k *theirs) changes(w *world, namespace string) func() {
+	var deleted, others []func()
+	for _, i := range k.byType {
+		old, _ := i.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
+		for _, o := range old {
+			if _, err := w.get(keyOf(o.(client.Object))); err != nil {
+				deleted = append(deleted, func() { i.deleted(o) })
+			}
+		}
+	}
+	for name, o := range w.objects {
+		if i := k.byKey(name); i == nil || name.Namespace == "" {
+			continue
+		} else if old, had, _ := i.GetIndexer().GetByKey(name.NamespacedName.String()); had {
+			others = append(others, func() { i.updated(old, o) })
+		} else {
+			others = append(others, func() { i.added(o) })
+		}
+	}
+	return func() {
+		for _, event := range append(deleted, others...) {
+			if k.every {
+				event()
+			}
+		}
+	}
 }
 
 // show shows the controller what has changed, and then its object again.
@@ -162,6 +203,14 @@ func (k *theirs) byKey(name key) *informer {
 
 // react executes a request of the controller.
 func (k *theirs) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	handled, o, err := k.execute(action)
+	if apierrors.IsAlreadyExists(err) {
+		k.taken.Store(true)
+	}
+	return handled, o, err
+}
+
+func (k *theirs) execute(action clienttesting.Action) (bool, runtime.Object, error) {
 	if action.GetResource().Resource == "events" {
 		if create, ok := action.(clienttesting.CreateAction); ok {
 			e := create.GetObject().(*corev1.Event)

@@ -1,6 +1,6 @@
 package endpoints
 
-//lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
+//lint:file-ignore SA1019 The controllers read and write the deprecated kind Endpoints.
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// noPort stands for the port of addresses without ports.
-var noPort = corev1.EndpointPort{Port: -1}
+// NoPort stands for the port of addresses without ports.
+var NoPort = corev1.EndpointPort{Port: -1}
 
 // addressKey identifies an address. Pods may share an IP.
 type addressKey struct {
@@ -23,16 +23,16 @@ type addressKey struct {
 	uid types.UID
 }
 
-// packer collects addresses by their ports. The zero value is empty.
+// Packer collects addresses by their ports. The zero value is empty.
 //
 //upstream:pkg/api/v1/endpoints.mapAddressByPort
-type packer struct {
+type Packer struct {
 	addresses map[addressKey]*corev1.EndpointAddress
 	byPort    map[corev1.EndpointPort]map[addressKey]bool // whether the address is ready there
 }
 
-// add adds an address. If it is there twice, with one port, it is ready if both are.
-func (p *packer) add(port corev1.EndpointPort, a *corev1.EndpointAddress, ready bool) {
+// Add adds an address, which the Packer keeps. If it is there twice, with one port, it is ready if both are.
+func (p *Packer) Add(port corev1.EndpointPort, a *corev1.EndpointAddress, ready bool) {
 	if p.byPort == nil {
 		p.addresses, p.byPort = map[addressKey]*corev1.EndpointAddress{}, map[corev1.EndpointPort]map[addressKey]bool{}
 	}
@@ -51,33 +51,33 @@ func (p *packer) add(port corev1.EndpointPort, a *corev1.EndpointAddress, ready 
 	}
 }
 
-// repack returns subsets in the canonical layout.
+// Repack returns subsets in the canonical layout.
 //
 //upstream:pkg/api/v1/endpoints.RepackSubsets
-func repack(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
-	p := packer{}
+func Repack(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
+	p := Packer{}
 	for i := range subsets {
 		s := &subsets[i]
 		ports := s.Ports
 		if len(ports) == 0 {
-			ports = []corev1.EndpointPort{noPort}
+			ports = []corev1.EndpointPort{NoPort}
 		}
 		for _, port := range ports {
 			for j := range s.Addresses {
-				p.add(port, &s.Addresses[j], true)
+				p.Add(port, &s.Addresses[j], true)
 			}
 			for j := range s.NotReadyAddresses {
-				p.add(port, &s.NotReadyAddresses[j], false)
+				p.Add(port, &s.NotReadyAddresses[j], false)
 			}
 		}
 	}
-	return p.subsets()
+	return p.Subsets()
 }
 
-// subsets returns the canonical layout: the ports with the same addresses are a subset.
+// Subsets returns the canonical layout: the ports with the same addresses are a subset.
 //
 //upstream:pkg/api/v1/endpoints.RepackSubsets
-func (p *packer) subsets() []corev1.EndpointSubset {
+func (p *Packer) Subsets() []corev1.EndpointSubset {
 	byAddresses := map[string]*corev1.EndpointSubset{}
 	var all []*corev1.EndpointSubset
 	for port, addresses := range p.byPort {
@@ -103,7 +103,7 @@ func (p *packer) subsets() []corev1.EndpointSubset {
 // subset returns a subset of addresses, sorted.
 //
 //upstream:pkg/api/v1/endpoints.SortSubsets
-func (p *packer) subset(addresses map[addressKey]bool) *corev1.EndpointSubset {
+func (p *Packer) subset(addresses map[addressKey]bool) *corev1.EndpointSubset {
 	s := &corev1.EndpointSubset{}
 	for k, ready := range addresses {
 		if ready {
