@@ -201,8 +201,8 @@ func TestParseScript(t *testing.T) {
 		"containers: [{files: {/a: x, /a/b/c: y}}]":                            `containers[0].files: "/a/b/c" is below the file "/a"`,
 		"containers: [{files: {/a: " + strings.Repeat("x", 1<<20+1) + "}}]":    "containers[0].files: 1048577 bytes, more than 1048576",
 		"evict: {after: 1s}":                                                   "evict: only the script of a pod can evict",
-		"containers: [{imagee: a}]":                                            `unknown field "imagee"`,
-		"containers: [{command: ls}]":                                          "json: cannot unmarshal string into Go struct field",
+		"containers: [{imagee: a}]":                                            `unknown field "containers[0].imagee"`,
+		"containers: [{command: ls}]":                                          "containers[0].command: a value of type array, not string",
 	} {
 		_, err := pods.ParseScript([]byte(text))
 		if got := ""; err != nil {

@@ -137,7 +137,10 @@ const oomKilled = "OOMKilled"
 func parseScript(text string) (*Script, error) {
 	s := &Script{}
 	if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: "))
+		return nil, fieldError(text, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")))
+	}
+	if documents(text) > 1 {
+		return nil, errors.New("more than one YAML document")
 	}
 	return s, s.validate()
 }
@@ -308,7 +311,7 @@ func scriptOf(pod *corev1.Pod) (*Script, error) {
 		}
 		scripts.parsed[text] = p
 	}
-	return p.script, errors.Join(p.err, outcomeError(pod))
+	return p.script, errors.Join(p.err, nameError(pod, p.script), outcomeError(pod))
 }
 
 // outcomeError returns the error of an annotation with an invalid outcome.

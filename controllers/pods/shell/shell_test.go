@@ -404,8 +404,11 @@ func TestTerminal(t *testing.T) {
 		done := make(chan int)
 		go func() { done <- shell.New(shell.Options{}).Run(t.Context(), p) }()
 		synctest.Wait()
+		sizes <- runtime.TerminalSize{Width: 100, Height: 40}
+		synctest.Wait()
 		for _, step := range []struct{ keys, shows string }{
-			{"echo hx\x7fi\r", "/ # echo hx\b \bi\r\nhi\r\n"}, {"cd /tmp\r", "/ # cd /tmp\r\n"}, {"sleep 1000\r", "/tmp # sleep 1000\r\n"}, {"\x03", "^C\r\n"},
+			{"stty -echo; stty size\r", "/ # stty -echo; stty size\r\n40 100\r\n"},
+			{"stty size </dev/null\r", "/ # stty size </dev/null\r\nstty: standard input: Not a tty\r\n"}, {"echo hx\x7fi\r", "/ # echo hx\b \bi\r\nhi\r\n"}, {"cd /tmp\r", "/ # cd /tmp\r\n"}, {"sleep 1000\r", "/tmp # sleep 1000\r\n"}, {"\x03", "^C\r\n"},
 			{"echo $?\r", "/tmp # echo $?\r\n130\r\n"}, {"cat\r", "/tmp # cat\r\n"}, {"line\r", "line\r\nline\r\n"}, {"\x04", ""}, {"typed\x15tty\r", "/tmp # typed" + strings.Repeat("\b \b", 5) + "tty\r\n/dev/pts/0\r\n"},
 			{"abc\x03", "/tmp # abc^C\r\n"}, {"if\r", "/tmp # if\r\n"}, {"true; then echo y; fi\r", "> true; then echo y; fi\r\ny\r\n"}, {"sleep 50 | cat\r", "/tmp # sleep 50 | cat\r\n"}, {"\x03", "^C\r\n"}, {"exit 7\r", "/tmp # exit 7\r\n"},
 		} {

@@ -15,7 +15,7 @@ func init() {
 		"kill": func(c *invocation) int { return kill(c.in, c.args) }, "pwd": func(c *invocation) int { return pwd(c.in, c.args) },
 		"echo": echo, "printf": printf, "env": env, "printenv": printenv, "sleep": sleep, "usleep": usleep, "date": date,
 		"hostname": hostnameProgram, "whoami": whoami, "id": id, "uname": uname, "nproc": constantly("1"), "arch": constantly("x86_64"),
-		"tty": tty, "stty": func(*invocation) int { return 0 }, "sync": func(*invocation) int { return 0 }, "clear": func(*invocation) int { return 0 },
+		"tty": tty, "stty": stty, "sync": func(*invocation) int { return 0 }, "clear": func(*invocation) int { return 0 },
 		"which": which, "timeout": timeout, "xargs": xargs, "nohup": runRest, "setsid": runRest, "nice": runRest, "time": runRest,
 		"ps": ps, "pidof": pidof, "pgrep": pidof, "busybox": busybox,
 
@@ -214,6 +214,21 @@ func tty(c *invocation) int {
 	}
 	c.printf("not a tty\n")
 	return 1
+}
+
+// stty prints the size of the terminal. It changes nothing, as the terminal of the client is in raw mode.
+func stty(c *invocation) int {
+	d := c.in.files[0]
+	if d == nil || d.terminal == nil {
+		return c.errorf("standard input: Not a tty")
+	}
+	if slices.Contains(c.args[1:], "size") {
+		d.terminal.mu.Lock()
+		size := d.terminal.size
+		d.terminal.mu.Unlock()
+		c.printf("%d %d\n", size.Height, size.Width)
+	}
+	return 0
 }
 
 func which(c *invocation) int {
