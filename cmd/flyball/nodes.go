@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -104,52 +107,85 @@ func readNodes(file string) ([]corev1.Node, error) {
 	return nodes, nil
 }
 
-// decodeNodes returns the nodes of manifests in YAML or JSON. The list is not nil.
-func decodeNodes(in io.Reader) ([]corev1.Node, error) {
-	nodes := []corev1.Node{}
+// decodeNodes returns the nodes of manifests in YAML or JSON. Without a manifest it returns an error, since a command in a pipe may have
+// failed. The list is not nil.
+func decodeNodes(in io.Reader) (nodes []corev1.Node, err error) {
 	for documents := yamlutil.NewYAMLReader(bufio.NewReader(in)); ; {
 		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF) && nodes == nil:
+			return nil, errors.New("there is no manifest; want Node or List, or --nodes 0 for a start without nodes")
+		case errors.Is(err, io.EOF):
 			return nodes, nil
+		case err != nil:
+			return nil, err
 		}
-		if err == nil {
-			nodes, err = appendNodes(nodes, document)
-		}
+		manifests, err := manifestsOf(document)
 		if err != nil {
 			return nil, err
+		}
+		for _, manifest := range manifests {
+			if nodes, err = appendNodes(nodes, manifest, metav1.TypeMeta{}); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-// appendNodes appends the nodes of a manifest, which is a Node or a list of nodes.
-func appendNodes(nodes []corev1.Node, document []byte) ([]corev1.Node, error) {
+// manifestsOf returns the manifests of a document: one in YAML, or any number in JSON.
+func manifestsOf(document []byte) (manifests [][]byte, err error) {
+	for values := json.NewDecoder(bytes.NewReader(document)); ; {
+		var value json.RawMessage
+		switch err := values.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			return manifests, nil
+		case err != nil && len(manifests) > 0:
+			return nil, err
+		case err != nil:
+			return [][]byte{document}, nil
+		}
+		manifests = append(manifests, value)
+	}
+}
+
+// appendNodes appends the nodes of a manifest, which is a Node or a list of nodes. An item of a list has the type of the list's items
+// unless it has one itself. The result is nil only without a manifest.
+func appendNodes(nodes []corev1.Node, manifest []byte, item metav1.TypeMeta) ([]corev1.Node, error) {
 	list := struct {
 		metav1.TypeMeta `json:",inline"`
 		Items           []runtime.RawExtension `json:"items"`
-	}{}
-	if err := yaml.Unmarshal(document, &list); err != nil {
+	}{TypeMeta: item}
+	if err := yaml.Unmarshal(manifest, &list); err != nil {
 		return nil, err
 	}
-	switch list.Kind {
-	case "":
-		if len(list.Items) == 0 && list.APIVersion == "" {
-			return nodes, nil // comments alone
-		}
+	switch {
+	case list.Kind == "" && list.APIVersion == "" && len(list.Items) == 0:
+		return nodes, nil // comments alone
+	case list.Kind == "":
 		return nil, errors.New("a manifest has no kind; want Node or List")
-	case "List", "NodeList":
-		for _, item := range list.Items {
-			var err error
-			if nodes, err = appendNodes(nodes, item.Raw); err != nil {
-				return nil, err
-			}
-		}
-		return nodes, nil
-	case "Node":
+	case list.Kind != "Node" && list.Kind != "List" && list.Kind != "NodeList":
+		return nil, fmt.Errorf("a manifest has the kind %s; want Node or List", list.Kind)
+	case list.APIVersion != "v1":
+		return nil, fmt.Errorf("a manifest of the kind %s has the apiVersion %q; want v1", list.Kind, list.APIVersion)
+	case list.Kind == "Node":
 		node := corev1.Node{}
-		if err := yaml.UnmarshalStrict(document, &node); err != nil {
+		if err := yaml.UnmarshalStrict(manifest, &node); err != nil {
 			return nil, fmt.Errorf("node %q: %w", node.Name, err)
 		}
 		return append(nodes, node), nil
 	}
-	return nil, fmt.Errorf("a manifest has the kind %s; want Node or List", list.Kind)
+	return appendItems(nodes, list.Items, metav1.TypeMeta{APIVersion: "v1", Kind: strings.TrimSuffix(list.Kind, "List")})
+}
+
+// appendItems appends the nodes of the items of a list.
+func appendItems(nodes []corev1.Node, items []runtime.RawExtension, item metav1.TypeMeta) (_ []corev1.Node, err error) {
+	if nodes == nil {
+		nodes = []corev1.Node{}
+	}
+	for i := range items {
+		if nodes, err = appendNodes(nodes, items[i].Raw, item); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
 }

@@ -63,11 +63,23 @@ func TestDecodeNodes(t *testing.T) {
 		want     []string
 		err      string
 	}{
-		{name: "nothing", in: "# nothing\n"},
+		{name: "nothing", in: "", err: "there is no manifest; want Node or List, or --nodes 0"},
+		{name: "a comment", in: "---\n# nothing\n---\n", err: "there is no manifest; want Node or List, or --nodes 0"},
+		{name: "an empty list", in: "{apiVersion: v1, kind: List, items: []}\n", want: []string{}},
+		{name: "lines of Windows", in: "apiVersion: v1\r\nkind: Node\r\nmetadata:\r\n  name: a\r\n---\r\napiVersion: v1\r\nkind: Node\r\nmetadata: {name: b}\r\n", want: []string{"a", "b"}},
+		{name: "tabs", in: "apiVersion: v1\nkind: Node\nmetadata:\n\tname: a\n", err: "error converting YAML to JSON: yaml: line 4: found character that cannot start any token"},
 		{name: "documents", in: "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: b}}\n", want: []string{"a", "b"}},
 		{name: "a list, as kubectl prints it", in: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: a, uid: u, resourceVersion: '1'}\n" +
 			"  status: {capacity: {cpu: 4}}\n- {apiVersion: v1, kind: Node, metadata: {name: b}}\n", want: []string{"a", "b"}},
 		{name: "JSON", in: `{"apiVersion":"v1","kind":"NodeList","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}`, want: []string{"a"}},
+		{name: "several documents in JSON", in: `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}` + "\n" + `{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"}}`, want: []string{"a", "b"}},
+		{name: "half a document in JSON", in: `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}} {"apiVersion":`, err: "unexpected EOF"},
+		{name: "a list of the API server", in: `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, want: []string{"a", "b"}},
+		{name: "an item without a kind", in: "{apiVersion: v1, kind: List, items: [{metadata: {name: a}}]}", err: "a manifest has no kind; want Node or List"},
+		{name: "another item", in: "{apiVersion: v1, kind: NodeList, items: [{apiVersion: v1, kind: Pod}]}", err: "a manifest has the kind Pod; want Node or List"},
+		{name: "another version", in: "{apiVersion: example.com/v1, kind: Node, metadata: {name: a}}", err: `a manifest of the kind Node has the apiVersion "example.com/v1"; want v1`},
+		{name: "no version", in: "{kind: Node, metadata: {name: a}}", err: `a manifest of the kind Node has the apiVersion ""; want v1`},
+		{name: "a field twice", in: "apiVersion: v1\nkind: Node\nmetadata: {name: a, name: b}\n", err: "node"},
 		{name: "another kind", in: "{apiVersion: v1, kind: Pod, metadata: {name: a}}", err: "a manifest has the kind Pod; want Node or List"},
 		{name: "no kind", in: "apiVersion: v1", err: "a manifest has no kind; want Node or List"},
 		{name: "an unknown field", in: "{apiVersion: v1, kind: Node, metadata: {name: a}, spec: {taint: []}}", err: `node "a": error unmarshaling JSON: while decoding JSON: json: unknown field "taint"`},
@@ -81,7 +93,7 @@ func TestDecodeNodes(t *testing.T) {
 				}
 				return
 			}
-			var got []string
+			got := []string{}
 			for _, n := range nodes {
 				got = append(got, n.Name)
 			}
