@@ -1,25 +1,19 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
+	"flyball.dev/cmd/flyball/internal/apply"
 	"flyball.dev/controllers/pods"
 )
 
@@ -45,7 +39,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 }
 
 // apply sets the nodes of a control plane.
-func (f *nodeFlags) apply(flags *pflag.FlagSet, o *pods.Options) (err error) {
+func (f *nodeFlags) apply(ctx context.Context, flags *pflag.FlagSet, o *pods.Options) (err error) {
 	o.AllNodes = f.all
 	if f.file != "" {
 		for _, name := range []string{"nodes", "node-capacity", "node-zones"} {
@@ -53,7 +47,7 @@ func (f *nodeFlags) apply(flags *pflag.FlagSet, o *pods.Options) (err error) {
 				return fmt.Errorf("--nodes-from and --%s are mutually exclusive", name)
 			}
 		}
-		o.Nodes, err = readNodes(f.file)
+		o.Nodes, err = readNodes(ctx, f.file)
 		return err
 	}
 	if f.count < 0 {
@@ -90,101 +84,19 @@ func parseCapacity(of map[string]string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// readNodes returns the nodes of a file.
-func readNodes(file string) ([]corev1.Node, error) {
-	in := os.Stdin
-	if file != "-" {
-		var err error
-		if in, err = os.Open(file); err != nil {
-			return nil, err
-		}
-		defer in.Close()
-	}
-	nodes, err := decodeNodes(in)
+// readNodes returns the nodes of a file, of which there is at least one.
+func readNodes(ctx context.Context, file string) ([]corev1.Node, error) {
+	documents, err := apply.Read(ctx, os.Stdin, false, file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return nodes, nil
-}
-
-// decodeNodes returns the nodes of manifests in YAML or JSON. Without a manifest it returns an error, since a command in a pipe may have
-// failed. The list is not nil.
-func decodeNodes(in io.Reader) (nodes []corev1.Node, err error) {
-	for documents := yamlutil.NewYAMLReader(bufio.NewReader(in)); ; {
-		document, err := documents.Read()
-		switch {
-		case errors.Is(err, io.EOF) && nodes == nil:
-			return nil, errors.New("there is no manifest; want Node or List, or --nodes 0 for a start without nodes")
-		case errors.Is(err, io.EOF):
-			return nodes, nil
-		case err != nil:
-			return nil, err
-		}
-		manifests, err := manifestsOf(document)
-		if err != nil {
-			return nil, err
-		}
-		for _, manifest := range manifests {
-			if nodes, err = appendNodes(nodes, manifest, metav1.TypeMeta{}); err != nil {
-				return nil, err
-			}
-		}
-	}
-}
-
-// manifestsOf returns the manifests of a document: one in YAML, or any number in JSON.
-func manifestsOf(document []byte) (manifests [][]byte, err error) {
-	for values := json.NewDecoder(bytes.NewReader(document)); ; {
-		var value json.RawMessage
-		switch err := values.Decode(&value); {
-		case errors.Is(err, io.EOF):
-			return manifests, nil
-		case err != nil && len(manifests) > 0:
-			return nil, err
-		case err != nil:
-			return [][]byte{document}, nil
-		}
-		manifests = append(manifests, value)
-	}
-}
-
-// appendNodes appends the nodes of a manifest, which is a Node or a list of nodes. An item of a list has the type of the list's items
-// unless it has one itself. The result is nil only without a manifest.
-func appendNodes(nodes []corev1.Node, manifest []byte, item metav1.TypeMeta) ([]corev1.Node, error) {
-	list := struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []runtime.RawExtension `json:"items"`
-	}{TypeMeta: item}
-	if err := yaml.Unmarshal(manifest, &list); err != nil {
 		return nil, err
 	}
-	switch {
-	case list.Kind == "" && list.APIVersion == "" && len(list.Items) == 0:
-		return nodes, nil // comments alone
-	case list.Kind == "":
-		return nil, errors.New("a manifest has no kind; want Node or List")
-	case list.Kind != "Node" && list.Kind != "List" && list.Kind != "NodeList":
-		return nil, fmt.Errorf("a manifest has the kind %s; want Node or List", list.Kind)
-	case list.APIVersion != "v1":
-		return nil, fmt.Errorf("a manifest of the kind %s has the apiVersion %q; want v1", list.Kind, list.APIVersion)
-	case list.Kind == "Node":
-		node := corev1.Node{}
-		if err := yaml.UnmarshalStrict(manifest, &node); err != nil {
-			return nil, fmt.Errorf("node %q: %w", node.Name, err)
+	nodes := make([]corev1.Node, len(documents))
+	for i, d := range documents {
+		if kind := d.Object.GroupVersionKind(); kind != corev1.SchemeGroupVersion.WithKind("Node") {
+			return nil, fmt.Errorf("%s: a manifest has the kind %s of %s; want Node or List of v1", d.Source, kind.Kind, kind.GroupVersion())
 		}
-		return append(nodes, node), nil
-	}
-	return appendItems(nodes, list.Items, metav1.TypeMeta{APIVersion: "v1", Kind: strings.TrimSuffix(list.Kind, "List")})
-}
-
-// appendItems appends the nodes of the items of a list.
-func appendItems(nodes []corev1.Node, items []runtime.RawExtension, item metav1.TypeMeta) (_ []corev1.Node, err error) {
-	if nodes == nil {
-		nodes = []corev1.Node{}
-	}
-	for i := range items {
-		if nodes, err = appendNodes(nodes, items[i].Raw, item); err != nil {
-			return nil, err
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, &nodes[i], true); err != nil {
+			return nil, fmt.Errorf("%s: node %q: %w", d.Source, d.Object.GetName(), err)
 		}
 	}
 	return nodes, nil
