@@ -210,6 +210,58 @@ func (c *cluster) evictAll(node string) (refused int) {
 	return refused
 }
 
+// TestDeletedNode: the pods of a node that is deleted stay if the node is there again soon, with another UID, and go otherwise. Either way
+// the node serves pods when it is there again.
+func TestDeletedNode(t *testing.T) {
+	for _, away := range []time.Duration{0, 10 * time.Second, 5 * time.Minute} {
+		t.Run(away.String(), func(t *testing.T) {
+			withNodes(t, pods.Nodes(2), func(c *cluster) {
+				c.deploy(4, func(template *corev1.PodTemplateSpec) {
+					template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
+						WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+				})
+				const name = "flyball-2"
+				before := slices.Sorted(maps.Keys(c.ready()))
+				was, err := c.CoreV1().Nodes().Get(c.Context(), name, metav1.GetOptions{})
+				c.must(err)
+				c.must(c.CoreV1().Nodes().Delete(c.Context(), name, metav1.DeleteOptions{}))
+				time.Sleep(away) // virtual
+				if got := perNode(c.ready()); away > time.Minute && got["flyball"] != 4 {
+					c.Errorf("without %s, the pods are on %v", name, got)
+				}
+				_, err = c.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+				c.must(err)
+				time.Sleep(5 * time.Minute)
+				if after := slices.Sorted(maps.Keys(c.ready())); away < time.Minute && !slices.Equal(before, after) {
+					c.Errorf("the pods are %v, and were %v", after, before)
+				}
+				c.checkNode(name, was)
+				_, err = c.AppsV1().Deployments("default").Patch(c.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":8}}`), metav1.PatchOptions{})
+				c.must(err)
+				time.Sleep(time.Minute)
+				if got := perNode(c.ready()); got["flyball"] != 4 || got[name] != 4 {
+					c.Errorf("with %s again, the pods are on %v", name, got)
+				}
+			})
+		})
+	}
+}
+
+// checkNode checks that a node that was deleted is ready again, with the lease and the CIDR of another node.
+func (c *cluster) checkNode(name string, was *corev1.Node) {
+	c.Helper()
+	node, err := c.CoreV1().Nodes().Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	if node.UID == was.UID || len(node.Spec.Taints) > 0 || node.Spec.PodCIDR == "" || node.Spec.PodCIDR == was.Spec.PodCIDR {
+		c.Errorf("the node %s is %+v, and was %+v", node.UID, node.Spec, was.Spec)
+	}
+	lease, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	if behind := time.Since(lease.Spec.RenewTime.Time); behind > 10*time.Second || lease.OwnerReferences[0].UID != node.UID {
+		c.Errorf("the lease of %v was renewed %v ago", lease.OwnerReferences, behind)
+	}
+}
+
 // inZones returns two nodes in each of the zones a and b.
 func inZones() []corev1.Node {
 	nodes := pods.Nodes(4)

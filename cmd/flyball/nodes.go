@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -14,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
+	"flyball.dev/cmd/flyball/internal/apply"
 	"flyball.dev/controllers/pods"
 )
 
@@ -42,7 +39,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 }
 
 // apply sets the nodes of a control plane.
-func (f *nodeFlags) apply(flags *pflag.FlagSet, o *pods.Options) (err error) {
+func (f *nodeFlags) apply(ctx context.Context, flags *pflag.FlagSet, o *pods.Options) (err error) {
 	o.AllNodes = f.all
 	if f.file != "" {
 		for _, name := range []string{"nodes", "node-capacity", "node-zones"} {
@@ -50,7 +47,7 @@ func (f *nodeFlags) apply(flags *pflag.FlagSet, o *pods.Options) (err error) {
 				return fmt.Errorf("--nodes-from and --%s are mutually exclusive", name)
 			}
 		}
-		o.Nodes, err = readNodes(f.file)
+		o.Nodes, err = readNodes(ctx, f.file)
 		return err
 	}
 	if f.count < 0 {
@@ -87,69 +84,20 @@ func parseCapacity(of map[string]string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// readNodes returns the nodes of a file.
-func readNodes(file string) ([]corev1.Node, error) {
-	in := os.Stdin
-	if file != "-" {
-		var err error
-		if in, err = os.Open(file); err != nil {
-			return nil, err
-		}
-		defer in.Close()
-	}
-	nodes, err := decodeNodes(in)
+// readNodes returns the nodes of a file, of which there is at least one.
+func readNodes(ctx context.Context, file string) ([]corev1.Node, error) {
+	documents, err := apply.Read(ctx, os.Stdin, false, file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return nodes, nil
-}
-
-// decodeNodes returns the nodes of manifests in YAML or JSON. The list is not nil.
-func decodeNodes(in io.Reader) ([]corev1.Node, error) {
-	nodes := []corev1.Node{}
-	for documents := yamlutil.NewYAMLReader(bufio.NewReader(in)); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nodes, nil
-		}
-		if err == nil {
-			nodes, err = appendNodes(nodes, document)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// appendNodes appends the nodes of a manifest, which is a Node or a list of nodes.
-func appendNodes(nodes []corev1.Node, document []byte) ([]corev1.Node, error) {
-	list := struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []runtime.RawExtension `json:"items"`
-	}{}
-	if err := yaml.Unmarshal(document, &list); err != nil {
 		return nil, err
 	}
-	switch list.Kind {
-	case "":
-		if len(list.Items) == 0 && list.APIVersion == "" {
-			return nodes, nil // comments alone
+	nodes := make([]corev1.Node, len(documents))
+	for i, d := range documents {
+		if kind := d.Object.GroupVersionKind(); kind != corev1.SchemeGroupVersion.WithKind("Node") {
+			return nil, fmt.Errorf("%s: a manifest has the kind %s of %s; want Node or List of v1", d.Source, kind.Kind, kind.GroupVersion())
 		}
-		return nil, errors.New("a manifest has no kind; want Node or List")
-	case "List", "NodeList":
-		for _, item := range list.Items {
-			var err error
-			if nodes, err = appendNodes(nodes, item.Raw); err != nil {
-				return nil, err
-			}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, &nodes[i], true); err != nil {
+			return nil, fmt.Errorf("%s: node %q: %w", d.Source, d.Object.GetName(), err)
 		}
-		return nodes, nil
-	case "Node":
-		node := corev1.Node{}
-		if err := yaml.UnmarshalStrict(document, &node); err != nil {
-			return nil, fmt.Errorf("node %q: %w", node.Name, err)
-		}
-		return append(nodes, node), nil
 	}
-	return nil, fmt.Errorf("a manifest has the kind %s; want Node or List", list.Kind)
+	return nodes, nil
 }

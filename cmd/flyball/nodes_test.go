@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func TestNodeFlags(t *testing.T) {
 		{args: "--nodes -1", err: "--nodes must not be negative: -1"},
 		{args: "--node-capacity cpu=many", err: "--node-capacity: cpu=many: quantities must match the regular expression"},
 		{args: "--nodes-from nodes.yaml --node-zones a", err: "--nodes-from and --node-zones are mutually exclusive"},
-		{args: "--nodes-from /nonexistent", err: "open /nonexistent: no such file or directory"},
+		{args: "--nodes-from /nonexistent", err: "stat /nonexistent: no such file or directory"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			var f nodeFlags
@@ -33,7 +35,7 @@ func TestNodeFlags(t *testing.T) {
 				t.Fatal(err)
 			}
 			var o pods.Options
-			err := f.apply(flags, &o)
+			err := f.apply(t.Context(), flags, &o)
 			if tt.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tt.err) {
 					t.Errorf("got %v, want %s", err, tt.err)
@@ -57,26 +59,48 @@ func TestNodeFlags(t *testing.T) {
 	}
 }
 
-func TestDecodeNodes(t *testing.T) {
+func TestNodesFrom(t *testing.T) {
+	const (
+		a, b = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}`, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"}}`
+		none = "there are no objects in FILE"
+	)
 	for _, tt := range []struct {
 		name, in string
 		want     []string
 		err      string
 	}{
-		{name: "nothing", in: "# nothing\n"},
-		{name: "documents", in: "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: b}}\n", want: []string{"a", "b"}},
+		{name: "nothing", in: "", err: none},
+		{name: "a comment", in: "---\n# nothing\n---\n", err: none},
+		{name: "an empty list", in: "{apiVersion: v1, kind: List, items: []}\n", err: none},
+		{name: "documents", in: a + "\n---\n" + b, want: []string{"a", "b"}},
+		{name: "documents without a line between them", in: "{apiVersion: v1, kind: Node, metadata: {name: a}}\n{apiVersion: v1, kind: Node, metadata: {name: b}}\n",
+			err: "FILE: document 1: another document follows in it: a line with --- alone must be before each"},
+		{name: "several documents in JSON", in: a + "\n" + b, want: []string{"a", "b"}},
+		{name: "half a document in JSON", in: a + `{"apiVersion":`, err: "FILE: document 1: another document follows in it"},
+		{name: "lines of Windows", in: "apiVersion: v1\r\nkind: Node\r\nmetadata:\r\n  name: a\r\n---\r\napiVersion: v1\r\nkind: Node\r\nmetadata: {name: b}\r\n", want: []string{"a", "b"}},
 		{name: "a list, as kubectl prints it", in: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: a, uid: u, resourceVersion: '1'}\n" +
 			"  status: {capacity: {cpu: 4}}\n- {apiVersion: v1, kind: Node, metadata: {name: b}}\n", want: []string{"a", "b"}},
-		{name: "JSON", in: `{"apiVersion":"v1","kind":"NodeList","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}`, want: []string{"a"}},
-		{name: "another kind", in: "{apiVersion: v1, kind: Pod, metadata: {name: a}}", err: "a manifest has the kind Pod; want Node or List"},
-		{name: "no kind", in: "apiVersion: v1", err: "a manifest has no kind; want Node or List"},
-		{name: "an unknown field", in: "{apiVersion: v1, kind: Node, metadata: {name: a}, spec: {taint: []}}", err: `node "a": error unmarshaling JSON: while decoding JSON: json: unknown field "taint"`},
-		{name: "no YAML", in: "a: b: c", err: "error converting YAML to JSON"},
+		{name: "a list of the API server", in: `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, want: []string{"a", "b"}},
+		{name: "an item without a kind", in: "{apiVersion: v1, kind: List, items: [{metadata: {name: a}}]}", err: "FILE: document 1: "},
+		{name: "another item", in: "{apiVersion: v1, kind: NodeList, items: [{apiVersion: v1, kind: Pod, metadata: {name: a}}]}", err: "FILE: a manifest has the kind Pod of v1; want Node or List of v1"},
+		{name: "another kind", in: "{apiVersion: v1, kind: Pod, metadata: {name: a}}", err: "FILE: a manifest has the kind Pod of v1; want Node or List of v1"},
+		{name: "another version", in: "{apiVersion: example.com/v1, kind: Node, metadata: {name: a}}", err: "FILE: a manifest has the kind Node of example.com/v1; want Node or List of v1"},
+		{name: "no kind", in: "{apiVersion: v1, metadata: {name: a}}", err: "FILE: document 1: kind is required"},
+		{name: "no version", in: "{kind: Node, metadata: {name: a}}", err: "FILE: document 1: apiVersion is required"},
+		{name: "an unknown field", in: "{apiVersion: v1, kind: Node, metadata: {name: a}, spec: {taint: []}}", err: `FILE: node "a": strict decoding error: unknown field "spec.taint"`},
+		{name: "a field twice", in: "apiVersion: v1\nkind: Node\nmetadata: {name: a, name: b}\n", err: "FILE: document 1: "},
+		{name: "a quantity that is none", in: "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {capacity: {cpu: many}}}", err: `FILE: node "a": quantities must match the regular expression`},
+		{name: "tabs", in: "apiVersion: v1\nkind: Node\nmetadata:\n\tname: a\n", err: "FILE: document 1: "},
+		{name: "no YAML", in: "a: b: c", err: "FILE: document 1: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			nodes, err := decodeNodes(strings.NewReader(tt.in))
+			file := filepath.Join(t.TempDir(), "nodes")
+			if err := os.WriteFile(file, []byte(tt.in), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			nodes, err := readNodes(t.Context(), file)
 			if tt.err != "" {
-				if err == nil || !strings.HasPrefix(err.Error(), tt.err) {
+				if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), file, "FILE"), tt.err) {
 					t.Errorf("got %v, want %s", err, tt.err)
 				}
 				return

@@ -30,7 +30,7 @@ func up() *cobra.Command {
 		Args:    noArgs("see flyball up --help"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(flags.verbosity)
-			if err := flags.complete(cmd.Flags()); err != nil {
+			if err := flags.complete(cmd.Context(), cmd.Flags()); err != nil {
 				return err
 			}
 			return flags.run(cmd.Context(), cmd.OutOrStdout())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -112,11 +113,11 @@ func addAudit(flags *pflag.FlagSet, audit *auditlog.Options) {
 }
 
 // complete sets the options that files and lists of the flags describe.
-func (f *upFlags) complete(flags *pflag.FlagSet) (err error) {
+func (f *upFlags) complete(ctx context.Context, flags *pflag.FlagSet) (err error) {
 	if err := f.controllers.apply(flags, &f.options); err != nil {
 		return err
 	}
-	if err := f.nodes.apply(flags, &f.options.Controllers.Pods); err != nil {
+	if err := f.nodes.apply(ctx, flags, &f.options.Controllers.Pods); err != nil {
 		return err
 	}
 	if f.options.Controllers.Stages, err = loadStages(f.stages); err != nil {

@@ -57,7 +57,8 @@ func (s signs) record(c *corev1.NodeCondition) signs {
 
 // renewal is the last renewal of the lease of a node.
 type renewal struct {
-	time     *metav1.MicroTime // in the lease
+	time     *metav1.MicroTime // in the lease when it was a sign of life
+	last     *metav1.MicroTime // in the lease as it is; earlier than time if the clock was ahead
 	observed time.Time
 	version  string // of the lease
 }
@@ -69,7 +70,7 @@ func (l *renewal) observe(lease *coordinationv1.Lease, now time.Time) {
 	if l.version == "" || l.time.Before(lease.Spec.RenewTime) {
 		l.time, l.observed = lease.Spec.RenewTime, now
 	}
-	l.version = lease.ResourceVersion
+	l.last, l.version = lease.Spec.RenewTime, lease.ResourceVersion
 }
 
 // observe records the signs of life in the condition Ready of a node, which is nil if there is none. look is the time at which
@@ -86,7 +87,7 @@ func (h *health) observe(c *corev1.NodeCondition, lease *renewal, look time.Time
 		return
 	}
 	if h.now.probe = look; lease.version != "" {
-		h.now.probe = look.Add(monitorPeriod)
+		h.now.probe, lease.time = look.Add(monitorPeriod), lease.last
 	}
 }
 

@@ -16,7 +16,7 @@ func TestSignsOfLife(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	type step struct {
 		at   int
-		what string // posts, posts the same, removes, renews, touches, creates a lease or is made unknown
+		what string // posts, posts the same, removes, renews, renews ahead, touches, creates a lease or is made unknown
 	}
 	for _, tt := range []struct {
 		name    string
@@ -40,6 +40,9 @@ func TestSignsOfLife(t *testing.T) {
 		{"a renewal after a status", []step{{3, "posts"}, {4, "renews"}, {14, "posts"}, {24, "renews"}}, 74, "24"},
 		{"a lease that is not renewed", []step{{3, "posts"}, {4, "renews"}, {14, "touches"}}, 54, "14"},
 		{"a lease without a time", []step{{3, "posts"}, {4, "creates a lease"}, {14, "touches"}}, 54, "14"},
+		{"renewals after one of a clock that was ahead", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "renews"}}, 54, "24"},
+		{"a status after that, with renewals", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "posts"}, {34, "renews"}}, 84, "34"},
+		{"a status after that, without renewals", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "posts"}, {34, "touches"}}, 79, "34"},
 		{"unknown", []step{{3, "posts"}, {53, "is made unknown"}}, 53, ""},
 		{"never posted", []step{{60, "is made unknown"}}, 50, ""},
 		{"never posted, and posts", []step{{60, "is made unknown"}, {70, "posts"}}, 120, ""},
@@ -57,8 +60,11 @@ func TestSignsOfLife(t *testing.T) {
 				posted = ready
 			case "removes":
 				ready = nil
-			case "renews":
+			case "renews", "renews ahead":
 				stored.Spec.RenewTime = &metav1.MicroTime{Time: now}
+				if s.what == "renews ahead" {
+					stored.Spec.RenewTime.Time = now.Add(time.Hour)
+				}
 				lease.observe(stored.DeepCopy(), now)
 			case "touches", "creates a lease":
 				lease.observe(stored.DeepCopy(), now)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -137,6 +138,37 @@ func TestNodeWithoutKubelet(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := state(e, "n"); got != "Unknown NodeStatusNeverUpdated, unreachable:NoExecute, unreachable:NoSchedule" {
 			t.Error(got)
+		}
+	})
+}
+
+// TestClockAhead: a lease that was renewed by a clock ahead of the others is renewed as before. As in Kubernetes, the node becomes
+// unreachable once, until its kubelet posts a status.
+func TestClockAhead(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{Pods: pods.Options{Nodes: pods.Nodes(2)}}, func(e controllerstest.Env) {
+		e.WaitIdle()
+		lease := &coordinationv1.Lease{}
+		key := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: "flyball-2"}
+		e.Must(e.Get(e.Context(), key, lease))
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(time.Hour)))
+		e.Must(e.Update(e.Context(), lease))
+		time.Sleep(2 * time.Minute) // virtual
+		node := &corev1.Node{}
+		e.Must(e.Get(e.Context(), client.ObjectKey{Name: "flyball-2"}, node))
+		since := node.Status.Conditions
+		time.Sleep(10 * time.Minute)
+		e.Must(e.Get(e.Context(), key, lease))
+		if behind := time.Since(lease.Spec.RenewTime.Time); behind < 0 || behind > 10*time.Second {
+			t.Errorf("the lease was renewed %v ago", behind)
+		}
+		if got := state(e, "flyball-2"); got != ready {
+			t.Errorf("the node is %s", got)
+		}
+		e.Must(e.Get(e.Context(), client.ObjectKey{Name: "flyball-2"}, node))
+		for i, c := range node.Status.Conditions {
+			if !c.LastTransitionTime.Equal(&since[i].LastTransitionTime) {
+				t.Errorf("the condition %s has changed at %v, and before at %v", c.Type, c.LastTransitionTime, since[i].LastTransitionTime)
+			}
 		}
 	})
 }

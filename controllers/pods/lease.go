@@ -111,10 +111,10 @@ func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
 	}
 }
 
-// untilRenewal returns the time until the renewal of a lease is due.
+// untilRenewal returns the time until the renewal of a lease is due. A lease that was renewed by a clock that was ahead is due.
 func untilRenewal(lease *coordinationv1.Lease, now time.Time) time.Duration {
-	if lease.Spec.RenewTime == nil {
+	if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.After(now) {
 		return 0
 	}
-	return min(lease.Spec.RenewTime.Add(renewInterval).Sub(now), renewInterval)
+	return lease.Spec.RenewTime.Add(renewInterval).Sub(now)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,21 +127,41 @@ func Capacity() corev1.ResourceList {
 	}
 }
 
+// setResources adds the resources that each kubelet reports, where the capacity lacks them, and makes the allocatable resources follow the
+// capacity: each resource is allocatable, at most as much as there is, and an extended resource that is gone is not.
+//
+//upstream:pkg/kubelet/nodestatus.MachineInfo
+func setResources(s *corev1.NodeStatus) {
+	if len(s.Capacity) == 0 {
+		s.Capacity = s.Allocatable.DeepCopy()
+	}
+	all := Capacity()
+	maps.Copy(all, s.Capacity)
+	s.Capacity = all
+	allocatable := s.Capacity.DeepCopy()
+	for name, q := range s.Allocatable {
+		has, ok := s.Capacity[name]
+		if ok && q.Cmp(has) < 0 || !ok && !isExtended(name) {
+			allocatable[name] = q
+		}
+	}
+	s.Allocatable = allocatable
+}
+
+// isExtended reports whether a resource is an extended one.
+//
+//upstream:pkg/apis/core/v1/helper.IsExtendedResourceName
+func isExtended(name corev1.ResourceName) bool {
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}
+
 // nodeStatus returns the status of a node that runs. The node keeps its resources and its addresses, and gets what it lacks.
 // address is its internal address if it has none, or if another node has the same.
 //
 //upstream:pkg/kubelet.Kubelet.setNodeStatus
 func nodeStatus(node *corev1.Node, address string, now time.Time) corev1.NodeStatus {
 	s := *node.Status.DeepCopy()
-	switch {
-	case len(s.Capacity) == 0 && len(s.Allocatable) == 0:
-		s.Capacity = Capacity()
-	case len(s.Capacity) == 0:
-		s.Capacity = s.Allocatable.DeepCopy()
-	}
-	if len(s.Allocatable) == 0 {
-		s.Allocatable = s.Capacity.DeepCopy()
-	}
+	setResources(&s)
 	if address != internalIP(node) {
 		s.Addresses = slices.DeleteFunc(s.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 		s.Addresses = slices.Insert(s.Addresses, 0, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})

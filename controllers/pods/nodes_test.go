@@ -15,6 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,6 +143,88 @@ func TestNodesAreInvalid(t *testing.T) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}
+}
+
+// TestResources: a node has what each kubelet reports, and the allocatable resources follow the capacity.
+func TestResources(t *testing.T) {
+	list := func(of string) corev1.ResourceList {
+		resources := corev1.ResourceList{}
+		for _, pair := range strings.Fields(of) {
+			name, q, _ := strings.Cut(pair, "=")
+			resources[corev1.ResourceName(name)] = resource.MustParse(q)
+		}
+		return resources
+	}
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		const rest = " memory=64Ti ephemeral-storage=64Ti pods=1M"
+		for i, tt := range []struct{ capacity, allocatable, wantCapacity, wantAllocatable string }{
+			{"", "", "cpu=10k" + rest, "cpu=10k" + rest},
+			{"cpu=2", "", "cpu=2" + rest, "cpu=2" + rest},
+			{"", "cpu=2 example.com/gpu=1", "cpu=2 example.com/gpu=1" + rest, "cpu=2 example.com/gpu=1" + rest},
+			{"cpu=2 example.com/gpu=4", "cpu=1 example.com/gpu=3", "cpu=2 example.com/gpu=4" + rest, "cpu=1 example.com/gpu=3" + rest},
+			{"cpu=2 pods=0", "cpu=3", "cpu=2 memory=64Ti ephemeral-storage=64Ti pods=0", "cpu=2 memory=64Ti ephemeral-storage=64Ti pods=0"},
+			{"cpu=2", "example.com/gpu=3 hugepages-2Mi=2Mi", "cpu=2" + rest, "cpu=2 hugepages-2Mi=2Mi" + rest},
+		} {
+			n := node(fmt.Sprint("n", i), pods.KubeletRunning)
+			n.Status.Capacity, n.Status.Allocatable = list(tt.capacity), list(tt.allocatable)
+			e.CreateAll(n)
+			e.WaitIdle()
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(n), n))
+			if got := n.Status.Capacity; !equality.Semantic.DeepEqual(got, list(tt.wantCapacity)) {
+				t.Errorf("%+v: the capacity is %v", tt, got)
+			}
+			if got := n.Status.Allocatable; !equality.Semantic.DeepEqual(got, list(tt.wantAllocatable)) {
+				t.Errorf("%+v: allocatable are %v", tt, got)
+			}
+		}
+	})
+}
+
+// TestFakeNode: the stand-in serves the nodes of kwok.
+func TestFakeNode(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{Pods: pods.Options{Nodes: []corev1.Node{}}}, func(e controllerstest.Env) {
+		n := node("fake", "")
+		n.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
+		e.CreateAll(n, controllerstest.Pod("web", "a"))
+		e.WaitIdle()
+		if got, want := describe(e, "fake"), "True, 10.0.0.1, 10k, fake, lease"; got != want {
+			t.Errorf("the node is %s; want %s", got, want)
+		}
+		e.WantStates("web", "Running, Running")
+	})
+}
+
+// TestExtendedResource: a user advertises an extended resource in the capacity of a node, and takes it back.
+func TestExtendedResource(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		advertise := func(dongles string) {
+			t.Helper()
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"capacity":{"example.com/dongle":`+dongles+`}}}`))
+			e.Must(e.Status().Patch(e.Context(), node(pods.NodeName, ""), patch))
+			e.WaitIdle()
+		}
+		using := func(name string) *corev1.Pod {
+			return controllerstest.Pod(name, "a", func(s *corev1.PodSpec) {
+				s.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/dongle": resource.MustParse("3")}
+			})
+		}
+		e.CreateAll(using("first"))
+		e.WaitIdle()
+		const none = "Pending Unschedulable: 0/1 nodes are available: 1 Insufficient example.com/dongle. preemption: 0/1 nodes are available: "
+		e.WantScheduled("first", none+"1 Preemption is not helpful for scheduling.")
+		advertise(`"4"`)
+		e.WantScheduled("first", controllerstest.OnFlyball)
+		e.CreateAll(using("second"))
+		e.WaitIdle()
+		e.WantScheduled("second", none+"1 No preemption victims found for incoming pod.")
+		advertise("null")
+		n := &corev1.Node{}
+		e.Must(e.Get(e.Context(), client.ObjectKey{Name: pods.NodeName}, n))
+		if _, ok := n.Status.Allocatable["example.com/dongle"]; ok {
+			t.Errorf("allocatable are %v", n.Status.Allocatable)
+		}
+		e.WantScheduled("first", controllerstest.OnFlyball)
+	})
 }
 
 // TestKubeletStops: a node with a kubelet that stops keeps its pods as they are, and the kubelet goes on later.

@@ -32,7 +32,7 @@ func (r *reports) due(node *corev1.Node, now time.Time) bool {
 	defer r.mu.Unlock()
 	if _, ok := r.next[node.Name]; !ok {
 		last := now
-		if c := nodestate.Condition(node, corev1.NodeReady); c != nil {
+		if c := nodestate.Condition(node, corev1.NodeReady); c != nil && c.LastHeartbeatTime.Time.Before(now) { // else the clock was ahead
 			last = c.LastHeartbeatTime.Time
 		}
 		r.next[node.Name] = last.Add(reportInterval + delay(node.Name))

@@ -2,15 +2,18 @@ package scheduler_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
@@ -84,6 +87,62 @@ func TestPreemption(t *testing.T) {
 		e.WaitIdle()
 		e.WantScheduled("patient", "Pending Unschedulable: 0/3 nodes are available: 3 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.")
 	})
+}
+
+// TestPatientVictims: a pod waits for victims that take long to terminate, although a budget allows no disruption, and evicts no others
+// meanwhile. If its node is deleted, it goes to another one.
+func TestPatientVictims(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
+			controllerstest.InVirtualTime(t, threeNodes(), func(e controllerstest.Env) {
+				createPriorities(e)
+				e.CreateAll(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all"}, Spec: policyv1.PodDisruptionBudgetSpec{
+					MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}}})
+				e.WaitIdle()
+				for i := range 3 {
+					p := controllerstest.Pod(fmt.Sprint("low", i), "a", ofPriority("low", "3"))
+					p.Labels = map[string]string{"app": "low"}
+					p.Annotations = map[string]string{pods.ScriptAnnotation: "containers: [{stop: {after: 50m}}]"}
+					p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
+					e.CreateAll(p)
+				}
+				e.WaitIdle()
+				e.CreateAll(controllerstest.Pod("important", "a", ofPriority("high", "3")))
+				time.Sleep(40 * time.Minute) // virtual
+				nominated := e.Pod("important").Status.NominatedNodeName
+				if got := terminating(e); got != nominated || got == "" {
+					t.Fatalf("terminating are the pods of %q, and the pod waits for %q", got, nominated)
+				}
+				if !deleted {
+					time.Sleep(11 * time.Minute)
+					e.WantScheduled("important", fmt.Sprintf("Running on %q", nominated))
+					return
+				}
+				e.Must(e.Delete(e.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nominated}}))
+				time.Sleep(10 * time.Minute)
+				next := e.Pod("important").Status.NominatedNodeName
+				if got := terminating(e); got != next || next == nominated {
+					t.Errorf("terminating are the pods of %q, and the pod waits for %q, before for %q", got, next, nominated)
+				}
+				time.Sleep(time.Hour)
+				e.WantScheduled("important", fmt.Sprintf("Running on %q", next))
+			})
+		})
+	}
+}
+
+// terminating returns the nodes of the pods that are being deleted.
+func terminating(e controllerstest.Env) string {
+	e.Helper()
+	list := &corev1.PodList{}
+	e.Must(e.List(e.Context(), list, client.InNamespace("default")))
+	var nodes []string
+	for _, p := range list.Items {
+		if p.DeletionTimestamp != nil {
+			nodes = append(nodes, p.Spec.NodeName)
+		}
+	}
+	return strings.Join(nodes, " ")
 }
 
 // TestPriorityOrder: when there is room for one of several pods, the one of the highest priority gets it.

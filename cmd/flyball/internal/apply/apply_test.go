@@ -326,7 +326,7 @@ func TestRead(t *testing.T) {
 	for path, content := range map[string]string{
 		"b.yml":              strings.ReplaceAll(cm, "%", "b"),
 		"a.yaml":             "# first\n---\n" + strings.ReplaceAll(cm, "%", "a1") + "---\n" + strings.ReplaceAll(cm, "%", "a2"),
-		"c.json":             `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c1"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c2"}}]}`,
+		"c.json":             `{"apiVersion":"v1","kind":"ConfigMapList","items":[{"metadata":{"name":"c1"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c2"}}]}`,
 		"two.json/e":         `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"e1"}}` + "\n" + `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"e2"}}`,
 		"kustomization.yaml": "resources: [a.yaml]\n",
 		"notes.txt":          "nothing",

@@ -243,12 +243,18 @@ func single(text []byte) error {
 	return errors.Join(errors.New("another document follows in it: a line with --- alone must be before each"), err)
 }
 
-// flatten returns the object, or the items if it is a list.
+// flatten returns the object, or the items if it is a list. The items of a list of one kind, as the API server returns it, have that kind.
 func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if u.IsList() {
 		var all []*unstructured.Unstructured
-		err := u.EachListItem(func(item runtime.Object) error {
-			inner, err := flatten(item.(*unstructured.Unstructured))
+		version, kind := u.GetAPIVersion(), strings.TrimSuffix(u.GetKind(), "List")
+		err := u.EachListItem(func(o runtime.Object) error {
+			item := o.(*unstructured.Unstructured)
+			if kind != "" && item.GetKind() == "" && item.GetAPIVersion() == "" {
+				item.SetAPIVersion(version)
+				item.SetKind(kind)
+			}
+			inner, err := flatten(item)
 			all = append(all, inner...)
 			return err
 		})
