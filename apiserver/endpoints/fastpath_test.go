@@ -375,7 +375,7 @@ func TestFastPath(t *testing.T) {
 	for _, test := range []struct {
 		name, policy string
 		writes       int // of each object
-	}{{"plain", "", testlevel.Rounds(30, 150)}, {"audited", writesPolicy, testlevel.Rounds(20, 40)}} {
+	}{{"plain", "", testlevel.Rounds(30, 150)}, {"audited", writesPolicy, 40}} {
 		t.Run(test.name, func(t *testing.T) {
 			sides := []*side{newSide(t, false, test.policy), newSide(t, true, test.policy)}
 			paths := endpointstest.Count(t, "", endpointstest.Writes...)
