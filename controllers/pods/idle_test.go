@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"flyball.dev/controllers/controllerstest"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 

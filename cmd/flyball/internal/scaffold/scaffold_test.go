@@ -326,7 +326,6 @@ func TestCreateAPIBadInput(t *testing.T) {
 	}
 }
 
-// TestInitTwice: the error is about the project, and not about another of its files.
 // TestLabTest: a controller has a lab test if its kind is of the project, and the runtime is the lab's.
 func TestLabTest(t *testing.T) {
 	deployment := KindOptions{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -355,6 +354,7 @@ func TestLabTest(t *testing.T) {
 	}
 }
 
+// TestInitTwice: the error is about the project, and not about another of its files.
 func TestInitTwice(t *testing.T) {
 	folder := newFolder(t)
 	testUnchanged(t, folder, "PROJECT exists already: the folder has a project", func(ctx context.Context) error {
