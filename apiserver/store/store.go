@@ -51,7 +51,10 @@
 // # Encryption
 //
 // Encryption at rest is a value.Transformer between the codec and the storage (transform.go), where kube-apiserver has
-// it, so stored values are the same. Only the first read of a record decrypts. Encrypted objects have no index.
+// it, so stored values are the same. Only the first read of a record decrypts. Encrypted objects have no index. The note
+// of an encrypted value is about the decrypted one: a list decrypts each object twice, first to find out that the key is
+// there, and decodes none. If the size of an object is known only when it is decoded, it is decoded twice too, since a
+// list keeps at most 16 (TestListsKeepFewObjects).
 package store
 
 import (
