@@ -3,7 +3,9 @@ package apiserver_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,8 +27,10 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
@@ -35,6 +39,7 @@ import (
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/endpoints/endpointstest"
+	"flyball.dev/apiserver/store"
 	"flyball.dev/internal/testlevel"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -43,14 +48,15 @@ import (
 // listed is a storage with objects of all kinds, and two servers on it: one with the fast path, and one without.
 type listed struct {
 	*fuzzed
-	upstream    *apiserver.Server
-	collections []string // paths of the objects in all namespaces, and of all namespaced ones in a namespace
+	transformers value.ResourceTransformers // nil if nothing is encrypted
+	upstream     *apiserver.Server
+	collections  []string // paths of the objects in all namespaces, and of all namespaced ones in a namespace
 }
 
 // start starts a server on the storage.
 func (l *listed) start(withoutFastPath bool) *apiserver.Server {
 	l.tb.Helper()
-	s, err := apiserver.New(apiserver.Options{Storage: l.storage, Authentication: authn.Config{}, WithoutFastPath: withoutFastPath,
+	s, err := apiserver.New(apiserver.Options{Storage: l.storage, Authentication: authn.Config{}, WithoutFastPath: withoutFastPath, Transformers: l.transformers,
 		Admission: admission.Options{Disable: []string{admission.ServiceAccount, "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}}})
 	if err != nil {
 		l.tb.Fatal(err)
@@ -68,8 +74,14 @@ func (l *listed) restartUpstream() {
 // newListed starts the servers. Each kind has the object of seedsFile and random ones, some of them as JSON.
 func newListed(t *testing.T, random int) *listed {
 	t.Helper()
+	return newEncrypted(t, random, nil)
+}
+
+// newEncrypted is newListed with encrypted objects.
+func newEncrypted(t *testing.T, random int, transformers value.ResourceTransformers) *listed {
+	t.Helper()
 	backend := memory.New(memory.Options{CompressAfter: 10 * time.Second})
-	l := &listed{fuzzed: &fuzzed{tb: t, storage: backend}}
+	l := &listed{fuzzed: &fuzzed{tb: t, storage: backend}, transformers: transformers}
 	l.server = l.start(false)
 	if w := l.send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "", "application/json", "", widgets); w.Code != http.StatusCreated {
 		t.Fatal(w.Code, w.Body)
@@ -100,7 +112,12 @@ func (l *listed) fill(n int) {
 	}
 	filled := map[string]bool{}
 	for _, r := range page.Records {
-		example, gvk, err := builtin.Codecs().UniversalDeserializer().Decode(r.Value(), nil, nil)
+		transformer := store.Transformer(l.transformers, schema.GroupResource{})
+		data, _, err := store.Unseal(l.tb.Context(), transformer, r)
+		if err != nil {
+			l.tb.Fatal(err)
+		}
+		example, gvk, err := builtin.Codecs().UniversalDeserializer().Decode(data, nil, nil)
 		if err != nil || !scheme.Scheme.Recognizes(*gvk) || filled[path.Dir(r.Key)] || gvk.Kind == "Namespace" {
 			continue // such as a definition, which the servers would follow
 		}
@@ -123,14 +140,18 @@ func (l *listed) fill(n int) {
 			name.SetLabels(map[string]string{"n": fmt.Sprint(i % 3)})
 			name.SetResourceVersion("")
 			obj.GetObjectKind().SetGroupVersionKind(*gvk)
-			value, err := runtime.Encode(builtin.StorageCodec(gvk.GroupVersion().WithResource("any").GroupResource()), obj)
+			data, err := runtime.Encode(builtin.StorageCodec(gvk.GroupVersion().WithResource("any").GroupResource()), obj)
 			if i%4 == 3 {
-				value, err = json.Marshal(obj)
+				data, err = json.Marshal(obj)
 			}
 			if err != nil {
 				l.tb.Fatal(gvk, err)
 			}
-			if _, err := l.storage.Put(l.tb.Context(), storage.Write{Key: path.Join(path.Dir(r.Key), name.GetName()), Value: value, If: storage.Absent}); err != nil {
+			key := path.Join(path.Dir(r.Key), name.GetName())
+			if data, err = store.Seal(l.tb.Context(), transformer, key, data); err != nil {
+				l.tb.Fatal(err)
+			}
+			if _, err := l.storage.Put(l.tb.Context(), storage.Write{Key: key, Value: data, If: storage.Absent}); err != nil {
 				l.tb.Fatal(err)
 			}
 		}
@@ -318,6 +339,63 @@ func TestWatchListsAsUpstream(t *testing.T) {
 		if ours[endpointstest.Fast] < 800 || ours[endpointstest.Fallback("resource")] > 0 || ours[endpointstest.Fallback("events")] > 0 ||
 			ours[endpointstest.Decoded("version")] == 0 {
 			t.Errorf("watches took the paths %v", ours)
+		}
+	})
+}
+
+// flipping is a transformer that flips bits.
+type flipping struct{}
+
+// TransformerForResource implements [value.ResourceTransformers].
+func (f flipping) TransformerForResource(schema.GroupResource) value.Transformer { return f }
+
+// TransformToStorage implements [value.Transformer].
+func (flipping) TransformToStorage(_ context.Context, data []byte, _ value.Context) ([]byte, error) {
+	flipped := make([]byte, len(data))
+	for i, b := range data {
+		flipped[i] = ^b
+	}
+	return append([]byte("flipped "), flipped...), nil
+}
+
+// TransformFromStorage implements [value.Transformer].
+func (f flipping) TransformFromStorage(ctx context.Context, data []byte, c value.Context) ([]byte, bool, error) {
+	data, ok := bytes.CutPrefix(data, []byte("flipped "))
+	if !ok {
+		return nil, false, errors.New("it is not flipped")
+	}
+	data, err := f.TransformToStorage(ctx, data, c)
+	return bytes.TrimPrefix(data, []byte("flipped ")), false, err
+}
+
+// TestEncryptedListsAsUpstream compares lists and initial events of encrypted objects, as TestListsAsUpstream and
+// TestWatchListsAsUpstream do.
+func TestEncryptedListsAsUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newEncrypted(t, 8, flipping{})
+		paths := endpointstest.Count(t, "", "list", "watch")
+		for n, state := range []string{"new", "decoded", "idle"} {
+			if state == "idle" {
+				time.Sleep(time.Minute)
+				synctest.Wait()
+			}
+			for i, path := range l.collections {
+				for j, accept := range []string{jsonType, protobufType, asTable, jsonType + metadataList} {
+					if !testlevel.Full() && (i+j+n)%4 > 0 { // one encoding for each collection
+						continue
+					}
+					for _, query := range []string{"", "labelSelector=n%20in%20(0,2),!x&limit=3", "fieldSelector=metadata.name!%3Drandom-2"} {
+						l.compare(path, query, accept, "identity")
+					}
+					if j < 2 {
+						l.compare(path, watchList, accept, "identity")
+						l.compare(path, watchList+"&labelSelector=n%3D1", accept, "identity")
+					}
+				}
+			}
+		}
+		if ours := paths(); ours[endpointstest.Fast] < 500 {
+			t.Errorf("lists took the paths %v", ours)
 		}
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-
-	"flyball.dev/apiserver/resource"
 )
 
 // Writes, lists and watches have two paths. The fast path is our own code for the requests that clients usually send. The
@@ -43,9 +41,8 @@ const (
 // The reasons why the fast path decodes the objects of a list, or of the initial events of a watch, as labels of the metric. Without a
 // reason, it decodes only objects that are not stored as the client wants them.
 const (
-	decodedVersion   fallback = "version"   // the served version is not the stored one
-	decodedEncrypted fallback = "encrypted" // the stored objects are
-	decodedShared    fallback = "shared"    // the client, in this process, shares decoded objects
+	decodedVersion fallback = "version" // the served version is not the stored one
+	decodedShared  fallback = "shared"  // the client, in this process, shares decoded objects
 )
 
 // whyDecoded returns the reason why the objects of a store must be decoded for a served version.
@@ -53,9 +50,6 @@ func whyDecoded(store *registry.Store, scope *handlers.RequestScope) fallback {
 	kinds, _, err := scope.Typer.ObjectKinds(store.New())
 	if err != nil || len(kinds) == 0 || kinds[0] != scope.Kind {
 		return decodedVersion
-	}
-	if e, ok := store.Storage.Storage.(resource.Encrypter); ok && e.Encrypts() {
-		return decodedEncrypted
 	}
 	return ""
 }

@@ -110,7 +110,7 @@ func (h *lists) encoding(r *http.Request) (encodeList, fallback) {
 	switch {
 	case info.MediaType == runtime.ContentTypeJSON:
 		return jsonList{encoder: encoder, stored: h.decoded == "", none: noItems}.encode, ""
-	case info.MediaType == runtime.ContentTypeProtobuf && h.decoded != decodedVersion:
+	case info.MediaType == runtime.ContentTypeProtobuf && h.decoded == "":
 		return protobufList{encoder}.encode, ""
 	}
 	return nil, errOutput

@@ -112,6 +112,7 @@ func (p protobufEvents) append(to []byte, o resource.StoredObject) ([]byte, bool
 	if !ok {
 		return to, false
 	}
+	start := len(to)
 	envelope := len(p.before) + fieldSize(size) + len(p.after)
 	extension := fieldSize(envelope)
 	to = binary.BigEndian.AppendUint32(to, uint32(fieldSize(len(watch.Added))+fieldSize(extension)))
@@ -120,6 +121,8 @@ func (p protobufEvents) append(to []byte, o resource.StoredObject) ([]byte, bool
 	to = appendFieldStart(to, tagEnvelope, envelope)
 	to = append(to, p.before...)
 	to = appendFieldStart(to, tagRaw, size)
-	to = o.AppendProtobuf(to)
+	if to, ok = o.AppendProtobuf(to); !ok {
+		return to[:start], false
+	}
 	return append(to, p.after...), true
 }

@@ -44,8 +44,9 @@ type StoredObject interface {
 	AppendJSON(to []byte) ([]byte, bool)
 	// ProtobufSize returns the size of the object in protobuf, or false if the object must be decoded.
 	ProtobufSize() (int, bool)
-	// AppendProtobuf appends the encoding of an object that ProtobufSize returns the size of.
-	AppendProtobuf(to []byte) []byte
+	// AppendProtobuf appends the encoding of an object that ProtobufSize returns the size of. It returns false, and appends
+	// nothing, if the object must be decoded.
+	AppendProtobuf(to []byte) ([]byte, bool)
 }
 
 // listingKey is the context key of WithListing.

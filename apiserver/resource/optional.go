@@ -40,11 +40,6 @@ type StorageCreater interface {
 	CreateShared(ctx context.Context, key string, obj runtime.Object, ttl uint64) (runtime.Object, error)
 }
 
-// Encrypter is an [apistorage.Interface] that may encrypt the stored objects.
-type Encrypter interface {
-	Encrypts() bool
-}
-
 // EventServer is a [watch.Interface] that can send its events without a channel.
 type EventServer interface {
 	// ServeEvents calls send with each event, on the caller's goroutine, until the watch ends, and flush when no more

@@ -15,7 +15,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// The notes of a record. A value is verbatim if decoding it and encoding the object changes nothing. The note of a
+// The notes of a record are about its value as it is when it is decrypted. A value is verbatim if decoding it and encoding the object changes nothing. The note of a
 // verbatim value is the length of its metadata, plus noteVerbatim. The metadata is the first field of the encoded object.
 // The note of an exact value has noteExact too: the codec adds nothing to the object that JSON shows and protobuf does not,
 // such as the kind of a StatefulSet's claim templates. So the JSON of the object follows from the value. See text.go for the notes of
@@ -87,8 +87,8 @@ func encodedObject(start, value []byte) ([]byte, bool) {
 
 // noteOf returns the note of a value from which an object was decoded. The object has no resource version yet.
 func (s *Store) noteOf(value []byte, decoded *object) uint32 {
-	if s.transformer != nil || decoded.converted {
-		return noteNone // the key or the webhook may be gone
+	if decoded.converted {
+		return noteNone // the webhook may be gone
 	}
 	if s.text != nil {
 		return s.textNote(value, decoded.Object)
@@ -167,11 +167,11 @@ func (s *Store) encodedSize(value int) int {
 // lengthSize returns the size of an encoded length.
 func lengthSize(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
-// verbatimSize returns the size of the object of a verbatim record with its resource version.
-func (s *Store) verbatimSize(r *storage.Record) int {
+// verbatimSize returns the size of the object of a verbatim record, with a value of a size, with its resource version.
+func (s *Store) verbatimSize(r *storage.Record, value int) int {
 	metadata := int(r.Note()&^noteExact - noteVerbatim)
 	version := versionSize(r.Revision)
-	return s.encodedSize(r.Size()) + version + lengthSize(metadata+version) - lengthSize(metadata)
+	return s.encodedSize(value) + version + lengthSize(metadata+version) - lengthSize(metadata)
 }
 
 // versionSize returns the number of digits of a resource version.
@@ -183,13 +183,12 @@ func versionSize(revision uint64) int {
 	return n
 }
 
-// appendVerbatim appends the object of a verbatim record with its resource version. It may use scratch for the stored value.
-func (s *Store) appendVerbatim(to []byte, r *storage.Record, scratch *[]byte) []byte {
-	raw, _ := s.encodedObject(valueIn(r, scratch))
+// appendVerbatim appends an encoded object that is verbatim with its resource version.
+func appendVerbatim(to, raw []byte, revision uint64) []byte {
 	metadata, rest, _ := protobuf.Next(raw)
 	to = append(to, tagMetadata)
-	to = binary.AppendUvarint(to, uint64(len(metadata.Content)+versionSize(r.Revision)))
-	to = appendMetadata(to, metadata.Content, r.Revision)
+	to = binary.AppendUvarint(to, uint64(len(metadata.Content)+versionSize(revision)))
+	to = appendMetadata(to, metadata.Content, revision)
 	return append(to, rest...)
 }
 

@@ -53,7 +53,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 		return err
 	}
 	if into != nil {
-		into.Objects = &listing{appender: appender{store: s}, ctx: ctx, items: found.items}
+		into.Objects = &listing{appender: appender{ctx: ctx, store: s}, items: found.items}
 	} else if err := fill(items, found.objects()); err != nil {
 		return err
 	}

@@ -20,19 +20,23 @@ import (
 type item struct {
 	record *storage.Record
 	object *object // nil if the record can be decoded later
-	// size is the size of the object as protobuf if the record is verbatim, or else zero. A list needs it twice, and each read of
-	// a record among many is a wait for the memory.
+	// size is the size of the object as protobuf, or zero if it is not known. It is known if the record is verbatim. A list needs it
+	// twice, and each read of a record among many is a wait for the memory.
 	size uint32
 }
 
 // listing has the objects of a list for a [resource.Listing].
 type listing struct {
 	appender
-	ctx   context.Context // of the request that writes the list
 	items []item
 	// preloaded is the number of items with preloaded values, from the first one on.
 	preloaded int
+	// kept is the number of objects that ProtobufSize has decoded and kept, at most keptObjects.
+	kept int
 }
+
+// keptObjects is the largest number of decoded objects that a list keeps, besides the cached ones.
+const keptObjects = 16
 
 // preloadCount is the number of values that are preloaded together.
 const preloadCount = 16
@@ -100,12 +104,15 @@ func (l *listing) decodeAll(list runtime.Object, from, to int, unmanaged bool) e
 func (l *listing) decode(into reflect.Value, it item, unmanaged bool) (err error) {
 	if it.object == nil && l.store.isExact(it.record) && l.store.cached(it.record) == nil && into.Type() == l.store.transcoder().GoType() {
 		obj := into.Addr().Interface()
-		raw, _ := l.store.encodedObject(valueIn(it.record, &l.scratch))
+		raw, err := l.raw(it.record)
+		if err != nil {
+			return err
+		}
 		if unmanaged {
 			l.encoded = appendUnmanaged(l.encoded[:0], raw)
 			raw = l.encoded
 		}
-		err := obj.(protobufObject).Unmarshal(raw)
+		err = obj.(protobufObject).Unmarshal(raw)
 		l.store.setVersion(obj.(runtime.Object), it.record.Revision)
 		return err
 	}
@@ -119,36 +126,54 @@ func (l *listing) decode(into reflect.Value, it item, unmanaged bool) (err error
 
 // ProtobufSize implements [resource.StoredObjects].
 func (l *listing) ProtobufSize(i int) (int, bool) {
-	it := l.items[i]
+	it := &l.items[i]
 	if it.size > 0 {
 		return int(it.size), true
 	}
-	if it.object == nil {
-		o, err := l.store.passing(l.ctx, it.record, &l.scratch)
-		if err != nil {
+	o := it.object
+	if o == nil {
+		var err error
+		if o, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
 			return 0, false
 		}
-		l.items[i].object = o
+		if l.kept < keptObjects { // or else it is decoded again
+			l.kept++
+			it.object = o
+		}
 	}
-	obj, ok := l.items[i].object.Object.(protobufObject)
+	obj, ok := o.Object.(protobufObject)
 	if !ok {
 		return 0, false
 	}
-	return obj.Size(), true
+	it.size = uint32(obj.Size())
+	return int(it.size), true
 }
 
 // AppendProtobuf implements [resource.StoredObjects].
 func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
 	l.preload(i)
 	it := l.take(i)
+	if it.object == nil && l.store.isVerbatim(it.record) {
+		raw, err := l.raw(it.record)
+		if err != nil {
+			return to, err
+		}
+		return appendVerbatim(to, raw, it.record.Revision), nil
+	}
 	if it.object == nil {
-		return l.store.appendVerbatim(to, it.record, &l.scratch), nil
+		var err error
+		if it.object, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
+			return to, err
+		}
 	}
 	obj, ok := it.object.Object.(protobufObject)
 	if !ok {
 		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
 	}
 	end, size := len(to), obj.Size()
+	if it.size > 0 && size != int(it.size) {
+		return to, fmt.Errorf("%s has %d bytes, and had %d", it.record.Key, size, it.size)
+	}
 	to = append(to, make([]byte, size)...)
 	_, err := obj.MarshalTo(to[end:])
 	return to, err
@@ -175,7 +200,10 @@ func (l *listing) AppendMetadata(to []byte, i int) ([]byte, bool) {
 		return to, false
 	}
 	l.preload(i)
-	raw, _ := l.store.encodedObject(valueIn(it.record, &l.scratch))
+	raw, err := l.raw(it.record)
+	if err != nil {
+		return to, false
+	}
 	metadata, _, _ := protobuf.Next(raw)
 	l.encoded = appendMetadata(l.encoded[:0], metadata.Content, it.record.Revision)
 	text, err := objectMeta().Append(to, l.encoded, &l.space)
@@ -200,7 +228,7 @@ func (s *Store) passing(ctx context.Context, r *storage.Record, scratch *[]byte)
 	if cached := s.cached(r); cached != nil {
 		return cached, nil
 	}
-	decoded, err := s.readExact(r, scratch)
+	decoded, err := s.readExact(ctx, r, scratch)
 	if decoded == nil || err != nil {
 		decoded, err = s.read(ctx, r)
 	}
@@ -211,7 +239,11 @@ func (s *Store) passing(ctx context.Context, r *storage.Record, scratch *[]byte)
 		return s.cache(r, decoded), nil
 	}
 	if !s.isNoted(r) {
-		r.SetNote(s.noteOf(r.Value(), decoded))
+		data, err := s.unseal(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		r.SetNote(s.noteOf(data, decoded))
 	}
 	s.setVersion(decoded.Object, r.Revision)
 	return decoded, nil
@@ -228,7 +260,7 @@ func (s *Store) cached(r *storage.Record) *object {
 }
 
 // readExact is read for an exact record: the codec would find nothing to add. It returns nil for another record.
-func (s *Store) readExact(r *storage.Record, scratch *[]byte) (*object, error) {
+func (s *Store) readExact(ctx context.Context, r *storage.Record, scratch *[]byte) (*object, error) {
 	if scratch == nil || !s.isExact(r) {
 		return nil, nil
 	}
@@ -237,7 +269,14 @@ func (s *Store) readExact(r *storage.Record, scratch *[]byte) (*object, error) {
 	if !ok {
 		return nil, nil
 	}
-	raw, _ := s.encodedObject(valueIn(r, scratch))
+	data, err := s.open(ctx, r, scratch)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := s.encodedObject(data)
+	if !ok {
+		return nil, errNotVerbatim
+	}
 	return &object{Object: obj}, into.Unmarshal(raw)
 }
 
@@ -247,25 +286,23 @@ func valueIn(r *storage.Record, scratch *[]byte) []byte {
 	return r.ValueIn(*scratch)
 }
 
-// later returns the item of a record that is to be decoded later.
-func (s *Store) later(r *storage.Record) item {
+// later returns the item of a record that is to be decoded later. Its decrypted value has a size.
+func (s *Store) later(r *storage.Record, value int) item {
 	it := item{record: r}
 	if s.isVerbatim(r) {
-		it.size = uint32(s.verbatimSize(r))
+		it.size = uint32(s.verbatimSize(r, value))
 	}
 	return it
 }
 
-// examine returns the item of a record, or false if the record is not selected. It fails only if the record is corrupt.
-// If the objects are to be decoded later, the item has its object only if that may fail. It may use scratch for the stored
-// value.
+// examine returns the item of a record, or false if the record is not selected. It fails only if the record is corrupt, or cannot be
+// decrypted. If the objects are to be decoded later, the item has its object only if that may fail, or if the object is cached. It may
+// use scratch for the stored value.
 func (s *Store) examine(ctx context.Context, r *storage.Record, selected *selector, later bool, scratch *[]byte) (item, bool, error) {
 	if later && r.Note() != noteNone {
-		if selected.all {
-			return s.later(r), true, nil
-		}
-		if ok, known := s.matchesEncoded(r, selected, scratch); known {
-			return s.later(r), ok, nil
+		found, ok, known, err := s.examineEncoded(ctx, r, selected, scratch)
+		if known || err != nil {
+			return found, ok, err
 		}
 	}
 	var exact *[]byte
@@ -276,8 +313,41 @@ func (s *Store) examine(ctx context.Context, r *storage.Record, selected *select
 	if err != nil || !selected.matches(o) {
 		return item{}, false, err
 	}
-	if later && r.Note() != noteNone {
-		return s.later(r), true, nil
+	if !later || r.Note() == noteNone {
+		return item{record: r, object: o}, true, nil
 	}
-	return item{record: r, object: o}, true, nil
+	if s.transformer == nil {
+		return s.later(r, r.Size()), true, nil
+	}
+	found := item{record: r}
+	if obj, ok := o.Object.(protobufObject); ok && s.isVerbatim(r) {
+		found.size = uint32(obj.Size())
+	}
+	return found, true, nil
+}
+
+// examineEncoded is examine for a record with a note, without decoding it. It is not known whether the record is selected if that
+// depends on more than the metadata. An encrypted value is decrypted, because that may fail, unless the object is cached.
+func (s *Store) examineEncoded(ctx context.Context, r *storage.Record, selected *selector, scratch *[]byte) (found item, ok, known bool, err error) {
+	if s.transformer == nil && selected.all {
+		return s.later(r, r.Size()), true, true, nil
+	}
+	if s.transformer != nil {
+		if cached := s.cached(r); cached != nil {
+			return item{record: r, object: cached}, selected.matches(cached), true, nil
+		}
+	}
+	encoded := selected.metadata && s.isVerbatim(r)
+	if !selected.all && !encoded {
+		return item{}, false, false, nil
+	}
+	data, err := s.open(ctx, r, scratch)
+	if err != nil {
+		return item{}, false, false, err
+	}
+	if selected.all {
+		return s.later(r, len(data)), true, true, nil
+	}
+	raw, known := s.encodedObject(data)
+	return s.later(r, len(data)), known && selected.matchesEncoded(raw), known, nil
 }

@@ -1,12 +1,16 @@
 package store_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/store"
@@ -104,7 +109,8 @@ func TestWatchListsDecodeNothing(t *testing.T) {
 		synctest.Wait()
 		protobuf := func(o resource.StoredObject) bool {
 			size, ok := o.ProtobufSize()
-			return ok && len(o.AppendProtobuf(nil)) == size
+			encoded, appended := o.AppendProtobuf(nil)
+			return ok && appended && len(encoded) == size
 		}
 		asJSON := func(o resource.StoredObject) bool {
 			_, ok := o.AppendJSON(nil)
@@ -142,6 +148,178 @@ func TestWatchListsDecodeNothing(t *testing.T) {
 			}
 		}
 		requireIdle(t, backend)
+	})
+}
+
+// following is a codec that knows which of the objects that it has decoded are still in use.
+type following struct {
+	runtime.Codec
+	decoded []weak.Pointer[corev1.Pod]
+}
+
+func (f *following) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, kind, err := f.Codec.Decode(data, defaults, into)
+	if pod, ok := obj.(*corev1.Pod); ok {
+		f.decoded = append(f.decoded, weak.Make(pod))
+	}
+	return obj, kind, err
+}
+
+// used returns how many of the objects are in use.
+func (f *following) used() (n int) {
+	goruntime.GC()
+	for _, pod := range f.decoded {
+		if pod.Value() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// withUnknownField returns an encoded pod with a field that no pod has, so that decoding and encoding it changes it.
+func withUnknownField(t *testing.T, pod []byte) []byte {
+	t.Helper()
+	prefix := []byte("k8s\x00")
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(bytes.TrimPrefix(pod, prefix)); err != nil {
+		t.Fatal(err)
+	}
+	envelope.Raw = append(envelope.Raw, 0xa2, 0x06, 1, 'x')
+	changed, err := envelope.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(prefix, changed...)
+}
+
+// TestListsKeepFewObjects counts the decoded objects that a list keeps between its beginning, when it knows the sizes of all, and its end:
+// none if the objects are encrypted, and a window of them if they are not stored as the client wants them.
+func TestListsKeepFewObjects(t *testing.T) {
+	const pods = 200
+	for _, test := range []struct {
+		name        string
+		transformer value.Transformer
+		change      func(*testing.T, []byte) []byte
+		label       string
+		items, kept int
+	}{
+		{name: "plain", items: pods},
+		{name: "encrypted", transformer: reverse{}, items: pods},
+		{name: "encrypted, by label", transformer: reverse{}, label: "shard=7", items: 2},
+		{name: "of others", change: withUnknownField, items: pods, kept: 16},
+		{name: "encrypted, of others", transformer: reverse{}, change: withUnknownField, items: pods, kept: 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			backend := memory.New(memory.Options{})
+			defer backend.Close()
+			codec, config := &following{Codec: podCodec}, podConfig
+			config.Codec, config.Transformer = codec, test.transformer
+			s := store.New(backend, config)
+			for i := range pods {
+				encoded, err := runtime.Encode(podCodec, newPod(i))
+				if test.change != nil {
+					encoded = test.change(t, encoded)
+				}
+				key := podKey(newPod(i))
+				sealed, sealing := store.Seal(t.Context(), test.transformer, key, encoded)
+				if _, writing := backend.Put(t.Context(), storage.Write{Key: key, Value: sealed, If: storage.Absent}); errors.Join(err, sealing, writing) != nil {
+					t.Fatal(err, sealing, writing)
+				}
+			}
+			selector, err := labels.Parse(test.label)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, round := range []string{"first", "second"} {
+				var into resource.Listing
+				o := apistorage.ListOptions{Recursive: true, Predicate: apistorage.SelectionPredicate{Label: selector, Field: fields.Everything(), GetAttrs: podAttributes}}
+				if err := s.GetList(resource.WithListing(t.Context(), &into), "/core/pods", o, &corev1.PodList{}); err != nil {
+					t.Fatal(err)
+				}
+				for i := range into.Objects.Len() {
+					if size, ok := into.Objects.ProtobufSize(i); !ok || size == 0 {
+						t.Fatalf("item %d has %d bytes", i, size)
+					}
+				}
+				if n, kept := into.Objects.Len(), codec.used(); n != test.items || kept != test.kept {
+					t.Errorf("the %s list has %d items and keeps %d objects, want %d and %d", round, n, kept, test.items, test.kept)
+				}
+				for i := range into.Objects.Len() {
+					size, _ := into.Objects.ProtobufSize(i)
+					if encoded, err := into.Objects.AppendProtobuf(nil, i); err != nil || len(encoded) != size {
+						t.Fatalf("item %d has %d bytes, want %d; %v", i, len(encoded), size, err)
+					}
+				}
+				if kept := codec.used(); kept > 0 {
+					t.Errorf("%d objects are kept after the %s list", kept, round)
+				}
+				if decoded := len(codec.decoded); round == "second" && test.change == nil && decoded > 0 {
+					t.Errorf("the second list decodes %d objects", decoded)
+				}
+				codec.decoded = nil
+			}
+		})
+	}
+}
+
+// breaking is a transformer that fails when it is broken.
+type breaking struct {
+	value.Transformer
+	broken bool
+}
+
+var errBroken = errors.New("the key is gone")
+
+func (b *breaking) TransformFromStorage(ctx context.Context, data []byte, c value.Context) ([]byte, bool, error) {
+	if b.broken {
+		return nil, false, errBroken
+	}
+	return b.Transformer.TransformFromStorage(ctx, data, c)
+}
+
+// TestListLosesItsKey: if encrypted objects cannot be decrypted any more when a list is written, each way to write them fails. A new
+// list fails at its beginning.
+func TestListLosesItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New(memory.Options{CompressAfter: 10 * time.Second})
+		defer backend.Close()
+		transformer, config := &breaking{Transformer: reverse{}}, podConfig
+		config.Transformer = transformer
+		s := store.New(backend, config)
+		for i := range 4 {
+			createPod(t, s, newPod(i))
+		}
+		time.Sleep(time.Minute) // until nothing is cached
+		synctest.Wait()
+		list := func() (resource.StoredObjects, error) {
+			var into resource.Listing
+			o := apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}
+			err := s.GetList(resource.WithListing(t.Context(), &into), "/core/pods", o, &corev1.PodList{})
+			return into.Objects, err
+		}
+		objects, err := list()
+		if err != nil {
+			t.Fatal(err)
+		}
+		transformer.broken = true
+		if _, ok := objects.AppendJSON(nil, 0); ok {
+			t.Error("JSON is written")
+		}
+		if err := objects.Decode(&corev1.PodList{}, 0, 1); !errors.Is(err, errBroken) {
+			t.Errorf("decoded: %v", err)
+		}
+		if _, err := objects.AppendProtobuf(nil, 1); !errors.Is(err, errBroken) {
+			t.Errorf("as protobuf: %v", err)
+		}
+		if _, ok := objects.AppendMetadata(nil, 2); ok {
+			t.Error("metadata is written")
+		}
+		if err := objects.DecodeForCells(&corev1.PodList{}, 2, 3); !errors.Is(err, errBroken) {
+			t.Errorf("decoded for cells: %v", err)
+		}
+		if _, err := list(); !errors.Is(err, errBroken) {
+			t.Errorf("a new list: %v", err)
+		}
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 
 	"flyball.dev/internal/protobuf"
-	"flyball.dev/storage"
 )
 
 // selector selects the objects of a list or a watch. It gets the attributes of an object only if the metadata does not
@@ -43,16 +42,11 @@ func (s *selector) matches(o *object) bool {
 	return err == nil && ok
 }
 
-// matchesEncoded is matches for a verbatim record, without decoding it. It returns false if it would need more than the
-// metadata. It may use scratch for the stored value.
-func (s *Store) matchesEncoded(r *storage.Record, selected *selector, scratch *[]byte) (ok, known bool) {
-	if !selected.metadata || !s.isVerbatim(r) {
-		return false, false
-	}
-	raw, _ := s.encodedObject(valueIn(r, scratch))
+// matchesEncoded is matches for an encoded object that is verbatim, if nothing but the metadata matters.
+func (s *selector) matchesEncoded(raw []byte) bool {
 	metadata, _, _ := protobuf.Next(raw)
-	p := &selected.predicate
-	return p.Label.Matches(encodedLabels(metadata.Content)) && (p.Field == nil || p.Field.Matches(encodedFields(metadata.Content))), true
+	p := &s.predicate
+	return p.Label.Matches(encodedLabels(metadata.Content)) && (p.Field == nil || p.Field.Matches(encodedFields(metadata.Content)))
 }
 
 // encodedLabels are the labels in encoded metadata.

@@ -99,7 +99,6 @@ var (
 	_ apistorage.Interface    = (*Store)(nil)
 	_ resource.StorageUpdater = (*Store)(nil)
 	_ resource.StorageCreater = (*Store)(nil)
-	_ resource.Encrypter      = (*Store)(nil)
 )
 
 // New returns a store of one resource. Stores may share a backend. Stores with the same prefix share the objects; each
@@ -127,9 +126,6 @@ type owner struct{ store weak.Pointer[Store] }
 
 // Versioner implements storage.Interface.
 func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
-
-// Encrypts implements [resource.Encrypter].
-func (s *Store) Encrypts() bool { return s.transformer != nil }
 
 // Create implements storage.Interface.
 //

@@ -47,11 +47,11 @@ func (s *Store) textNote(value []byte, obj runtime.Object) uint32 {
 
 var newline = []byte("\n")
 
-// appendText appends the object of a record that is text. It may use scratch for the stored value.
-func (s *Store) appendText(to []byte, r *storage.Record, scratch *[]byte) []byte {
-	text := bytes.TrimSuffix(valueIn(r, scratch), newline)
+// appendText appends a value that is text with the resource version.
+func appendText(to, value []byte, revision uint64) []byte {
+	text := bytes.TrimSuffix(value, newline)
 	at, _ := placeOfVersion(text)
-	return insertVersion(to, text, at, r.Revision)
+	return insertVersion(to, text, at, revision)
 }
 
 // insertVersion appends an object with the resource version at its place.

@@ -42,15 +42,32 @@ func (t interpreting) TransformFromStorage(ctx context.Context, data []byte, dat
 	return data, stale, err
 }
 
-// read decodes the object of a record, without its resource version. It fails only if the record is corrupt, or if the
-// transformer returns an error that does not say so.
-func (s *Store) read(ctx context.Context, r *storage.Record) (*object, error) {
+// unseal returns the encoded object of a record. It fails as read does.
+func (s *Store) unseal(ctx context.Context, r *storage.Record) ([]byte, error) {
 	data, _, err := Unseal(ctx, s.transformer, r)
 	if known, ok := asCorrupt(err); ok {
 		return nil, corrupt(r, known)
 	}
 	if err != nil {
 		return nil, apistorage.NewInternalError(fmt.Errorf("unable to transform key %q: %w", r.Key, err))
+	}
+	return data, nil
+}
+
+// open is unseal, and may use scratch for the encoded object, which is then valid until the next use of scratch.
+func (s *Store) open(ctx context.Context, r *storage.Record, scratch *[]byte) ([]byte, error) {
+	if s.transformer != nil {
+		return s.unseal(ctx, r)
+	}
+	return valueIn(r, scratch), nil
+}
+
+// read decodes the object of a record, without its resource version. It fails only if the record is corrupt, or if the
+// transformer returns an error that does not say so.
+func (s *Store) read(ctx context.Context, r *storage.Record) (*object, error) {
+	data, err := s.unseal(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	o, err := s.decode(data)
 	if err != nil && !tellsCorrupt() {

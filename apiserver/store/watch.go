@@ -197,7 +197,7 @@ func (w *watcher) close() {
 
 // sendInitial sends the initial events. Objects that are stored as the client wants them are not decoded.
 func (w *watcher) sendInitial() error {
-	stored := &storedObject{appender: appender{store: w.store}}
+	stored := &storedObject{appender: appender{ctx: w.ctx, store: w.store}}
 	for i, record := range w.initial {
 		if i%preloadCount == 0 {
 			record.Preload(w.initial[i:min(i+preloadCount, len(w.initial))])
@@ -205,7 +205,7 @@ func (w *watcher) sendInitial() error {
 		w.initial[i] = nil // a slow client should not keep records that are replaced alive
 		found, ok, err := w.store.examine(w.ctx, record, &w.selected, w.deliverStored != nil, &stored.scratch)
 		if err == nil && ok {
-			stored.record = record
+			stored.item = found
 			err = w.sendAdded(found, stored)
 		}
 		if err != nil {
