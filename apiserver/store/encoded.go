@@ -24,8 +24,26 @@ const (
 	noteNone     = 0 // nothing is known about the value
 	noteSound    = 1 // it can be decoded
 	noteVerbatim = 2
+	noteSealed   = 1 << 30 // the note of a store with encryption, which says nothing to others
 	noteExact    = 1 << 31
 )
+
+// note returns the note of a record without noteSealed, or noteNone if only a store of the other sort knows the value.
+func (s *Store) note(r *storage.Record) uint32 {
+	note := r.Note()
+	if s.text == nil && note != noteNone && note&noteSealed != s.sealed() {
+		return noteNone
+	}
+	return note &^ noteSealed
+}
+
+// sealed returns noteSealed if the store has encryption.
+func (s *Store) sealed() uint32 {
+	if s.transformer != nil {
+		return noteSealed
+	}
+	return 0
+}
 
 // Tags of fields, each less than 128. Fields of objects and of lists are messages, the others are strings and bytes.
 const (
@@ -96,23 +114,23 @@ func (s *Store) noteOf(value []byte, decoded *object) uint32 {
 	obj, ok := decoded.Object.(protobufObject)
 	raw, isKind := s.encodedObject(value)
 	if !ok || !isKind || obj.Size() != len(raw) {
-		return noteSound
+		return noteSound | s.sealed()
 	}
 	buffer := encodeBuffers.Get().(*[]byte)
 	defer encodeBuffers.Put(buffer)
 	*buffer = append((*buffer)[:0], raw...)
 	if n, err := obj.MarshalTo(*buffer); err != nil || n != len(raw) || !bytes.Equal(*buffer, raw) {
-		return noteSound
+		return noteSound | s.sealed()
 	}
 	metadata, _, ok := protobuf.Next(raw)
 	if !ok || metadata.Tag != tagMetadata || versionIn(metadata.Content) < 0 {
-		return noteSound
+		return noteSound | s.sealed()
 	}
 	note := noteVerbatim + uint32(len(metadata.Content))
 	if t := s.transcoder(); t != nil && t.Exact(decoded.Object) {
 		note |= noteExact
 	}
-	return note
+	return note | s.sealed()
 }
 
 // typeTranscoder returns the transcoder of the stored objects to JSON, or nil if there is none.
@@ -146,12 +164,12 @@ func versionIn(metadata []byte) int {
 
 // isVerbatim reports whether the value of a record is verbatim.
 func (s *Store) isVerbatim(r *storage.Record) bool {
-	return s.protobuf && r.Note() >= noteVerbatim
+	return s.protobuf && s.note(r) >= noteVerbatim
 }
 
 // isExact reports whether the value of a record is exact.
 func (s *Store) isExact(r *storage.Record) bool {
-	return s.protobuf && r.Note()&noteExact != 0
+	return s.protobuf && s.note(r)&noteExact != 0
 }
 
 // encodedSize returns the size of the object in a verbatim value of a size.
@@ -169,7 +187,7 @@ func lengthSize(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
 // verbatimSize returns the size of the object of a verbatim record, with a value of a size, with its resource version.
 func (s *Store) verbatimSize(r *storage.Record, value int) int {
-	metadata := int(r.Note()&^noteExact - noteVerbatim)
+	metadata := int(s.note(r)&^noteExact - noteVerbatim)
 	version := versionSize(r.Revision)
 	return s.encodedSize(value) + version + lengthSize(metadata+version) - lengthSize(metadata)
 }

@@ -299,7 +299,7 @@ func (s *Store) later(r *storage.Record, value int) item {
 // decrypted. If the objects are to be decoded later, the item has its object only if that may fail, or if the object is cached. It may
 // use scratch for the stored value.
 func (s *Store) examine(ctx context.Context, r *storage.Record, selected *selector, later bool, scratch *[]byte) (item, bool, error) {
-	if later && r.Note() != noteNone {
+	if later && s.note(r) != noteNone {
 		found, ok, known, err := s.examineEncoded(ctx, r, selected, scratch)
 		if known || err != nil {
 			return found, ok, err
@@ -313,7 +313,7 @@ func (s *Store) examine(ctx context.Context, r *storage.Record, selected *select
 	if err != nil || !selected.matches(o) {
 		return item{}, false, err
 	}
-	if !later || r.Note() == noteNone {
+	if !later || s.note(r) == noteNone {
 		return item{record: r, object: o}, true, nil
 	}
 	if s.transformer == nil {

@@ -323,6 +323,31 @@ func TestListLosesItsKey(t *testing.T) {
 	})
 }
 
+// TestNotesOfEncryption: what a store with encryption has found out about values does not mislead one without, and the other way round.
+func TestNotesOfEncryption(t *testing.T) {
+	list := func(s *store.Store) error {
+		var into resource.Listing
+		return s.GetList(resource.WithListing(t.Context(), &into), "/core/pods", apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, &corev1.PodList{})
+	}
+	for _, sealed := range []bool{true, false} {
+		backend := memory.New(memory.Options{})
+		defer backend.Close()
+		encrypting := podConfig
+		encrypting.Transformer = &breaking{Transformer: reverse{}}
+		writer, reader := store.New(backend, encrypting), store.New(backend, podConfig)
+		if !sealed {
+			writer, reader = reader, writer
+		}
+		createPod(t, writer, newPod(1))
+		if err := list(writer); err != nil {
+			t.Fatal(err)
+		}
+		if err := list(reader); err == nil {
+			t.Errorf("encrypted: %v: the other store lists what it cannot read", sealed)
+		}
+	}
+}
+
 // requireIdle fails the test unless all records are idle and without decoded objects.
 func requireIdle(t *testing.T, backend storage.Store) {
 	t.Helper()

@@ -15,15 +15,15 @@ import (
 // its own. So the note of a value is the token of the store that has examined it, with noteExact if copying is right, and another store
 // examines it again.
 
-// lastToken counts the stores with a [TextCodec]. A process does not live to see 2³¹ changes of definitions.
+// lastToken counts the stores with a [TextCodec]. A process does not live to see 2³⁰ changes of definitions.
 var lastToken atomic.Uint32
 
 // newToken returns a token that no other store has.
-func newToken() uint32 { return (noteVerbatim + lastToken.Add(1)) &^ noteExact }
+func newToken() uint32 { return (noteVerbatim + lastToken.Add(1)) &^ (noteExact | noteSealed) }
 
 // isNoted reports whether a record has the notes that the store needs about the value.
 func (s *Store) isNoted(r *storage.Record) bool {
-	note := r.Note()
+	note := s.note(r)
 	return note != noteNone && (s.text == nil || note&^noteExact == s.token)
 }
 
