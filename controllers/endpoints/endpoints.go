@@ -6,10 +6,12 @@ package endpoints
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/endpoints"
@@ -17,8 +19,10 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -34,9 +38,26 @@ func AddToManager(mgr manager.Manager) error {
 		Watches(&corev1.Service{}, services).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(services.Of),
 			builder.WithPredicates(endpoints.PodChanged)).
-		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.OnlyDeletes)).
+		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(leftOrDeleted())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
+}
+
+// leftOrDeleted returns a predicate for deleted Endpoints, and at the start for all of an earlier run but locks of leader elections,
+// as the Service of Endpoints may have been deleted while no controller ran. Endpoints that somebody creates during the start may
+// be earlier than their Service.
+//
+//upstream:pkg/controller/endpoint.Controller.checkLeftoverEndpoints
+func leftOrDeleted() predicate.Funcs {
+	second := time.Now().Truncate(time.Second) // as creation timestamps
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			_, isLock := e.Object.GetAnnotations()[resourcelock.LeaderElectionRecordAnnotationKey]
+			return e.IsInInitialList && !isLock && e.Object.GetCreationTimestamp().Time.Before(second)
+		},
+		UpdateFunc:  watches.OnlyDeletes.UpdateFunc,
+		GenericFunc: watches.OnlyDeletes.GenericFunc,
+	}
 }
 
 // reconciler reconciles the Endpoints of a Service.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,9 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
+	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
 
 // TestEndpointsOfAService is TestEndpointSlicesOfAService for Endpoints.
@@ -49,6 +54,41 @@ func TestEndpointsOfAService(t *testing.T) {
 		if err := e.Get(e.Context(), controllerstest.Web, &corev1.Endpoints{}); !apierrors.IsNotFound(err) {
 			t.Errorf("after the deletion of the Service: %v", err)
 		}
+	})
+}
+
+// TestEndpointsLeftAtStart starts the controllers with Endpoints without a Service, which are deleted, unless they are a lock. Ones
+// that are created later wait for their Service.
+func TestEndpointsLeftAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		defer store.Close()
+		o := controlplane.Options{Storage: storagetest.Kept{Store: store}}
+		named := func(name string) *corev1.Endpoints {
+			return &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: controllerstest.Web.Namespace, Name: name}}
+		}
+		controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
+			lock := named("lock")
+			lock.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}
+			e.CreateAll(named("left"), lock)
+			e.WaitIdle()
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(lock), lock))
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(named("left")), named("left")))
+		})
+		time.Sleep(time.Second) // virtual
+		controllerstest.WithPlane(t, o, func(e controllerstest.Env) {
+			e.CreateAll(named("early"))
+			e.WaitIdle()
+			var got []string
+			list := &corev1.EndpointsList{}
+			e.Must(e.List(e.Context(), list, client.InNamespace(controllerstest.Web.Namespace)))
+			for _, item := range list.Items {
+				got = append(got, item.Name)
+			}
+			if want := []string{"early", "kubernetes", "lock"}; !slices.Equal(got, want) {
+				t.Errorf("there are %v, want %v", got, want)
+			}
+		})
 	})
 }
 

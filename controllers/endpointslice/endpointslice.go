@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/endpoints"
+	"flyball.dev/controllers/internal/events"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -28,7 +30,8 @@ const managedBy = "endpointslice-controller.k8s.io"
 //
 //upstream:pkg/controller/endpointslice.NewController
 func AddToManager(mgr manager.Manager) error {
-	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
+	r := &reconciler{client: mgr.GetClient(), events: events.RecorderFor(mgr, "endpoint-slice-controller")}
+	services := endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpointslice").
 		Watches(&corev1.Service{}, services).
@@ -48,7 +51,10 @@ var zoneChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 }}
 
 // reconciler reconciles the EndpointSlices of a Service.
-type reconciler struct{ client client.Client }
+type reconciler struct {
+	client client.Client
+	events record.EventRecorder
+}
 
 // all returns all Services with a selector, since a node can have pods of any.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -93,7 +99,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if svc.DeletionTimestamp != nil {
 		changes.Create = nil // the garbage collector would delete them
 	}
-	return reconcile.Result{}, changes.Apply(ctx, r.client)
+	if err = changes.Apply(ctx, r.client, "Service "+req.String()); err != nil {
+		r.events.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s: %v", req, err)
+	}
+	return reconcile.Result{}, err
 }
 
 // zones returns the zone of each node, "" if it has none.

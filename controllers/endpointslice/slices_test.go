@@ -134,6 +134,17 @@ func TestPlaceholderOfAnEarlierService(t *testing.T) {
 	}
 }
 
+// TestPlaceholderBesideAnEarlierOne: while the slice of an earlier Service cannot be deleted, the empty slice stays as it is.
+func TestPlaceholderBesideAnEarlierOne(t *testing.T) {
+	svc := service(nil)
+	existing := append(slicesOf(svc, nil, nil, nil).Plan(nil).Create, slicesOf(svc, nil, nil, nil).Plan(nil).Create...)
+	existing[1].OwnerReferences[0].UID = "earlier"
+	c := slicesOf(svc, nil, nil, existing).Plan(existing)
+	if len(c.Create)+len(c.Update) != 0 || len(c.Delete) != 1 || c.Delete[0] != existing[1] {
+		t.Errorf("created %v, updated %v, deleted %v", c.Create, c.Update, c.Delete)
+	}
+}
+
 func TestMetadataOfASlice(t *testing.T) {
 	svc := service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	got := slicesOf(svc, []*corev1.Pod{fixture.Pod(1, nil)}, map[string]string{"node": ""}, nil).Plan(nil).Create[0].ObjectMeta

@@ -65,7 +65,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		m.report(r.events)
 		changes = m.plan(existing)
 	}
-	return reconcile.Result{}, changes.Apply(ctx, r.client)
+	return reconcile.Result{}, changes.Apply(ctx, r.client, "Endpoints "+req.String())
 }
 
 // mirrored returns the Endpoints with a name, or nil if they do not exist or are not to be mirrored.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
@@ -98,13 +100,16 @@ func SlicesMeta(owner metav1.Object, ref *metav1.OwnerReference, manager, trigge
 // Changes are changes of EndpointSlices.
 type Changes struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
+	// types, if not nil, are the address types that change each for itself.
+	types []discoveryv1.AddressType
 }
 
 // Plan returns the changes from the existing slices to the wanted ones. An endpoint stays in
 // its slice, and others are added first to slices that change anyway.
 //
 //upstream:k8s.io/endpointslice.Reconciler.Reconcile
-func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) (c Changes) {
+func (s *Slices) Plan(existing []*discoveryv1.EndpointSlice) Changes {
+	c := Changes{types: s.Types}
 	byType := map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice{}
 	for _, slice := range existing {
 		switch {
@@ -149,8 +154,8 @@ func (s *Slices) planType(t discoveryv1.AddressType, all []*discoveryv1.Endpoint
 	}
 	if len(existing) == len(c.Delete) && len(c.Create) == 0 {
 		placeholder := s.newSlice(&SliceGroup{Type: t}, nil)
-		if len(all) == 1 && isPlaceholder(all[0], placeholder) {
-			return Changes{}
+		if len(existing) == 1 && isPlaceholder(existing[0], placeholder) {
+			return Changes{Delete: others}
 		}
 		c.Create = append(c.Create, placeholder)
 	}
@@ -344,35 +349,69 @@ func Existing(ctx context.Context, c client.Reader, service client.ObjectKey,
 	return existing, nil
 }
 
-// Apply executes changes. Slices are created first, so that no endpoint is missing in between. In a
-// namespace that is terminating nothing can be created, which is not an error; nor is a slice that was
-// deleted meanwhile, since its deletion causes another reconcile.
+// Apply executes changes for an owner, such as "Service default/web", which errors name. Slices are created first, so that no
+// endpoint is missing in between. After an error, the rest of an address type is left. In a namespace that is terminating nothing
+// can be created, which is not an error; nor is a slice that was deleted meanwhile, since its deletion causes another reconcile.
 //
-//upstream:k8s.io/endpointslice.Reconciler.finalize
-func (c *Changes) Apply(ctx context.Context, to client.Writer) error {
-	if err := c.apply(ctx, to); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return err
+//upstream:k8s.io/endpointslice.Reconciler.Reconcile
+func (c *Changes) Apply(ctx context.Context, to client.Writer, owner string) error {
+	if c.types == nil {
+		return c.apply(ctx, to, owner)
 	}
-	return nil
+	var errs []error
+	for _, t := range c.types {
+		of := Changes{Create: ofType(c.Create, t), Update: ofType(c.Update, t), Delete: ofType(c.Delete, t)}
+		errs = append(errs, of.apply(ctx, to, owner))
+	}
+	for _, slice := range c.Delete {
+		if slices.Contains(c.types, slice.AddressType) {
+			continue
+		}
+		if err := remove(ctx, to, slice); err != nil {
+			errs = append(errs, fmt.Errorf("error deleting %s EndpointSlice for %s: %w", slice.Name, owner, err))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
 }
 
-func (c *Changes) apply(ctx context.Context, to client.Writer) error {
+func ofType(list []*discoveryv1.EndpointSlice, t discoveryv1.AddressType) (of []*discoveryv1.EndpointSlice) {
+	for _, slice := range list {
+		if slice.AddressType == t {
+			of = append(of, slice)
+		}
+	}
+	return of
+}
+
+// apply executes changes until one fails.
+//
+//upstream:k8s.io/endpointslice.Reconciler.finalize
+//upstream:pkg/controller/endpointslicemirroring.reconciler.finalize
+func (c *Changes) apply(ctx context.Context, to client.Writer, owner string) error {
 	for _, slice := range c.Create {
-		if err := to.Create(ctx, slice); err != nil {
-			return err
+		err := to.Create(ctx, slice)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("failed to create EndpointSlice for %s: %w", owner, err)
 		}
 	}
 	for _, slice := range c.Update {
 		if err := to.Update(ctx, slice); client.IgnoreNotFound(err) != nil {
-			return err
+			return fmt.Errorf("failed to update %s EndpointSlice for %s: %w", slice.Name, owner, err)
 		}
 	}
 	for _, slice := range c.Delete {
-		if err := to.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
-			return err
+		if err := remove(ctx, to, slice); err != nil {
+			return fmt.Errorf("failed to delete %s EndpointSlice for %s: %w", slice.Name, owner, err)
 		}
 	}
 	return nil
+}
+
+func remove(ctx context.Context, from client.Writer, slice *discoveryv1.EndpointSlice) error {
+	return client.IgnoreNotFound(from.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}))
 }
 
 // OfSlice returns a function that maps the slices of a manager to their Services. The Endpoints of a

@@ -19,6 +19,6 @@ func TestSliceDeletedMeanwhile(t *testing.T) {
 		e.CreateAll(slice)
 		e.Must(e.Delete(e.Context(), slice))
 		changes := endpoints.Changes{Update: []*discoveryv1.EndpointSlice{slice}, Delete: []*discoveryv1.EndpointSlice{slice.DeepCopy()}}
-		e.Must(changes.Apply(e.Context(), e))
+		e.Must(changes.Apply(e.Context(), e, "Service default/web"))
 	})
 }

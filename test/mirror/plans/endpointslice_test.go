@@ -3,6 +3,7 @@ package plans
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/informers"
@@ -97,7 +99,12 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 		}
 		svc.Spec.Ports = append(svc.Spec.Ports, p)
 	}
-	if deleted(s, svc); svc.DeletionTimestamp != nil {
+	forbidden := apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), ns, errors.New("a policy"))
+	if s.Chance(50) {
+		forbidden.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	}
+	refuse := refusing(s, forbidden, "create endpointslices", "update endpointslices", "delete endpointslices")
+	if deleted(s, svc); svc.DeletionTimestamp != nil || refuse != nil {
 		for i := range svc.Spec.Ports { // of endpoints with several ports, Kubernetes keeps any in a slice
 			svc.Spec.Ports[i].TargetPort = intstr.FromInt32(8080)
 		}
@@ -116,6 +123,9 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 		meta.Labels = labelled(s)
 		pod := newPod(s, meta)
 		pod.ResourceVersion = ""
+		if refuse != nil { // Kubernetes reports a pod without a node together with what is refused
+			pod.Spec.NodeName = random.Pick(s, "a", "b")
+		}
 		if s.Chance(85) {
 			pod.Status.PodIP = fmt.Sprint("10.1.0.", i)
 			pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
@@ -170,5 +180,5 @@ func generateService(s *random.Source) ([]client.Object, client.Object, func(str
 		}
 		objects = append(objects, slice)
 	}
-	return objects, svc, nil
+	return objects, svc, refuse
 }
