@@ -323,7 +323,7 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 			return
 		}
 		c.wait(s, old)
-	case p.end != nil && p.end.postStart != "" && restarts(c.pod, spec, p.end.exitCode) && !demandsAll(spec, p.end.exitCode):
+	case p.end != nil && p.end.postStart != "" && c.showsHookError(spec, as, p.end.exitCode):
 		end := c.terminated(s, p.end, startedAt)
 		s.LastTerminationState = corev1.ContainerState{Terminated: &end}
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: postStartHookError, Message: p.end.postStart}
@@ -336,6 +336,14 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 		s.Ready, *s.Started = p.ready && as != initRole, p.started
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
 	}
+}
+
+// showsHookError reports whether a container with a hook postStart that has failed waits with the error. One that does not restart is
+// Terminated, and so is a sidecar that has succeeded.
+//
+//upstream:pkg/kubelet.Kubelet.convertToAPIContainerStatuses
+func (c *containers) showsHookError(spec *corev1.Container, as role, exitCode int32) bool {
+	return restarts(c.pod, spec, exitCode) && !demandsAll(spec, exitCode) && (as != sidecarRole || exitCode != 0)
 }
 
 // untilPoint notes the next change of a run by time.

@@ -1,0 +1,90 @@
+package pods
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/controllers/pods/sandbox"
+)
+
+// TestFailingPostStart: a container waits with the error of its hook, and one that does not restart is Terminated. A sidecar that has
+// succeeded is Terminated too while it waits, and the main containers do not start.
+func TestFailingPostStart(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		code   int32
+		want   [2]string // after the first and after the second run
+	}{
+		{"sidecar", func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = &always }, 143,
+			[2]string{"waiting PostStartHookError 0", "waiting PostStartHookError 1"}},
+		{"sidecar that succeeds", func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = &always }, 0,
+			[2]string{"restarts", "terminated 0 1"}},
+		{"container", func(p *corev1.Pod) { p.Spec.InitContainers = nil }, 0,
+			[2]string{"waiting PostStartHookError 0", "waiting PostStartHookError 1"}},
+		{"container that succeeds, OnFailure", func(p *corev1.Pod) { p.Spec.InitContainers = nil; p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, 0,
+			[2]string{"terminated 0 0", "terminated 0 0"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pod(restarting(corev1.RestartPolicyAlways), tt.change)
+			name := "c"
+			if len(p.Spec.InitContainers) > 0 {
+				name = "i"
+			}
+			given := provided
+			given.executed = map[string]executor{name: commands}
+			var runs []sandbox.Run
+			at := now
+			for number := range int32(2) {
+				s := step{}
+				for range 3 {
+					given.runs = map[string][]sandbox.Run{name: runs}
+					if s = next(p, given, &Options{}, at); s.status != nil {
+						p.Status, given.delays = *s.status, s.delays
+					}
+					for _, k := range s.start {
+						if k.container != name {
+							t.Errorf("%s starts", k.container)
+						}
+						if k.number == int32(len(runs)) {
+							runs = append(runs, sandbox.Run{Number: k.number, StartedAt: at, Starting: true})
+						}
+					}
+				}
+				at = at.Add(time.Second)
+				if last := len(runs) - 1; runs[last].End == nil {
+					runs[last].Starting, runs[last].End = false, &sandbox.End{At: at, ExitCode: tt.code, PostStart: "it failed"}
+				}
+				s = next(p, given, &Options{}, at)
+				if got := "restarts"; len(s.start) > 0 {
+					if got != tt.want[number] {
+						t.Errorf("after run %d: %s, want %s", number, got, tt.want[number])
+					}
+					continue
+				}
+				if s.status != nil {
+					p.Status, given.delays = *s.status, s.delays
+				}
+				if got := describeFirst(&p.Status, name); got != tt.want[number] {
+					t.Errorf("after run %d: %s, want %s", number, got, tt.want[number])
+				}
+			}
+		})
+	}
+}
+
+// describeFirst describes the state of a container, and how often it has restarted.
+func describeFirst(s *corev1.PodStatus, name string) string {
+	c := find(allContainers(s), name)
+	switch {
+	case c.State.Waiting != nil:
+		return fmt.Sprint("waiting ", c.State.Waiting.Reason, " ", c.RestartCount)
+	case c.State.Terminated != nil:
+		return fmt.Sprint("terminated ", c.State.Terminated.ExitCode, " ", c.RestartCount)
+	}
+	return "running"
+}
