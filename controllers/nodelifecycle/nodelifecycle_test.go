@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -142,6 +143,32 @@ func TestNodeWithoutKubelet(t *testing.T) {
 	})
 }
 
+// TestTerminatingNode: a node that is being deleted stays ready, with its pods, until its last finalizer is removed.
+func TestTerminatingNode(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{Pods: pods.Options{Nodes: pods.Nodes(2)}}, func(e controllerstest.Env) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flyball-2"}}
+		finalize := func(with string) {
+			t.Helper()
+			e.Must(e.Patch(e.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+with+`}}`))))
+		}
+		e.CreateAll(controllerstest.PodOn(node.Name, "default", "web"))
+		e.WaitIdle()
+		finalize(`["example.com/drain"]`)
+		e.Must(e.Delete(e.Context(), node))
+		time.Sleep(10 * time.Minute) // virtual
+		if got := state(e, node.Name); got != ready {
+			t.Errorf("the node is %s", got)
+		}
+		wantReady(e, "web", corev1.ConditionTrue)
+		finalize("null")
+		time.Sleep(2 * time.Minute)
+		e.WantPodNames()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(node), node); !apierrors.IsNotFound(err) {
+			t.Errorf("the node is there: %v", err)
+		}
+	})
+}
+
 // TestClockAhead: a lease that was renewed by a clock ahead of the others is renewed as before. As in Kubernetes, the node becomes
 // unreachable once, until its kubelet posts a status.
 func TestClockAhead(t *testing.T) {
@@ -170,6 +197,19 @@ func TestClockAhead(t *testing.T) {
 				t.Errorf("the condition %s has changed at %v, and before at %v", c.Type, c.LastTransitionTime, since[i].LastTransitionTime)
 			}
 		}
+	})
+}
+
+// TestLeaseIsDeleted: a lease that is deleted is there again before it is missed.
+func TestLeaseIsDeleted(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllers.Options{}, func(e controllerstest.Env) {
+		e.WaitIdle()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: pods.NodeName}}
+		e.Must(e.Delete(e.Context(), lease))
+		time.Sleep(11 * time.Second) // virtual
+		e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(lease), lease))
+		time.Sleep(2 * time.Minute)
+		e.WantEvents("Node", pods.NodeName, "Normal RegisteredNode node-controller: Node flyball event: Registered Node flyball in Controller")
 	})
 }
 

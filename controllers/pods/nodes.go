@@ -174,7 +174,7 @@ func (r *nodeReconciler) allNodes(ctx context.Context, _ client.Object) (request
 	return requests
 }
 
-// Reconcile keeps a node ready, and renews its lease when that is due.
+// Reconcile keeps a node ready, and renews its lease when that is due, also while a finalizer delays the deletion of the node.
 //
 //upstream:pkg/kubelet.Kubelet.updateNodeStatus
 func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -189,7 +189,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		r.addresses.release(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !r.options.runs(node) || node.DeletionTimestamp != nil {
+	if !r.options.runs(node) {
 		return reconcile.Result{}, nil
 	}
 	address, err := r.address(ctx, node)

@@ -58,7 +58,7 @@ func (s *state) schedule(pod *corev1.Pod, now time.Time) (d *framework.Decision,
 		s.assumed[pod.UID] = nil
 		return d, 0, nil
 	case len(s.ready) == 0:
-		if left = pod.CreationTimestamp.Add(nodeReadyTimeout).Sub(now); left > 0 {
+		if left = pod.CreationTimestamp.Add(nodeReadyTimeout).Sub(now); left > 0 && left <= nodeReadyTimeout { // more if the clock was ahead
 			return d, left, nil
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/controllers/scheduler/framework"
 )
 
 // unbound returns a pod without a node, as an event has it.
@@ -27,6 +29,19 @@ func oneNode(now time.Time) *state {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	s.updateNode(n, now)
 	return s
+}
+
+// TestNoReadyNode: a new pod waits a moment for the first ready node before it is unschedulable, but not for a clock that was ahead.
+func TestNoReadyNode(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for age, want := range map[time.Duration]time.Duration{0: 2 * time.Second, time.Second: time.Second, 2 * time.Second: 0, -time.Hour: 0} {
+		pod := unbound("p", 0, "")
+		pod.CreationTimestamp = metav1.NewTime(now.Add(-age))
+		s := newState()
+		if d, left, _ := s.schedule(pod, now); left != want || d.Message != framework.NoNodes || (len(s.pending.pods) == 1) != (want == 0) {
+			t.Errorf("age %v: waits for %v, pending %v: %s", age, left, s.pending.pods, d.Message)
+		}
+	}
 }
 
 // TestNominationWakes: the end of a nomination wakes the pod, and others of the same priority or a lower one.
