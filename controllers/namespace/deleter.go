@@ -42,7 +42,7 @@ func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*d
 	result.discoveryErr, result.groupVersionErr = undiscovered, unparsed
 	for _, res := range deletionOrder(all) {
 		if err := r.deleteContentOf(ctx, namespace, res, result); err != nil {
-			result.contentErrs = append(result.contentErrs, fmt.Errorf("%s: %w", groupResource(res), err))
+			result.contentErrs = append(result.contentErrs, err)
 		}
 		if isPod(res) && len(result.remaining) > 0 {
 			break

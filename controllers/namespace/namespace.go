@@ -75,17 +75,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.waiting.add(req.Name)
 	result, err := r.deleteAllContent(ctx, ns.Name)
-	if err == nil && result.empty() {
-		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
-		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool {
-			return f == corev1.FinalizerKubernetes
-		})
-		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
-	}
+	others := slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	empty := err == nil && result.empty()
 	conditions := result.conditions(ns.Status.Conditions, metav1.Now())
-	if !equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
+	// Nobody reads the last conditions of a namespace that is gone at once.
+	stays := !empty || len(others)+len(ns.Finalizers) > 0
+	if stays && !equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
 		ns.Status.Conditions = conditions
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
+	}
+	if empty && err == nil {
+		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
+		ns.Spec.Finalizers = others
+		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
 	if err == nil && result.unmonitored {
 		return reconcile.Result{RequeueAfter: unmonitoredInterval}, nil

@@ -116,3 +116,24 @@ func TestNamespaceDeletion(t *testing.T) {
 		}
 	})
 }
+
+// TestConditionsOfAnEmptyNamespace: the conditions of a namespace that another finalizer keeps say that it is empty.
+func TestConditionsOfAnEmptyNamespace(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllerstest.OnlyGC, func(e controllerstest.Env) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"example.com/other"}}}
+		e.CreateAll(ns)
+		stuck := controllerstest.ConfigMap("stuck")
+		stuck.Namespace, stuck.Finalizers = "doomed", []string{"example.com/wait"}
+		e.CreateAll(stuck)
+		e.Must(e.Delete(e.Context(), ns))
+		e.WaitIdle()
+		e.Must(e.Patch(e.Context(), stuck, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.WaitIdle()
+		if got, want := finalizersRemaining(e, ns), "All content-preserving finalizers finished"; got != want {
+			t.Errorf("the condition is %q, want %q", got, want)
+		}
+		if len(ns.Spec.Finalizers) != 1 || ns.Spec.Finalizers[0] != "example.com/other" {
+			t.Errorf("the finalizers are %v", ns.Spec.Finalizers)
+		}
+	})
+}

@@ -42,6 +42,10 @@ func TestUnservedIsNotEmpty(t *testing.T) {
 	if err == nil || result.empty() || len(result.contentErrs) != 1 {
 		t.Errorf("result is %+v, error %v", result, err)
 	}
+	const want = "Failed to delete all resource types, 1 remaining: the server could not find the requested resource (get widgets)"
+	if got := contentMessage(result.contentErrs); got != want {
+		t.Errorf("the message is %q", got)
+	}
 }
 
 // TestLiveNamespaceIsNotEmptied: the cache may still have a namespace that was deleted and created

@@ -117,21 +117,29 @@ func generateEndpoints(s *random.Source) ([]client.Object, client.Object, func(s
 	}
 	deleted(s, svc)
 	objects := []client.Object{svc}
-	pods := s.IntN(8)
-	if s.Chance(4) {
-		pods = 1400 + s.IntN(600)
+	pods, many := s.IntN(8), generations%25 == 0
+	if many { // more than the capacity, whatever else is chosen
+		pods = 1001 + s.IntN(400)
+		svc.Spec.Selector, svc.Spec.Type, svc.DeletionTimestamp, svc.Finalizers = map[string]string{"app": "x"}, corev1.ServiceTypeClusterIP, nil, nil
+		svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "any", Port: 90, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(9090)})
 	}
 	for i := range pods {
-		objects = append(objects, newEndpointPod(s, ns, i))
+		pod := newEndpointPod(s, ns, i)
+		if many {
+			pod.Labels, pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers = map[string]string{"app": "x"}, corev1.PodRunning, nil, nil
+			pod.Spec.NodeName, pod.Status.PodIPs = "a", []corev1.PodIP{{IP: fmt.Sprintf("10.1.%d.%d", i/250, i%250)}}
+		}
+		objects = append(objects, pod)
 	}
 	if s.Chance(60) {
 		objects = append(objects, newEndpoints(s, svc, objects))
 	}
 	object := client.Object(svc)
-	if s.Chance(5) { // the Service is gone
+	if !many && s.Chance(5) { // the Service is gone
 		objects = objects[1:]
 	}
-	if len(svc.Labels) > 1 || pods > 900 { // Kubernetes writes the same again
+	if len(svc.Labels) > 1 || many { // Kubernetes writes again what is there
 		return objects, object, nil
 	}
 	forbidden := apierrors.NewForbidden(corev1.Resource("endpoints"), ns, errors.New("a policy"))
