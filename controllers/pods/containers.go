@@ -23,7 +23,7 @@ type containers struct {
 	stopping      map[string]moment // by container, when the stop of a changed one began
 	preStops      map[string]sandbox.PreStop
 	pulls         map[string]pullBackOff  // by image, as its pulls are known
-	delays        map[string]restartDelay // by container, the back-off of its run
+	delays        map[runKey]restartDelay // the back-offs of runs
 	generation    int64                   // of the pod when its last resize was granted, or zero
 	now           metav1.Time
 
@@ -227,14 +227,14 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	case old.State.Terminated != nil:
 		if changed && as == sidecarRole {
 			s.LastTerminationState = corev1.ContainerState{} // another container has no back-off
-			delete(c.delays, s.Name)
+			delete(c.delays, runKey{s.Name, s.RestartCount})
 		}
 		c.setID(&s)
 		c.terminate(spec, &s, as, *old.State.Terminated, false)
 	case waitsForRestart:
 		c.until(untilRestart(&old, c.now.Time))
 		return old
-	case c.hookHasFailed(&old):
+	case postStartFailed(&old):
 		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
 		delay := shownDelay(&old)
@@ -330,6 +330,8 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 		c.until(0)
 	case p.end != nil:
 		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt), p.end.restarts)
+	case p.starting && s.RestartCount > old.RestartCount:
+		*s = *old // kubelet writes no status until the hook postStart has returned
 	case p.starting:
 		c.wait(s, old)
 	default:
@@ -358,10 +360,6 @@ func (c *containers) wait(s, old *corev1.ContainerStatus) {
 	s.ContainerID, s.ImageID, s.Resources, s.AllocatedResources = "", "", nil, nil
 	if s.RestartCount > 0 && old.ContainerID != "" {
 		s.ContainerID, s.ImageID = old.ContainerID, old.ImageID // the last container
-	}
-	if postStartFailed(old) { // kubelet keeps the last error until a start succeeds
-		s.State.Waiting, s.Resources, s.AllocatedResources = old.State.Waiting, old.Resources, old.AllocatedResources
-		return
 	}
 	s.State.Waiting = &corev1.ContainerStateWaiting{Reason: c.initialReason()}
 }
@@ -394,10 +392,10 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 	delay := c.delayOf(s, last, &end)
 	switch {
 	case killed && isRemoved(last):
-		c.restart(spec, s, as, end, delay)
+		c.restart(spec, s, as, end, delay, killed)
 		return
 	case killed && end.FinishedAt.Sub(last.FinishedAt.Time) >= delay:
-		c.restart(spec, s, as, end, doubled(delay))
+		c.restart(spec, s, as, end, doubled(delay), killed)
 		return
 	case demandsAll(spec, end.ExitCode):
 		s.State.Terminated = &end // until all are restarted
@@ -420,13 +418,18 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
 		return
 	}
-	c.restart(spec, s, as, end, doubled(delay))
+	c.restart(spec, s, as, end, doubled(delay), false)
 }
 
-// restart starts the next run of a container after the end of a run. delay is the back-off of the next run.
-func (c *containers) restart(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, delay time.Duration) {
-	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
+// restart starts the next run of a container after the end of a run. delay is the back-off of the next run. A container that was killed to
+// restart is never shown as Terminated.
+func (c *containers) restart(spec *corev1.Container, s *corev1.ContainerStatus, as role, end corev1.ContainerStateTerminated, delay time.Duration, killed bool) {
 	ended := *s
+	ended.State.Terminated = &end
+	if killed {
+		ended = find(allContainers(&c.pod.Status), spec.Name)
+	}
+	s.LastTerminationState = corev1.ContainerState{Terminated: &end}
 	c.startNext(s, delay)
 	c.run(spec, s, &ended, as, c.now)
 }

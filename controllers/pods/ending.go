@@ -153,9 +153,12 @@ func (c *containers) stopAll(s *corev1.PodStatus, since, limit time.Time) {
 // stopped returns the status of a container that is stopped with its pod at some time, gets SIGTERM when it has its turn, and is killed
 // at the limit. A container that has ended by itself before keeps its end. A container that waits for its hook postStart is stopped too.
 func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, since, turn, limit time.Time) corev1.ContainerStatus {
+	if c.runOf(s.Name, s.RestartCount+1) != nil {
+		s = c.startedAgain(s)
+	}
 	r := c.runOf(s.Name, s.RestartCount)
 	switch {
-	case s.State.Terminated != nil, crashed(&s), c.hookHasFailed(&s), s.State.Running == nil && r == nil:
+	case s.State.Terminated != nil, crashed(&s), postStartFailed(&s), s.State.Running == nil && r == nil:
 		return s
 	case r != nil:
 		return c.stoppedRun(spec, s, r)
@@ -179,6 +182,22 @@ func (c *containers) stopped(spec *corev1.Container, s corev1.ContainerStatus, s
 		return s
 	}
 	return c.ended(s, e, start)
+}
+
+// startedAgain returns the status of a container with a restart that its status does not show, as its hook postStart has not returned.
+func (c *containers) startedAgain(s corev1.ContainerStatus) corev1.ContainerStatus {
+	r := c.runOf(s.Name, s.RestartCount)
+	switch {
+	case s.State.Terminated != nil:
+		s.LastTerminationState = s.State
+	case s.State.Running != nil && r != nil && r.End != nil:
+		end := c.terminated(&s, pointOf(r).end, s.State.Running.StartedAt)
+		s.LastTerminationState = corev1.ContainerState{Terminated: &end}
+	}
+	s.RestartCount++
+	s.Ready, s.Started = false, startedOf(&s, false)
+	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: c.initialReason()}}
+	return s
 }
 
 // stoppedRun returns the status of a container with a process that is stopped.

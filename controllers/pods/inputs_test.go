@@ -160,5 +160,31 @@ func TestEphemeralContainers(t *testing.T) {
 		if p := e.Pod("p"); !podstate.Ready(p) || p.Status.EphemeralContainerStatuses[0].Name != "debug" {
 			t.Errorf("the status is %+v", p.Status)
 		}
+
+		e.CreatePod("q", `{initContainers: [{name: i, image: i, command: [sleep, infinity]}], containers: [{name: c, image: c}]}`)
+		e.WaitIdle()
+		p = e.Pod("q")
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "busybox"}}}
+		e.Must(e.SubResource("ephemeralcontainers").Update(e.Context(), p))
+		e.WaitIdle()
+		if s := e.Pod("q").Status; s.EphemeralContainerStatuses[0].State.Running == nil || s.ContainerStatuses[0].State.Waiting == nil {
+			t.Errorf("before the init container has completed: %+v", s)
+		}
+	})
+}
+
+// TestUnboundClaim: a pod on a node waits until its claim is bound.
+func TestUnboundClaim(t *testing.T) {
+	o := controllers.Options{Without: []string{"local-path-provisioner", "persistentvolume-binder-controller"}}
+	controllerstest.InVirtualTime(t, o, func(e controllerstest.Env) {
+		claim := controllerstest.Claim("data", "1Gi", "local")
+		e.CreateAll(claim)
+		e.CreatePod("p", `{nodeName: flyball, volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers: [{name: c, image: c}]}`)
+		e.WaitIdle()
+		e.WantStates("p", "Pending, ContainerCreating")
+		claim.Status.Phase = corev1.ClaimBound
+		e.Must(e.Status().Update(e.Context(), claim))
+		e.WaitIdle()
+		e.WantStates("p", "Running, Running")
 	})
 }

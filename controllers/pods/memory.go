@@ -16,7 +16,7 @@ type memory struct {
 	starts map[string]moment       // by container, the exact start of a run that ends by time
 	stops  map[string]moment       // by container, when the stop of a changed one began
 	pulls  map[string]pullBackOff  // by image, the pulls that the status has shown
-	delays map[string]restartDelay // by container, the back-off of the run that the status has shown
+	delays map[runKey]restartDelay // the back-offs of the runs that the status has shown
 	freed  bool                    // the last status, which the cache may not have yet, has released resources
 	stale  bool                    // an object in a volume has changed
 }
@@ -123,10 +123,10 @@ func (r *reconciler) noteChanges(pod *corev1.Pod, changes []change) (events []co
 }
 
 // noteWritten notes the pulls of images and the back-offs that the written status of a pod shows, and forgets the stops of earlier runs.
-func (r *reconciler) noteWritten(pod *corev1.Pod, pulls map[string]pullBackOff, delays map[string]restartDelay) {
+func (r *reconciler) noteWritten(pod *corev1.Pod, pulls map[string]pullBackOff, delays map[runKey]restartDelay) {
 	r.memories.change(client.ObjectKeyFromObject(pod), func(m *memory) {
 		*m = m.about(pod.UID)
-		if m.pulls, m.delays = pulls, delays; len(m.stops) == 0 {
+		if m.pulls, m.delays = pulls, shownDelays(&pod.Status, delays); len(m.stops) == 0 {
 			return
 		}
 		all := allContainers(&pod.Status)

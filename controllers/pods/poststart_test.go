@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/pods/sandbox"
 )
@@ -86,5 +87,84 @@ func describeFirst(s *corev1.PodStatus, name string) string {
 	case c.State.Terminated != nil:
 		return fmt.Sprint("terminated ", c.State.Terminated.ExitCode, " ", c.RestartCount)
 	}
-	return "running"
+	return fmt.Sprint("running ", c.RestartCount)
+}
+
+// TestRestartWithPostStart: a container that restarts keeps its status until its hook postStart has returned.
+func TestRestartWithPostStart(t *testing.T) {
+	type run struct {
+		code   int32
+		killed bool
+	}
+	for _, tt := range []struct {
+		name   string
+		before []run  // each after a second, and with a hook that returns at once
+		during string // while the hook of the next run lasts
+		after  string
+	}{
+		{"it has ended by itself", []run{{3, false}}, "terminated 3 0", "running 1"},
+		{"it was in a back-off", []run{{3, false}, {4, false}}, "waiting CrashLoopBackOff 1", "running 2"},
+		{"a probe has killed it", []run{{143, true}}, "running 0", "running 1"},
+		{"a probe has killed it twice", []run{{143, true}, {137, true}}, "running 1", "running 2"},
+	} {
+		for _, deleted := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", deleted ", deleted), func(t *testing.T) {
+				p := pod(restarting(corev1.RestartPolicyAlways), func(p *corev1.Pod) { p.Spec.InitContainers = nil })
+				given := provided
+				given.executed = map[string]executor{"c": commands}
+				var runs []sandbox.Run
+				at := now
+				play := func(starting bool) {
+					for range 4 {
+						given.runs = map[string][]sandbox.Run{"c": runs}
+						s := next(p, given, &Options{}, at)
+						for _, k := range s.start {
+							if k.number == int32(len(runs)) {
+								runs = append(runs, sandbox.Run{Number: k.number, StartedAt: at, Starting: starting, Started: !starting, Ready: !starting})
+							}
+						}
+						if s.status != nil && len(s.start) == 0 {
+							p.Status = *s.status
+						}
+						given.delays = shownDelays(&p.Status, s.delays)
+					}
+				}
+				for i, before := range tt.before {
+					play(false)
+					at = at.Add(time.Second)
+					runs[i].End = &sandbox.End{At: at, ExitCode: before.code, Restarts: before.killed}
+					if i < len(tt.before)-1 {
+						continue
+					}
+					for play(true); len(runs) == len(tt.before) && at.Before(now.Add(time.Minute)); play(true) {
+						at = at.Add(time.Second)
+					}
+				}
+				check := func(when, want string) {
+					t.Helper()
+					if got := describeFirst(&p.Status, "c"); got != want {
+						t.Errorf("%s: %s, want %s", when, got, want)
+					}
+				}
+				check("while the hook lasts", tt.during)
+				last := len(runs) - 1
+				if !deleted {
+					runs[last].Starting, runs[last].Started, runs[last].Ready = false, true, true
+					play(false)
+					check("when the hook has returned", tt.after)
+					return
+				}
+				p.DeletionTimestamp, p.DeletionGracePeriodSeconds, p.Finalizers = new(metav1.NewTime(at.Add(30*time.Second))), new(int64(30)), []string{"x/y"}
+				play(false)
+				at = at.Add(time.Second)
+				runs[last].Starting, runs[last].End = false, &sandbox.End{At: at, ExitCode: 137}
+				play(false)
+				check("after the end", fmt.Sprint("terminated 137 ", last))
+				c := p.Status.ContainerStatuses[0]
+				if end := c.LastTerminationState.Terminated; end == nil || end.ExitCode != tt.before[last-1].code {
+					t.Errorf("the end before is %+v", end)
+				}
+			})
+		}
+	}
 }

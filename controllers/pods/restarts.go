@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers/internal/podstate"
-	"flyball.dev/controllers/pods/sandbox"
 )
 
 // crashLoopBackOffReason is the reason of a container that waits for its restart.
@@ -88,15 +87,24 @@ func isInit(pod *corev1.Pod, name string) bool {
 // restartDelay is the back-off of a container during a run: the delay before the restart that follows. It is zero if the container was
 // never restarted after an end that kubelet had seen.
 type restartDelay struct {
-	number int32 // of the run
-	delay  time.Duration
-	since  time.Time // the start of the run
+	delay time.Duration
+	since time.Time // the start of the run
 }
 
 // expireDelays forgets the back-offs that have expired, and returns the other ones, which the caller may change.
-func expireDelays(delays map[string]restartDelay, now time.Time) map[string]restartDelay {
+func expireDelays(delays map[runKey]restartDelay, now time.Time) map[runKey]restartDelay {
 	delays = maps.Clone(delays)
-	maps.DeleteFunc(delays, func(_ string, d restartDelay) bool { return now.Sub(d.since) > stableRun })
+	maps.DeleteFunc(delays, func(_ runKey, d restartDelay) bool { return now.Sub(d.since) > stableRun })
+	return delays
+}
+
+// shownDelays returns the back-offs of the runs that a status shows.
+func shownDelays(s *corev1.PodStatus, delays map[runKey]restartDelay) map[runKey]restartDelay {
+	if len(delays) == 0 {
+		return nil
+	}
+	delays, all := maps.Clone(delays), allContainers(s)
+	maps.DeleteFunc(delays, func(k runKey, _ restartDelay) bool { return find(all, k.container).RestartCount != k.number })
 	return delays
 }
 
@@ -104,9 +112,9 @@ func expireDelays(delays map[string]restartDelay, now time.Time) map[string]rest
 func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
 	s.RestartCount++
 	if c.delays == nil {
-		c.delays = map[string]restartDelay{}
+		c.delays = map[runKey]restartDelay{}
 	}
-	c.delays[s.Name] = restartDelay{s.RestartCount, delay, c.now.Time}
+	c.delays[runKey{s.Name, s.RestartCount}] = restartDelay{delay, c.now.Time}
 }
 
 // delayOf returns the back-off of a container after a run: the delay that is known, or the one that the ends of the run before and of
@@ -115,11 +123,11 @@ func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
 //upstream:pkg/kubelet.NewMainKubelet
 //upstream:pkg/kubelet.Kubelet.HandlePodCleanups
 func (c *containers) delayOf(s *corev1.ContainerStatus, last, end *corev1.ContainerStateTerminated) time.Duration {
-	known, ok := c.delays[s.Name]
+	known, ok := c.delays[runKey{s.Name, s.RestartCount}]
 	switch {
 	case end != nil && end.FinishedAt.Sub(end.StartedAt.Time) > stableRun:
 		return 0
-	case ok && known.number == s.RestartCount:
+	case ok:
 		return known.delay
 	}
 	return backOff(last, end)
@@ -185,12 +193,6 @@ const postStartHookError = "PostStartHookError"
 // postStartFailed reports whether a status shows that the hook postStart has failed. The container may have restarted since.
 func postStartFailed(s *corev1.ContainerStatus) bool {
 	return s.State.Waiting != nil && s.State.Waiting.Reason == postStartHookError && s.LastTerminationState.Terminated != nil
-}
-
-// hookHasFailed reports whether a container has stopped because its hook postStart has failed, and has not restarted yet.
-func (c *containers) hookHasFailed(s *corev1.ContainerStatus) bool {
-	r := c.runOf(s.Name, s.RestartCount)
-	return postStartFailed(s) && (r == nil || r.End != nil && s.LastTerminationState.Terminated.ContainerID == sandbox.ID(c.pod, s.Name, s.RestartCount))
 }
 
 // restartAfterHook restarts a container with a hook postStart that has failed, at once or after a delay.

@@ -110,7 +110,7 @@ type step struct {
 	killing []string                // containers that are stopped, although they may not have their turn
 	hooks   []hook                  // execute these hooks of containers without a process
 	pulls   map[string]pullBackOff  // by image, as its pulls are known now
-	delays  map[string]restartDelay // by container, the back-off of its run
+	delays  map[runKey]restartDelay // the back-offs of runs
 	ending  *ending                 // the end of a pod
 	ended   bool                    // no container of an ending pod runs
 	frees   bool                    // resources of the node: the pod has ended, or was resized
@@ -132,7 +132,7 @@ type provision struct {
 	stopping   map[string]moment
 	preStops   map[string]sandbox.PreStop // of the containers without a process with a hook that something answers
 	pulls      map[string]pullBackOff
-	delays     map[string]restartDelay
+	delays     map[runKey]restartDelay
 	granted    *corev1.Pod // with its allocated resources
 	deferred   string      // why a resize has to wait, or ""
 	generation int64       // of the pod when its last resize was granted, or zero
