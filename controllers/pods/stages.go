@@ -36,7 +36,8 @@ type Options struct {
 	// OnRuntime, if not nil, is called with the runtime of the pods when the controller is added to its manager.
 	OnRuntime func(runtime.Runtime)
 	// Nodes are the nodes that exist from the start, with running kubelets. Of each node, the name, the labels, the
-	// annotations, the finalizers, the specification and the status count; a node without capacity or addresses gets them.
+	// annotations, the finalizers, the specification and the status count; a node gets the addresses that it lacks, and its capacity the
+	// CPU, memory, ephemeral storage and pods. Allocatable resources are at most the capacity.
 	// Nil means [Nodes](1), and an empty list no nodes. A deleted node is created again at the next start.
 	Nodes []corev1.Node
 	// AllNodes makes the control plane simulate the kubelets of all nodes, unless [KubeletAnnotation] stops them.

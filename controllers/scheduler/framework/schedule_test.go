@@ -105,6 +105,10 @@ func TestSchedule(t *testing.T) {
 		"the emptiest node": {pods: map[string]string{"a1": cpu("1"), "b1": cpu("1")}, spec: cpu("1"), want: "c"},
 		"resources": {pods: map[string]string{"a1": cpu("1")}, spec: cpu("9"),
 			want: "0/3 nodes are available: 3 Insufficient cpu." + useless("3")},
+		"resources in use": {pods: map[string]string{"a1": cpu("3"), "b1": cpu("3")},
+			spec: `{containers: [{name: c, resources: {requests: {cpu: 2}}}], nodeSelector: {topology.kubernetes.io/zone: "1"}}`,
+			want: "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 Insufficient cpu. " +
+				"preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
 		"balance": {pods: map[string]string{"a1": `{containers: [{name: c, resources: {requests: {memory: 2Gi}}}]}`, "b1": cpu("2")},
 			spec: `{containers: [{name: c, resources: {requests: {cpu: 2}}}], nodeSelector: {topology.kubernetes.io/zone: "1"}}`, want: "a"},
 		"node selector": {spec: `{nodeSelector: {disk: ssd}, containers: [{name: c}]}`,
