@@ -484,9 +484,8 @@ func TestSuiteOfKubebuilder(t *testing.T) {
 	}
 }
 
-// TestUnusualNamesCompile tests kinds and groups with names that have a meaning in Go or in the generated files.
-func TestUnusualNamesCompile(t *testing.T) {
-	testlevel.NeedsFull(t, "compiles a project")
+// TestUnusualNames tests kinds and groups with names that have a meaning in Go or in the generated files.
+func TestUnusualNames(t *testing.T) {
 	folder := newFolder(t)
 	yes := true
 	if _, err := Edit(t.Context(), folder, EditOptions{MultiGroup: &yes}); err != nil {
@@ -520,13 +519,16 @@ func TestUnusualNamesCompile(t *testing.T) {
 		_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: o, Resource: true})
 		return err
 	})
-	t.Chdir(folder)
-	if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
-		t.Fatal(err)
-	}
-	if err := goCommand(t.Context(), folder, "vet", "-tags=nocontrolplane", "./..."); err != nil {
-		t.Error(err)
-	}
+	t.Run("compile", func(t *testing.T) {
+		testlevel.NeedsFull(t, "compiles a project")
+		t.Chdir(folder)
+		if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
+			t.Fatal(err)
+		}
+		if err := goCommand(t.Context(), folder, "vet", "-tags=nocontrolplane", "./..."); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestCreateWebhookBadInput(t *testing.T) {
