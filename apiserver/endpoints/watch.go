@@ -435,7 +435,12 @@ func (s *watchStream) flush() error {
 		return nil
 	}
 	s.flushed = true
-	err := s.end()
+	err := s.drain()
+	if s.compressor != nil {
+		// Without Flush, the last block has the end of the gzip stream, and gzip.Reader returns that block when the next stream begins.
+		err = cmp.Or(err, s.compressor.Flush())
+	}
+	err = cmp.Or(err, s.end())
 	return cmp.Or(http.NewResponseController(s.writer).Flush(), err)
 }
 

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,6 +337,52 @@ func comparePaused(t *testing.T, test watchRequest) {
 	running.Wait()
 	if d := cmp.Diff(body(t, want.ResponseRecorder), body(t, got.ResponseRecorder)); d != "" {
 		t.Errorf("body (-upstream +own):\n%s", d)
+	}
+}
+
+// pipedResponse is the response of a client that reads it while it is written.
+type pipedResponse struct {
+	*httptest.ResponseRecorder
+	body io.Writer
+}
+
+func (w pipedResponse) Write(b []byte) (int, error) { return w.body.Write(b) }
+
+// TestCompressedEventsArrive: a client has all compressed events that were sent, although the stream goes on and no event follows.
+func TestCompressedEventsArrive(t *testing.T) {
+	for _, list := range []string{"", "&labelSelector=on%3Dnever"} { // with and without objects
+		synctest.Test(t, func(t *testing.T) {
+			f := newWatchFixture(t)
+			test := watchRequest{query: "watch=true&timeoutSeconds=9&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true" + list,
+				accept: "application/json", encoding: "gzip"}
+			in, out := io.Pipe()
+			var running sync.WaitGroup
+			running.Go(func() {
+				watchHandler(f.pods.Storage.(rest.Watcher), f.pods.Scope, false, nil)(pipedResponse{httptest.NewRecorder(), out}, test.request(t.Context()))
+				out.Close()
+			})
+			var last atomic.Value
+			running.Go(func() {
+				from, err := gzip.NewReader(in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for events := bufio.NewScanner(from); events.Scan(); {
+					last.Store(events.Text())
+				}
+			})
+			synctest.Wait()
+			if event, _ := last.Load().(string); !strings.Contains(event, metav1.InitialEventsAnnotationKey) {
+				t.Errorf("the last event is %q, want the bookmark", event)
+			}
+			f.create("later", "never", "n1")
+			synctest.Wait()
+			if event, _ := last.Load().(string); !strings.Contains(event, "later") {
+				t.Errorf("the last event is %q, want the new pod", event)
+			}
+			running.Wait()
+		})
 	}
 }
 
