@@ -286,7 +286,7 @@ type watchStream struct {
 	format     *watchFormat
 	writer     http.ResponseWriter
 	compress   bool
-	compressor *gzip.Writer          // of what is not flushed yet; nil if there is nothing or if it is not compressed
+	compressor *gzip.Writer          // of events that are not flushed; nil if there are none, or if the response is not compressed
 	events     inprocess.EventWriter // nil if the events are encoded
 	buffer     []byte                // nil after the initial events
 	count      compbasemetrics.CounterMetric
@@ -435,21 +435,18 @@ func (s *watchStream) flush() error {
 		return nil
 	}
 	s.flushed = true
-	err := s.drain()
-	if s.compressor != nil {
-		// Without Flush, the last block has the end of the gzip stream, and gzip.Reader returns that block when the next stream begins.
-		err = cmp.Or(err, s.compressor.Flush())
-	}
-	err = cmp.Or(err, s.end())
+	err := s.end()
 	return cmp.Or(http.NewResponseController(s.writer).Flush(), err)
 }
 
-// end writes what is in buffers and releases these, so that a watch without events holds none.
+// end writes the buffered events, and releases the buffer and the compressor, so that a watch without events holds neither.
 func (s *watchStream) end() error {
 	err := s.drain()
 	s.buffer = nil
 	if s.compressor != nil {
-		err = cmp.Or(err, s.compressor.Close())
+		// Close alone ends the last event in the block that ends the gzip stream. gzip.Reader returns this block only when
+		// the next stream begins, so Flush comes first.
+		err = cmp.Or(err, s.compressor.Flush(), s.compressor.Close())
 		s.compressor.Reset(io.Discard)
 		gzips.Put(s.compressor)
 		s.compressor = nil

@@ -84,7 +84,7 @@ func parseCapacity(of map[string]string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// readNodes returns the nodes of a file, of which there is at least one.
+// readNodes returns the nodes of a file. A file without a node is an error.
 func readNodes(ctx context.Context, file string) ([]corev1.Node, error) {
 	documents, err := apply.Read(ctx, os.Stdin, false, file)
 	if err != nil {

@@ -19,8 +19,9 @@ type Point struct {
 	P50, P99   time.Duration // within 20 %; zero if there was no reconcile
 }
 
-// history counts the reconciles of the last minutes by the time of their end and by their duration.
-type history [historySteps + 1]step
+// history counts the reconciles of the last minutes by the time of their end and by their duration. A step in which
+// nothing has ended yet is nil.
+type history [historySteps + 1]*step
 
 // step has the reconciles that ended in one step.
 type step struct {
@@ -54,7 +55,11 @@ func stepOf(t time.Time) int64 { return t.UnixNano() / int64(HistoryStep) }
 // add counts a reconcile.
 func (h *history) add(ended time.Time, took time.Duration) {
 	number := stepOf(ended)
-	s := &h[number%int64(len(h))]
+	i := number % int64(len(h))
+	if h[i] == nil {
+		h[i] = &step{}
+	}
+	s := h[i]
 	if s.number != number {
 		*s = step{number: number}
 	}
@@ -64,7 +69,7 @@ func (h *history) add(ended time.Time, took time.Duration) {
 
 // at returns a step, or nil if nothing ended in it.
 func (h *history) at(number int64) *step {
-	if s := &h[number%int64(len(h))]; s.number == number {
+	if s := h[number%int64(len(h))]; s != nil && s.number == number {
 		return s
 	}
 	return nil

@@ -6,7 +6,16 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 )
+
+// TestHistorySize: a history takes at most the 16 KiB of the documentation, and little before the first reconcile.
+func TestHistorySize(t *testing.T) {
+	empty := unsafe.Sizeof(history{})
+	if full := empty + (historySteps+1)*unsafe.Sizeof(step{}); empty > 512 || full > 16<<10 {
+		t.Errorf("a history has %d bytes, and %d when it is full", empty, full)
+	}
+}
 
 // TestHistory: each point has the reconciles of its step and their percentiles within 20 %, and the rate is the one of the last minute.
 func TestHistory(t *testing.T) {

@@ -101,7 +101,7 @@ func union(a, b []Mirrored) []Mirrored {
 	return a
 }
 
-// choose returns what is wanted, or all.
+// choose returns the mirrored declarations of the given references, or all without one.
 func choose(mirrored []Mirrored, only []Reference) ([]Mirrored, error) {
 	if len(only) == 0 {
 		return mirrored, nil
