@@ -223,7 +223,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestBound records until the limit: the records stay below it, and a controller with few keeps them.
+// TestBound records until the limit: the records stay below it, and a controller with few keeps them whole.
 func TestBound(t *testing.T) {
 	r := observe.New(1 << 20)
 	few, many := r.AddController(fakeControls{name: "few"}).NewWorker(), r.AddController(fakeControls{name: "many"}).NewWorker()
@@ -233,17 +233,22 @@ func TestBound(t *testing.T) {
 		for range 200 {
 			logger.Info(strings.Repeat("x", 5000))
 		}
-		w.End(run, observe.Outcome{Result: "success"}, false)
+		w.End(run, observe.Outcome{Result: "success", Err: strings.Repeat("x", 1000)}, false)
 	}
 	record(few)
-	for range 100 {
+	for range 1000 {
 		record(many)
 	}
 	if r.Size() > 1<<20 {
 		t.Errorf("the records take %d", r.Size())
 	}
 	controllers := r.Controllers()
-	if a, b := controllers[0].Stats(), controllers[1].Stats(); a.Recorded != 1 || b.Recorded < 2 || b.Evicted == 0 || b.Totals["success"] != 100 {
+	if a, b := controllers[0].Stats(), controllers[1].Stats(); a.Recorded != 1 || b.Recorded < 2 || b.Evicted == 0 || b.Totals["success"] != 1000 {
 		t.Errorf("few has %+v, many has %+v", a, b)
+	}
+	for _, run := range r.Runs() {
+		if run.Controller == "few" && run.Packed {
+			t.Error("the record of few is packed")
+		}
 	}
 }

@@ -1,10 +1,14 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/observe"
 )
 
 // BenchmarkCost measures recording that nobody looks at: the ratio of the times with recording and without it, in one manager,
@@ -44,4 +48,24 @@ func BenchmarkCost(b *testing.B) {
 		b.ReportMetric(ratios[(len(ratios)-1)*at/4], name+"-on/off")
 	}
 	b.ReportMetric(float64(s.console.recorder.Size()), "record-bytes")
+}
+
+// BenchmarkChain measures a page that looks for the origins of causes among 10,000 reconciles with nine writes each.
+func BenchmarkChain(b *testing.B) {
+	h := newHistory(0)
+	w := h.worker("writer")
+	var last *observe.Run
+	for i := range 10_000 {
+		last = h.run(w, eventOf(cause.Updated, fmt.Sprint("shop-", i), "u", fmt.Sprint(i)), func(ctx context.Context) {
+			for n := range 9 {
+				_ = h.client.Update(ctx, configMap(fmt.Sprint("shop-", i, "-", n), "u"))
+			}
+		})
+	}
+	for b.Loop() {
+		if _, ok := h.chain(last.ID); !ok {
+			b.Fatal("the reconcile is not recorded")
+		}
+	}
+	b.ReportMetric(float64(len(h.recorder.Runs())), "reconciles")
 }

@@ -103,6 +103,18 @@ func (h *history) by(t *testing.T, run *observe.Run) string {
 	return own.By
 }
 
+// packed reports whether the record of a reconcile is packed.
+func (h *history) packed(t *testing.T, id uint64) bool {
+	t.Helper()
+	for _, run := range h.recorder.Runs() {
+		if run.ID == id {
+			return run.Packed
+		}
+	}
+	t.Fatalf("reconcile %d is not recorded", id)
+	return false
+}
+
 // TestForgottenOrigin: if the reconcile that wrote a version is evicted, the version is not somebody else's, but a later version
 // is.
 func TestForgottenOrigin(t *testing.T) {
@@ -116,10 +128,15 @@ func TestForgottenOrigin(t *testing.T) {
 	if by := h.by(t, first); by != bySomebody {
 		t.Errorf("what nobody wrote here is by %s", by)
 	}
-	for range 200 { // of the other controller, which gives up its reconciles
+	for i := range 1000 { // of the other controller, which gives up its reconciles
 		h.run(writer, eventOf(cause.Resync, "y", "v", "60"), func(ctx context.Context) {
 			h.recorder.Logger(ctx.Value(observe.RunKey{}).(*observe.Run), logr.Discard()).Info(strings.Repeat("x", 1000))
 		})
+		if i == 100 {
+			if !h.packed(t, first.ID) || h.by(t, effect) != byReconcile {
+				t.Error("a reconcile that is packed is not an origin")
+			}
+		}
 	}
 	if by := h.by(t, effect); by != byForgotten {
 		t.Errorf("after the eviction it is by %s", by)
@@ -161,7 +178,11 @@ func TestDroppedWrites(t *testing.T) {
 
 // TestDeletedBy finds the reconcile that deleted an object by the UID, not by the name.
 func TestDeletedBy(t *testing.T) {
-	h := newHistory(0)
+	t.Run("whole records", func(t *testing.T) { testDeletedBy(t, newHistory(0)) })
+	t.Run("packed records", func(t *testing.T) { testDeletedBy(t, newHistory(4<<10)) })
+}
+
+func testDeletedBy(t *testing.T, h *history) {
 	w := h.worker("w")
 	sure := func(uid string) client.DeleteOption { return client.Preconditions{UID: new(types.UID(uid))} }
 	before := eventOf(cause.Deleted, "x", "first", "90")
@@ -192,6 +213,9 @@ func TestDeletedBy(t *testing.T) {
 	if by := h.by(t, h.run(w, other, idly)); by != byUnknown {
 		t.Errorf("the deletion of an object of a collection is by %s", by)
 	}
+	if _, forgotten := h.recorder.Forgotten(); forgotten != 0 || h.packed(t, second.ID) != strings.Contains(t.Name(), "packed") {
+		t.Errorf("%d records are forgotten, and the second deletion is packed: %v", forgotten, h.packed(t, second.ID))
+	}
 }
 
 // TestForgottenPages: the pages of a key and of a chain say that the origin is forgotten.
@@ -205,10 +229,16 @@ func TestForgottenPages(t *testing.T) {
 	writer, reader := h.worker("writer"), h.worker("reader")
 	h.run(writer, cause.Cause{}, func(ctx context.Context) { _ = h.client.Update(ctx, configMap("x", "u")) })
 	effect := h.run(reader, eventOf(cause.Updated, "x", "u", "101"), idly)
-	for range 200 {
+	for i := range 1000 {
 		h.run(writer, cause.Cause{}, func(ctx context.Context) {
 			h.recorder.Logger(ctx.Value(observe.RunKey{}).(*observe.Run), logr.Discard()).Info(strings.Repeat("x", 1000))
 		})
+		if i == 100 {
+			page := s.get(t, "/console/reconcile?id=1")
+			if !strings.Contains(page, "objects of an earlier reconcile are not recorded") || !strings.Contains(page, "Reads and log lines of an earlier reconcile are not recorded") {
+				t.Errorf("the page of a packed record is %s", page)
+			}
+		}
 	}
 	for path, want := range map[string]string{
 		"key?controller=reader&request=default/x": "who wrote it is forgotten", "key?controller=writer&request=default/x": "are forgotten",

@@ -377,6 +377,9 @@ func (c *Console) reconcile(run observe.Copy, o *origins, rows int) Reconcile {
 		}
 		v.Lines = append(v.Lines, Line{seconds(line.At), level, line.Message, line.Values})
 	}
+	if run.Packed {
+		v.NotRecorded = append(v.NotRecorded, "Reads and log lines of an earlier reconcile")
+	}
 	for i, what := range []string{"reads", "writes", "log lines"} {
 		if n := run.Dropped[i]; n > 0 {
 			v.NotRecorded = append(v.NotRecorded, fmt.Sprintf("%d more %s", n, what))

@@ -317,9 +317,10 @@ func (c *Console) queuePage(r *http.Request) (any, error) {
 	}
 	v.Controller.Active, v.Controller.MoreActive = c.active(observed, runningRows, o)
 	v.Controller.fit(runningRows)
-	runs := observed.Runs()
-	for i := len(runs) - 1; i >= 0 && len(v.Recent) < recentRows; i-- {
-		v.Recent = append(v.Recent, c.summary(runs[i].Copy(), o))
+	for i := len(o.runs) - 1; i >= 0 && len(v.Recent) < recentRows; i-- {
+		if run := o.runs[i]; run.Ended && run.Controller == v.Controller.Name {
+			v.Recent = append(v.Recent, c.summary(run, o))
+		}
 	}
 	return v, nil
 }

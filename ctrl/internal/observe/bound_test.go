@@ -101,7 +101,6 @@ func TestBytes(t *testing.T) {
 			r := New(0)
 			w := r.AddController(controls{name: "c"}).NewWorker()
 			writer := r.Client(fakeClient{}, client.Options{})
-			recorded := 0
 			for i := range 4000 {
 				causes := cause.Causes{List: []cause.Cause{{Kind: cause.Updated, Object: types.NamespacedName{Name: fmt.Sprint("object-", i)}, Changed: fmt.Sprint(long[:200], i)}}}
 				run := w.Begin(types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}, nil, causes, 0, time.Now())
@@ -121,13 +120,16 @@ func TestBytes(t *testing.T) {
 					t.Fatalf("a reconcile that runs takes %d bytes", size)
 				}
 				w.End(run, Outcome{Result: "error", Err: long + fmt.Sprint(i)}, true)
-				if recorded++; recorded > len(r.Runs())+10 {
-					break // it evicts
+				if len(r.controllers[0].earlier) == 100 {
+					break
 				}
 			}
 			total := 0
-			for _, run := range r.Runs() {
-				total += real(run)
+			for _, c := range r.controllers {
+				for _, run := range c.runs {
+					total += real(run)
+				}
+				total += memsize.Of(c.earlier, math.MaxInt)
 			}
 			t.Logf("%d reconciles take %d bytes, and count for %d", len(r.Runs()), total, r.Size())
 			if r.Size() > 12<<20 || DefaultLimit != 12<<20 {

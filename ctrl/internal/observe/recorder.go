@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,9 @@ type Recorder struct {
 	changes atomic.Uint64
 
 	mu          sync.Mutex // guards the fields below, and the controllers
-	total       int64
+	total       int64      // bytes of all records
+	packed      int64      // bytes of the packed ones
+	vocabulary  vocabulary
 	reach       Reach  // the writes of the records that were evicted
 	evicted     uint64 // how many were
 	controllers []*Controller
@@ -85,9 +88,11 @@ type Controller struct {
 	recorder *Recorder
 
 	// Guarded by the recorder's lock.
-	runs    []*Run
+	runs    []*Run  // the last ones
 	sizes   []int32 // of the runs
-	size    int64
+	size    int64   // of the runs
+	earlier []packed
+	packed  int64 // size of the earlier ones
 	totals  map[string]uint64
 	errors  uint64
 	evicted uint64
@@ -214,32 +219,49 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	c.size += size
 	r.total += size
 	for r.total > r.limit {
-		r.evict()
+		if r.packed <= r.limit/3*2 && r.packed < r.total {
+			r.pack()
+		} else {
+			r.forget()
+		}
 	}
 }
 
-// evict drops the oldest record of the controller with the most. The caller holds mu.
-func (r *Recorder) evict() {
-	most := r.controllers[0]
-	for _, c := range r.controllers {
-		if c.size > most.size {
-			most = c
-		}
-	}
-	size := int64(most.sizes[0])
-	run := most.runs[0]
+// most returns the controller with the most of something.
+func (r *Recorder) most(of func(*Controller) int64) *Controller {
+	return slices.MaxFunc(r.controllers, func(a, b *Controller) int { return cmp.Compare(of(a), of(b)) })
+}
+
+// pack packs the oldest record of the controller with the most. The caller holds mu.
+func (r *Recorder) pack() {
+	c := r.most(func(c *Controller) int64 { return c.size })
+	size := int64(c.sizes[0])
+	run := c.runs[0]
 	run.mu.Lock()
+	p := r.vocabulary.pack(run)
+	r.reach.Merge(run.unrecorded)
+	run.mu.Unlock()
+	c.runs[0] = nil
+	c.runs, c.sizes, c.size = c.runs[1:], c.sizes[1:], c.size-size
+	c.earlier, c.packed = append(c.earlier, p), c.packed+p.size()
+	r.packed += p.size()
+	r.total += p.size() - size
+}
+
+// forget drops the oldest packed record of the controller with the most of them. The caller holds mu.
+func (r *Recorder) forget() {
+	c := r.most(func(c *Controller) int64 { return c.packed })
+	p := c.earlier[0]
+	run := r.vocabulary.unpack(p, c.ControllerName())
 	for i := range run.writes {
 		r.reach.add(&run.writes[i])
 	}
-	r.reach.Merge(run.unrecorded)
-	run.mu.Unlock()
 	r.evicted++
-	most.runs[0] = nil
-	most.runs, most.sizes = most.runs[1:], most.sizes[1:]
-	most.size -= size
-	most.evicted++
-	r.total -= size
+	c.earlier[0] = packed{}
+	c.earlier, c.packed = c.earlier[1:], c.packed-p.size()
+	c.evicted++
+	r.packed -= p.size()
+	r.total -= p.size()
 }
 
 // Logger returns a logger that logs to l and records the lines in the run.
@@ -306,11 +328,23 @@ func (r *Recorder) Controllers() []*Controller {
 
 // Runs returns the reconciles of all controllers that have ended, in no order.
 func (r *Recorder) Runs() []*Run {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	type earlier struct {
+		controller string
+		records    []packed
+	}
 	var all []*Run
+	var pack []earlier
+	r.mu.Lock()
 	for _, c := range r.controllers {
 		all = append(all, c.runs...)
+		pack = append(pack, earlier{c.ControllerName(), slices.Clone(c.earlier)})
+	}
+	read := r.vocabulary.reading
+	r.mu.Unlock()
+	for _, e := range pack {
+		for _, p := range e.records {
+			all = append(all, read.unpack(p, e.controller))
+		}
 	}
 	return all
 }
@@ -358,7 +392,7 @@ func (c *Controller) Stats() Stats {
 func (c *Controller) stats() (s Stats, took []time.Duration) {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
-	s = Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs), Evicted: c.evicted,
+	s = Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs) + len(c.earlier), Evicted: c.evicted,
 		Reads: map[schema.GroupVersionKind]uint64{}}
 	for result, n := range c.totals {
 		s.Totals[result] = n
@@ -384,11 +418,4 @@ func (c *Controller) Active() []*Run {
 	}
 	slices.SortFunc(active, func(a, b *Run) int { return a.Started.Compare(b.Started) })
 	return active
-}
-
-// Runs returns the reconciles that have ended, the oldest first.
-func (c *Controller) Runs() []*Run {
-	c.recorder.mu.Lock()
-	defer c.recorder.mu.Unlock()
-	return slices.Clone(c.runs)
 }

@@ -3,8 +3,8 @@
 //
 // A manager without a console has no [Recorder], and then nothing here is called. With one, a write costs two references
 // to packed objects of the cache: differences between objects are computed when somebody looks at them. Log lines are
-// formatted at once, since their values may change. The memory is bounded; the oldest records go first, from the
-// controller with the most.
+// formatted at once, since their values may change. The memory is bounded: the oldest records, of the controller with the
+// most, are packed, and later forgotten. A packed record has causes, outcome and writes, but no objects, reads or log lines.
 //
 // # Concurrency
 //
@@ -58,6 +58,8 @@ type Run struct {
 	Causes     cause.Causes
 	Priority   int
 	Started    time.Time
+	// Packed is whether the record is of an earlier reconcile, which has only its causes, outcome and writes without the objects.
+	Packed bool
 
 	mu      sync.Mutex // guards what follows
 	outcome Outcome
@@ -113,9 +115,9 @@ type Write struct {
 	Err         string
 
 	// Before and After are the object before and after the write, nil if they are not known, or if they are Large: too
-	// large to be recorded.
+	// large to be recorded, or the record is Packed.
 	Before, After State
-	Large         bool
+	Large, Packed bool
 }
 
 // Deletes reports whether the write deletes.
