@@ -11,11 +11,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +31,8 @@ import (
 
 	_ "flyball.dev/internal/orphans"
 	"flyball.dev/internal/testlevel"
+
+	"flyball.dev/ctrl/console"
 )
 
 // The pinned release of axe-core, which is fetched and not part of this repository.
@@ -356,5 +360,37 @@ func TestLargePage(t *testing.T) {
 	small := elements(1000)
 	if large := elements(100_000); large > small {
 		t.Errorf("a page of 1,000 requests has %d elements, and one of 100,000 has %d", small, large)
+	}
+}
+
+var update = flag.Bool("update", false, "write the screenshots of the README into docs/images")
+
+// TestScreenshots takes the screenshots of the README: the timeline from the last reconcile that changed something, and its chain.
+func TestScreenshots(t *testing.T) {
+	if !*update {
+		t.Skip("only with -update")
+	}
+	s := open(t)
+	var key console.Key
+	s.get(t, "key?controller=site&request=default/shop", &key)
+	i := slices.IndexFunc(key.Reconciles, func(r console.Reconcile) bool {
+		return slices.ContainsFunc(r.Writes, func(w console.Write) bool { return len(w.Changes) > 0 })
+	})
+	if i < 0 {
+		t.Fatal("no reconcile has changed anything")
+	}
+	id := key.Reconciles[i].ID
+	b := openTab(t, s.url)
+	b.view(t, "light", 1000)
+	for file, path := range map[string]string{
+		"console-timeline.png": fmt.Sprint("key?controller=site&request=default/shop&before=", id+1),
+		"console-chain.png":    fmt.Sprint("chain?reconcile=", id),
+	} {
+		var image []byte
+		b.run(t, emulation.SetDeviceMetricsOverride(1000, 620, 1, false), chromedp.Navigate(b.base+path), chromedp.WaitReady("main"),
+			chromedp.CaptureScreenshot(&image))
+		if err := os.WriteFile(filepath.Join("../../docs/images", file), image, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
