@@ -29,41 +29,41 @@ var packedSize = int(reflect.TypeFor[packed]().Size())
 
 // vocabulary numbers the words and kinds of packed records: verbs, subresources, results and kinds, of which a manager has few.
 type vocabulary struct {
-	words   map[string]int
-	kinds   map[schema.GroupVersionKind]int
-	reading // of the records that are packed
+	reading
+	wordNumbers map[string]int
+	kindNumbers map[schema.GroupVersionKind]int
 }
 
-// reading has what is needed to read packed records. Its slices only grow, so a copy reads the records that there were.
+// reading has the words and kinds by their numbers. Its slices only grow, so a copy reads all records that there were.
 type reading struct {
 	words []string
 	kinds []*Type
 }
 
 // word returns the number of a word.
-func (v *vocabulary) word(word string) int {
-	n, ok := v.words[word]
+func (v *vocabulary) word(word string) int64 {
+	n, ok := v.wordNumbers[word]
 	if !ok {
-		if v.words == nil {
-			v.words = map[string]int{}
+		if v.wordNumbers == nil {
+			v.wordNumbers = map[string]int{}
 		}
-		n = len(v.reading.words)
-		v.words[word], v.reading.words = n, append(v.reading.words, word)
+		n = len(v.words)
+		v.wordNumbers[word], v.words = n, append(v.words, word)
 	}
-	return n
+	return int64(n)
 }
 
 // kind returns the number of a kind.
-func (v *vocabulary) kind(gvk schema.GroupVersionKind) int {
-	n, ok := v.kinds[gvk]
+func (v *vocabulary) kind(gvk schema.GroupVersionKind) int64 {
+	n, ok := v.kindNumbers[gvk]
 	if !ok {
-		if v.kinds == nil {
-			v.kinds = map[schema.GroupVersionKind]int{}
+		if v.kindNumbers == nil {
+			v.kindNumbers = map[schema.GroupVersionKind]int{}
 		}
-		n = len(v.reading.kinds)
-		v.kinds[gvk], v.reading.kinds = n, append(v.reading.kinds, &Type{GVK: gvk})
+		n = len(v.kinds)
+		v.kindNumbers[gvk], v.kinds = n, append(v.kinds, &Type{GVK: gvk})
 	}
-	return n
+	return int64(n)
 }
 
 // packer packs a record.
@@ -111,7 +111,7 @@ func (v *vocabulary) pack(run *Run) packed {
 	p.number(run.Started.UnixNano())
 	p.number(int64(run.outcome.Took))
 	p.number(int64(run.outcome.After))
-	p.number(int64(p.word(run.outcome.Result)))
+	p.number(p.word(run.outcome.Result))
 	p.string(clip(run.outcome.Err, maxMessage))
 	p.number(int64(run.Causes.Total))
 	p.number(int64(run.Causes.Waited))
@@ -130,7 +130,7 @@ func (v *vocabulary) pack(run *Run) packed {
 func (p *packer) cause(c *cause.Cause) {
 	p.number(int64(c.Kind))
 	p.name(c.Object)
-	p.number(int64(p.kind(c.GVK)))
+	p.number(p.kind(c.GVK))
 	p.string(c.ResourceVersion)
 	p.string(c.Changed)
 	if c.Kind == cause.Deleted {
@@ -142,9 +142,9 @@ func (p *packer) write(w *Write) {
 	p.flags(w.DryRun, w.Guessed, w.Version == w.Was)
 	p.number(int64(w.At))
 	p.number(int64(w.Took))
-	p.number(int64(p.word(w.Verb)))
-	p.number(int64(p.word(w.SubResource)))
-	p.number(int64(p.kind(w.Type.GVK)))
+	p.number(p.word(w.Verb))
+	p.number(p.word(w.SubResource))
+	p.number(p.kind(w.Type.GVK))
 	p.name(w.Key)
 	p.string(w.Version)
 	p.string(w.Err)
