@@ -21,8 +21,8 @@ const (
 	startupGracePeriod = 60 * time.Second
 )
 
-// staleRetry is the time until the next check of a node with a stale lease in the cache.
-const staleRetry = time.Second
+// staleRetry is the time until the next check of a node with another lease than the last sign of life.
+const staleRetry = monitorPeriod
 
 // health is the last sign of life of a kubelet in the status of its node.
 //
@@ -57,20 +57,28 @@ func (s signs) record(c *corev1.NodeCondition) signs {
 
 // renewal is the last renewal of the lease of a node.
 type renewal struct {
-	time     *metav1.MicroTime // in the lease when it was a sign of life
-	last     *metav1.MicroTime // in the lease as it is; earlier than time if the clock was ahead
-	observed time.Time
-	version  string // of the lease
+	sign     revision  // of the lease that was a sign of life
+	last     revision  // of the lease as it is; earlier if the clock was ahead
+	observed time.Time // the look at the sign of life
+	forgot   time.Time // the next look at which any lease is a sign of life
 }
 
-// observe records a lease. It is a sign of life if it is new, or renewed.
+// revision is a state of a lease.
+type revision struct {
+	renewed *metav1.MicroTime
+	version string
+}
+
+// observe records a lease, which Kubernetes sees at a look. It is a sign of life if it is new, or renewed.
 //
 //upstream:pkg/controller/nodelifecycle.Controller.tryUpdateNodeHealth
-func (l *renewal) observe(lease *coordinationv1.Lease, now time.Time) {
-	if l.version == "" || l.time.Before(lease.Spec.RenewTime) {
-		l.time, l.observed = lease.Spec.RenewTime, now
+func (l *renewal) observe(lease *coordinationv1.Lease, look time.Time) {
+	l.last = revision{lease.Spec.RenewTime, lease.ResourceVersion}
+	if l.sign.version == "" || l.sign.renewed.Before(l.last.renewed) {
+		l.sign, l.observed = l.last, look
+	} else if !look.After(l.forgot) {
+		l.sign = l.last
 	}
-	l.last, l.version = lease.Spec.RenewTime, lease.ResourceVersion
 }
 
 // observe records the signs of life in the condition Ready of a node, which is nil if there is none. look is the time at which
@@ -86,8 +94,9 @@ func (h *health) observe(c *corev1.NodeCondition, lease *renewal, look time.Time
 	if c == nil || h.before.posted && c.LastHeartbeatTime.Equal(&h.before.heartbeat) {
 		return
 	}
-	if h.now.probe = look; lease.version != "" {
-		h.now.probe, lease.time = look.Add(monitorPeriod), lease.last
+	if h.now.probe = look; lease.sign.version != "" {
+		h.now.probe = look.Add(monitorPeriod)
+		lease.sign, lease.forgot = lease.last, h.now.probe
 	}
 }
 
@@ -137,13 +146,13 @@ func (r *reconciler) renewal(node string) *renewal {
 }
 
 // untilOverdue returns the time until the kubelet of a node has been silent for too long, and the version of the lease that
-// was seen last.
+// was a sign of life.
 func (r *reconciler) untilOverdue(node *corev1.Node, now time.Time) (time.Duration, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lease := r.renewal(node.Name)
 	overdue := r.zones.look(r.health[node.Name].overdueAt(lease, r.zones.recovered).Add(-1))
-	return overdue.Sub(now), lease.version
+	return overdue.Sub(now), lease.sign.version
 }
 
 // record records a condition that this controller has written.
@@ -171,9 +180,9 @@ func (r *reconciler) remove(name string) {
 }
 
 // setZone updates the state of the node in its zone. A change of the state of a zone concerns the other nodes.
-func (r *reconciler) setZone(node *corev1.Node) {
+func (r *reconciler) setZone(node *corev1.Node, skipped bool) {
 	r.mu.Lock()
-	again := r.zones.set(node, time.Now())
+	again := r.zones.set(node, skipped, time.Now())
 	r.mu.Unlock()
 	r.enqueue(slices.DeleteFunc(again, func(name string) bool { return name == node.Name }))
 }

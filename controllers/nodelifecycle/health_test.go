@@ -10,7 +10,7 @@ import (
 )
 
 // TestSignsOfLife: what kubelet does, each after a number of seconds, the second at which it becomes overdue, and the version of
-// the lease that a write requires.
+// the lease without which it is not made unknown then.
 func TestSignsOfLife(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -38,11 +38,12 @@ func TestSignsOfLife(t *testing.T) {
 		{"a status with a lease", []step{{3, "renews"}, {4, "posts"}}, 59, "3"},
 		{"a status after a renewal", []step{{3, "posts"}, {4, "renews"}, {14, "posts"}}, 69, "4"},
 		{"a renewal after a status", []step{{3, "posts"}, {4, "renews"}, {14, "posts"}, {24, "renews"}}, 74, "24"},
-		{"a lease that is not renewed", []step{{3, "posts"}, {4, "renews"}, {14, "touches"}}, 54, "14"},
-		{"a lease without a time", []step{{3, "posts"}, {4, "creates a lease"}, {14, "touches"}}, 54, "14"},
-		{"renewals after one of a clock that was ahead", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "renews"}}, 54, "24"},
+		{"a lease that is not renewed", []step{{3, "posts"}, {4, "renews"}, {14, "touches"}}, 54, "4"},
+		{"a lease without a time", []step{{3, "posts"}, {4, "creates a lease"}, {14, "touches"}}, 54, "4"},
+		{"renewals after one of a clock that was ahead", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "renews"}}, 54, "4"},
 		{"a status after that, with renewals", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "posts"}, {34, "renews"}}, 84, "34"},
-		{"a status after that, without renewals", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "posts"}, {34, "touches"}}, 79, "34"},
+		{"a status after that, without renewals", []step{{3, "posts"}, {4, "renews ahead"}, {14, "renews"}, {24, "posts"}, {34, "touches"}}, 79, "14"},
+		{"a status after that, and a renewal before the next look", []step{{3, "posts"}, {14, "renews ahead"}, {24, "posts"}, {27, "renews"}}, 79, "27"},
 		{"unknown", []step{{3, "posts"}, {53, "is made unknown"}}, 53, ""},
 		{"never posted", []step{{60, "is made unknown"}}, 50, ""},
 		{"never posted, and posts", []step{{60, "is made unknown"}, {70, "posts"}}, 120, ""},
@@ -78,8 +79,8 @@ func TestSignsOfLife(t *testing.T) {
 			}
 			h.observe(ready, lease, now)
 		}
-		if got := int(h.overdueAt(lease, time.Time{}).Sub(start).Seconds()); got != tt.overdue || lease.version != tt.version {
-			t.Errorf("%s: overdue at %d, with the lease %q; want %d and %q", tt.name, got, lease.version, tt.overdue, tt.version)
+		if got := int(h.overdueAt(lease, time.Time{}).Sub(start).Seconds()); got != tt.overdue || lease.sign.version != tt.version {
+			t.Errorf("%s: overdue at %d, with the lease %q; want %d and %q", tt.name, got, lease.sign.version, tt.overdue, tt.version)
 		}
 	}
 }

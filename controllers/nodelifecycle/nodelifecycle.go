@@ -159,7 +159,7 @@ func (r *reconciler) restore(ctx context.Context) error {
 	now := time.Now()
 	r.zones.advance(now)
 	for i := range nodes.Items {
-		r.zones.place(&nodes.Items[i])
+		r.zones.place(&nodes.Items[i], false)
 	}
 	r.zones.update(now)
 	return nil
@@ -168,11 +168,11 @@ func (r *reconciler) restore(ctx context.Context) error {
 // reconcileNode sets the conditions, the labels and the taints of a node, and the readiness of its pods. It returns the time
 // until the next change without an event.
 func (r *reconciler) reconcileNode(ctx context.Context, node *corev1.Node) (after time.Duration, err error) {
-	after, err = r.checkHealth(ctx, node)
+	after, skipped, err := r.checkHealth(ctx, node)
 	if err != nil {
 		return after, err
 	}
-	r.setZone(node)
+	r.setZone(node, skipped)
 	if r.setReadiness(node) {
 		if err := r.markPodsNotReady(ctx, node); err != nil {
 			return after, err
@@ -186,38 +186,39 @@ func (r *reconciler) reconcileNode(ctx context.Context, node *corev1.Node) (afte
 }
 
 // checkHealth makes the conditions of a node Unknown if its kubelet has given no sign of life for too long, and otherwise
-// returns the time until then.
+// returns the time until then. It skips a node with a lease that was written since the last sign of life, because the cache of leases may
+// be stale. As in Kubernetes, this includes a lease that was renewed by a clock ahead, until the clocks of others have caught up.
 //
 //upstream:pkg/controller/nodelifecycle.Controller.tryUpdateNodeHealth
-func (r *reconciler) checkHealth(ctx context.Context, node *corev1.Node) (time.Duration, error) {
+func (r *reconciler) checkHealth(ctx context.Context, node *corev1.Node) (after time.Duration, skipped bool, err error) {
 	now := time.Now()
 	left, version := r.untilOverdue(node, now)
 	if left > 0 {
-		return left, nil
+		return left, false, nil
 	}
 	changed := unknownConditions(node, now)
 	if c := condition(node); c != nil && c.Status == corev1.ConditionUnknown {
-		return 0, nil // a sign of life is an event of the node
+		return 0, false, nil // a sign of life is an event of the node
 	}
 	lease := &coordinationv1.Lease{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
+	err = r.live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
 	if err == nil && lease.ResourceVersion != version {
-		return staleRetry, nil
+		return staleRetry, true, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return 0, err
+		return 0, false, err
 	}
 	ready := nodestate.Ready(node)
 	node.Status.Conditions = changed
 	if err := r.client.Status().Update(ctx, node); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	r.record(node)
 	if ready {
 		r.setMark(node.Name, true)
 		r.recorder.Eventf(reference(node.Name, node), corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: NodeNotReady", node.Name)
 	}
-	return 0, nil
+	return 0, false, nil
 }
 
 // reconcileSpec sets the labels and the taints of a node. It returns the time until the node may get a taint that evicts its

@@ -58,7 +58,7 @@ type zones struct {
 // zone is the set of the nodes of a zone.
 type zone struct {
 	members map[string]bool
-	ready   map[string]bool // by node, without excluded nodes
+	ready   map[string]bool // by node, without excluded and skipped nodes
 	unready int             // how many in ready are not
 	limiter *limiter
 
@@ -122,14 +122,14 @@ func zoneKey(node *corev1.Node) string {
 }
 
 // set updates the state of a node. It returns the nodes for which evictions may begin or end.
-func (z *zones) set(node *corev1.Node, now time.Time) (again []string) {
+func (z *zones) set(node *corev1.Node, skipped bool, now time.Time) (again []string) {
 	z.advance(now)
-	z.place(node)
+	z.place(node, skipped)
 	return z.update(now)
 }
 
-// place puts a node into its zone.
-func (z *zones) place(node *corev1.Node) {
+// place puts a node into its zone. A node that was skipped does not count there.
+func (z *zones) place(node *corev1.Node, skipped bool) {
 	key := zoneKey(node)
 	z.leave(node.Name)
 	z.of[node.Name] = key
@@ -139,7 +139,7 @@ func (z *zones) place(node *corev1.Node) {
 		z.by[key] = in
 	}
 	in.members[node.Name] = true
-	if _, excluded := node.Labels[excludedLabel]; excluded {
+	if _, excluded := node.Labels[excludedLabel]; excluded || skipped {
 		return
 	}
 	if in.ready[node.Name] = nodestate.Ready(node); !in.ready[node.Name] {

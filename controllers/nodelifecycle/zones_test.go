@@ -60,10 +60,10 @@ func TestRates(t *testing.T) {
 	} {
 		z := newZones(time.Time{})
 		if tt.others {
-			z.set(inZone("other", "b", true), time.Time{})
+			z.set(inZone("other", "b", true), false, time.Time{})
 		}
 		for i := range tt.nodes {
-			z.set(inZone(fmt.Sprint(i), "a", i >= tt.unready), time.Time{})
+			z.set(inZone(fmt.Sprint(i), "a", i >= tt.unready), false, time.Time{})
 		}
 		if got := z.rates(); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
@@ -138,7 +138,7 @@ func TestOutages(t *testing.T) {
 			if s.state == "gone" {
 				z.remove(s.node, now)
 			} else {
-				z.set(n, now)
+				z.set(n, false, now)
 			}
 			if got := z.rates(); got != s.want {
 				t.Errorf("%s, step %d: %s; want %s", tt.name, i+1, got, s.want)
@@ -239,7 +239,7 @@ func TestZonesAgainstTicks(t *testing.T) {
 				}
 				history = append(history, fmt.Sprint(period, " set ", name, " ", n.Labels, " ", n.Status.Conditions[0].Status))
 				nodes[name] = n
-				z.set(n, now)
+				z.set(n, false, now)
 			}
 			m.look(period, nodes)
 			got, want := z.rates(), m.text()
@@ -267,7 +267,7 @@ func TestConcernedNodes(t *testing.T) {
 			t.Errorf("concerns %v, want %v", again, want)
 		}
 	}
-	set := func(n *corev1.Node) []string { return z.set(n, now) }
+	set := func(n *corev1.Node) []string { return z.set(n, false, now) }
 	step(set(inZone("a1", "a", true)))
 	step(set(inZone("b1", "b", true)))
 	step(set(inZone("a1", "a", false)))
@@ -286,13 +286,14 @@ func TestConcernedNodes(t *testing.T) {
 	excluded := inZone("b4", "b", false)
 	excluded.Labels[excludedLabel] = ""
 	step(set(excluded))
+	step(z.set(inZone("b5", "b", true), true, now), "a1", "b1", "b2", "b4", "b5") // no other node is ready
 }
 
 // TestUntilEviction: one node gets the taint at once, and the others one by one. After an outage, the first one waits, too.
 func TestUntilEviction(t *testing.T) {
 	now := time.Time{}
 	z := newZones(now)
-	set := func(name string, ready bool) { z.set(inZone(name, "a", ready), now) }
+	set := func(name string, ready bool) { z.set(inZone(name, "a", ready), false, now) }
 	for _, name := range []string{"ready", "ready2", "ready3"} {
 		set(name, true)
 	}

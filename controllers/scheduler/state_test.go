@@ -148,3 +148,26 @@ func TestPreemptedIsKept(t *testing.T) {
 		t.Errorf("the victims are %v: %s", d.Victims, d.Message)
 	}
 }
+
+// TestSharedHostPort: a host port of two pods is free when one of them has left, until the status of the other is updated.
+func TestSharedHostPort(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := oneNode(now)
+	onPort := func(name, node string) *corev1.Pod {
+		p := unbound(name, 0, "")
+		p.Spec.NodeName, p.Spec.Containers = node, []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}}}}
+		return p
+	}
+	stays, running := onPort("stays", "n"), onPort("stays", "n")
+	running.Status.Phase = corev1.PodRunning
+	s.updatePod(nil, stays, now)
+	s.updatePod(nil, onPort("leaves", "n"), now)
+	s.removePod(onPort("leaves", "n"), now)
+	if e := s.snapshot.Explain(onPort("next", "")); len(e.Rejected) > 0 {
+		t.Errorf("after one has left: %v", e.Rejected)
+	}
+	s.updatePod(stays, running, now)
+	if e := s.snapshot.Explain(onPort("next", "")); len(e.Rejected) == 0 {
+		t.Error("after an update of the other, the port is free")
+	}
+}

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -137,6 +138,7 @@ func (c *cycle) filter(n *Node) *Status {
 		}
 	}
 	if len(added) > 0 {
+		ports := maps.Clone(n.ports)
 		for _, p := range added {
 			c.change(p, n, 1)
 		}
@@ -144,6 +146,7 @@ func (c *cycle) filter(n *Node) *Status {
 		for _, p := range added {
 			c.change(p, n, -1)
 		}
+		n.ports = ports // a pod of the node may use a port of an added one
 		if status != nil {
 			return status
 		}

@@ -117,7 +117,7 @@ func (c *cycle) victimsOn(n *Node, budgets []*policyv1.PodDisruptionBudget) (can
 	if len(lower) == 0 {
 		return candidate{}, noVictims
 	}
-	removed := map[*Pod]bool{}
+	removed, ports := map[*Pod]bool{}, maps.Clone(n.ports)
 	for _, p := range lower {
 		c.change(p, n, -1)
 		removed[p] = true
@@ -128,6 +128,7 @@ func (c *cycle) victimsOn(n *Node, budgets []*policyv1.PodDisruptionBudget) (can
 				c.change(p, n, 1)
 			}
 		}
+		n.ports = ports
 	}()
 	if s := c.filter(n); s != nil {
 		return candidate{}, s

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"flyball.dev/controllers/internal/nodestate"
 )
@@ -21,7 +22,7 @@ type Node struct {
 	requested     Resource
 	nonZeroCPU    int64
 	nonZeroMemory int64
-	ports         map[hostPort]int // the number of the pods that use each port
+	ports         sets.Set[hostPort]
 	pods          []*Pod
 	images        map[string]*image
 	slot          int // the index of the node's number in a count
@@ -39,6 +40,7 @@ func (n *Node) set(object *corev1.Node) {
 func (n *Node) add(p *Pod) {
 	n.pods = append(n.pods, p)
 	n.count(p, 1)
+	n.use(p.ports)
 }
 
 // remove removes a pod from the sums of the node.
@@ -50,6 +52,7 @@ func (n *Node) remove(p *Pod) {
 	n.pods[i], n.pods[last] = n.pods[last], nil
 	n.pods = n.pods[:last]
 	n.count(p, -1)
+	n.ports.Delete(p.ports...) // as in kube-scheduler, even if another pod uses them too
 }
 
 // count adds the requests of a pod to the sums, or subtracts them.
@@ -59,15 +62,21 @@ func (n *Node) count(p *Pod, by int64) {
 	n.requested.add(&p.requests, by)
 	n.nonZeroCPU += by * p.nonZeroCPU
 	n.nonZeroMemory += by * p.nonZeroMemory
-	for _, port := range p.ports {
-		if n.ports == nil {
-			n.ports = map[hostPort]int{}
-		}
-		if n.ports[port] += int(by); n.ports[port] == 0 {
-			delete(n.ports, port)
-		}
-	}
 }
+
+// use marks host ports as used.
+//
+//upstream:pkg/scheduler/framework.NodeInfo.updateUsedPorts
+func (n *Node) use(ports []hostPort) {
+	if len(ports) > 0 && n.ports == nil {
+		n.ports = sets.Set[hostPort]{}
+	}
+	n.ports.Insert(ports...)
+}
+
+// UseHostPorts marks the host ports of a pod on a node as used. The snapshot forgets them when a pod with the same ports is removed, as
+// kube-scheduler does until the next update of the pod.
+func (p *Pod) UseHostPorts() { p.node.use(p.ports) }
 
 // image is an image that some nodes have.
 //

@@ -167,6 +167,7 @@ func TestPreemption(t *testing.T) {
 		return `{priority: ` + priority + `, containers: [{name: c, resources: {requests: {cpu: ` + cpu + `}}}]}`
 	}
 	full := func(a, b, c string) map[string]string { return map[string]string{"a1": a, "b1": b} }
+	port := func(priority string) string { return onPort(`priority: ` + priority) }
 	for name, test := range map[string]struct {
 		pods   map[string]string
 		budget bool
@@ -179,6 +180,8 @@ func TestPreemption(t *testing.T) {
 		"only what is needed": {map[string]string{"a1": pod("1", "2"), "a2": pod("2", "2"), "b1": pod("9", "4")}, false, pod("9", "2"), "a", []string{"a1"}},
 		"not the equal":       {full(pod("9", "4"), pod("9", "4"), ""), false, pod("9", "4"), "", nil},
 		"with a budget":       {full(pod("1", "4"), pod("3", "4"), ""), true, pod("9", "4"), "b", []string{"b1"}},
+		"of a shared port": {map[string]string{"a1": port("9"), "a2": port("1"), "a3": port("5"), "b1": port("9")}, false, port("9"), "a",
+			[]string{"a3", "a2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(t, test.pods)
@@ -203,6 +206,40 @@ func TestPreemption(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onPort returns the spec of a pod that uses the port 80 of the host, and of more fields.
+func onPort(more string) string {
+	return `{containers: [{name: c, ports: [{containerPort: 1, hostPort: 80}]}], ` + more + `}`
+}
+
+// TestSharedHostPort: a port that several pods use is free when one of them has left, until another is updated. Nominated pods and the
+// search for victims change nothing.
+func TestSharedHostPort(t *testing.T) {
+	const large = `{priority: 9, containers: [{name: c, resources: {requests: {cpu: 3}}}]}`
+	s := cluster(t, map[string]string{"a1": onPort(""), "a2": onPort(""), "a3": large})
+	s.RemoveNode("b")
+	s.RemoveNode("c")
+	check := func(when, want string) {
+		t.Helper()
+		if d := s.Schedule(newTestPod(t, "p", "", onPort(""))); d.Node != want {
+			t.Errorf("%s, the pod is on %q, want %q: %s", when, d.Node, want, d.Message)
+		}
+	}
+	check("beside both", "")
+	nominated := newTestPod(t, "nominated", "", onPort("priority: 5"))
+	s.Nominate(nominated, "a")
+	check("beside a nominated pod", "")
+	s.Nominate(nominated, "")
+	check("after a nominated pod", "")
+	s.RemovePod("a2")
+	check("after one has left", "a")
+	if d := s.Schedule(newTestPod(t, "large", "", large)); d.Node != "" {
+		t.Fatalf("a pod for which there is no room is on %s", d.Node)
+	}
+	check("after a search for victims", "a")
+	s.SetPod(newTestPod(t, "a1", "a", onPort("")))
+	check("after an update of the other", "")
 }
 
 // TestNominatedPods: a pod of a lower priority does not take the place that another waits for.

@@ -19,8 +19,9 @@ func TestSnapshotAgainstModel(t *testing.T) {
 	const anti = `affinity: {podAntiAffinity: {` + required + `: [{` + host + `, ` + selector + `}]}}, `
 	for step := range 4000 {
 		name := fmt.Sprint("n", random.IntN(4))
-		p := newTestPod(t, fmt.Sprint("p", random.IntN(30)), name, `{`+[]string{"", anti}[random.IntN(2)]+
-			`containers: [{name: c, ports: [{containerPort: 1, hostPort: 80}], resources: {requests: {cpu: `+fmt.Sprint(random.IntN(3))+`, example.com/x: 1}}}],
+		i := random.IntN(30)
+		p := newTestPod(t, fmt.Sprint("p", i), name, `{`+[]string{"", anti}[random.IntN(2)]+
+			`containers: [{name: c, ports: [{containerPort: 1, hostPort: `+fmt.Sprint(80+i)+`}], resources: {requests: {cpu: `+fmt.Sprint(random.IntN(3))+`, example.com/x: 1}}}],
 			volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}`)
 		p.Labels["app"] = []string{"web", "db"}[random.IntN(2)]
 		switch random.IntN(6) {

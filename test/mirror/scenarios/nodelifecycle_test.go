@@ -56,7 +56,8 @@ func nodeRun(ctx context.Context, c kubernetes.Interface, f informers.SharedInfo
 	return n.Run, nil
 }
 
-// kubelet is the annotation of a node with a running kubelet. Its value says what the kubelet renews: the lease or the status.
+// kubelet is the annotation of a node with a running kubelet. Its value says what the kubelet renews: the lease, the lease by a clock that
+// is ahead, or the status.
 const kubelet = "example.com/kubelet"
 
 // kubelets renews the leases and the status of the nodes with running kubelets, each 10 seconds.
@@ -86,12 +87,15 @@ func kubelets(ctx context.Context, c client.Client) error {
 func beat(ctx context.Context, c client.Client, node *corev1.Node) error {
 	now := time.Now()
 	switch node.Annotations[kubelet] {
-	case "lease":
+	case "lease", "ahead":
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name}}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(lease), lease); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &metav1.MicroTime{Time: now}}
+		if node.Annotations[kubelet] == "ahead" {
+			lease.Spec.RenewTime.Time = now.Add(time.Hour)
+		}
 		if lease.UID == "" {
 			if err := c.Create(ctx, lease); err != nil {
 				return err
@@ -132,7 +136,7 @@ func generateNodes(s *random.Source) []step {
 			n.Finalizers = []string{"example.com/f"}
 		}
 		if s.Chance(85) {
-			n.Annotations = map[string]string{kubelet: random.Pick(s, "lease", "lease", "status")}
+			n.Annotations = map[string]string{kubelet: random.Pick(s, "lease", "lease", "lease", "status", "status", "ahead")}
 		}
 		nodes = append(nodes, n)
 		steps = append(steps, createNode(n))
@@ -148,7 +152,7 @@ func generateNodes(s *random.Source) []step {
 	for range 2 + s.IntN(8) {
 		n := random.Pick(s, nodes...)
 		choices := []step{
-			setKubelet(n, ""), setKubelet(n, ""), setKubelet(n, "lease"), setKubelet(n, "status"),
+			setKubelet(n, ""), setKubelet(n, ""), setKubelet(n, "lease"), setKubelet(n, "lease"), setKubelet(n, "status"), setKubelet(n, "ahead"),
 			post(n, corev1.NodeReady, corev1.ConditionTrue), post(n, corev1.NodeReady, corev1.ConditionFalse),
 			post(n, random.Pick(s, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable),
 				random.Pick(s, corev1.ConditionTrue, corev1.ConditionFalse)),

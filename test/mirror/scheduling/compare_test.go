@@ -181,10 +181,10 @@ func compareDecisions(w *world, seen random.Seen, report func(string, ...any), s
 		}
 		victims, ok := w.candidates[want.nominated]
 		if !ok || !slices.Equal(remaining(victims), want.victims) {
-			report("theirs evicts %v from %s, ours %v", want.victims, want.nominated, w.candidates)
+			report("theirs evicts %v from %s, ours %v", want.victims, want.nominated, w.victims())
 		}
 		if o, ok := w.candidates[have.nominated]; !ok || !slices.Equal(remaining(o), have.victims) {
-			report("ours evicts %v from %s, which is not a candidate: %v", have.victims, have.nominated, w.candidates)
+			report("ours evicts %v from %s, which is not a candidate: %v", have.victims, have.nominated, w.victims())
 		}
 		if have.nominated == want.nominated && have.message != want.message || preempting.ReplaceAllString(have.message, "") != preempting.ReplaceAllString(want.message, "") {
 			report("our message is\n%s\n%s", have.message, want.message)

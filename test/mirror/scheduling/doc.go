@@ -6,4 +6,5 @@
 // and victims must be among the choices that ours finds equally good: both choose one of them at random or by name.
 //
 //	go test ./scheduling -objects 2000 -seed 7
+//	go test ./scheduling -seed 7 -case 6202
 package scheduling

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	policyinformers "k8s.io/client-go/informers/policy/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -35,6 +38,7 @@ type theirs struct {
 func newTheirs(t *testing.T) *theirs {
 	client := fake.NewClientset()
 	u := &theirs{informers: informers.NewSharedInformerFactory(client, 0), evicted: make(chan string, 1000)}
+	u.informers.InformerFor(&policyv1.PodDisruptionBudget{}, newSortedInformer)
 	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		name := a.(clienttesting.PatchAction).GetName()
 		if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), string(corev1.DisruptionTarget)) {
@@ -50,6 +54,31 @@ func newTheirs(t *testing.T) *theirs {
 	u.profile = u.scheduler.Profiles[corev1.DefaultSchedulerName]
 	u.snapshot = u.profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	return u
+}
+
+// sortedInformer is an informer of budgets that lists them by their names, as ours does. An informer lists them in random order, in which
+// kube-scheduler takes disruptions off them: if a pod has two, it depends on the order which other pods may be evicted.
+type sortedInformer struct{ cache.SharedIndexInformer }
+
+func newSortedInformer(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+	return sortedInformer{policyinformers.NewPodDisruptionBudgetInformer(c, corev1.NamespaceAll, resync,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+}
+
+func (i sortedInformer) GetIndexer() cache.Indexer {
+	return sortedIndexer{i.SharedIndexInformer.GetIndexer()}
+}
+
+type sortedIndexer struct{ cache.Indexer }
+
+func (i sortedIndexer) List() []any {
+	keys := i.ListKeys()
+	slices.Sort(keys)
+	list := make([]any, len(keys))
+	for n, key := range keys {
+		list[n], _, _ = i.GetByKey(key)
+	}
+	return list
 }
 
 // set makes a world the one of kube-scheduler.
@@ -175,7 +204,7 @@ func (u *theirs) victims(t *testing.T, w *world, message string) (names []string
 		case name := <-u.evicted:
 			names = append(names, name)
 		case <-time.After(5 * time.Minute):
-			t.Fatalf("kube-scheduler evicts %v, ours %v; %s\n%s", names, w.candidates, message, w.text())
+			t.Fatalf("kube-scheduler evicts %v, ours %v; %s\n%s", names, w.victims(), message, w.text())
 		}
 	}
 	slices.Sort(names)

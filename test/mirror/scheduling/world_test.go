@@ -51,6 +51,15 @@ type world struct {
 	candidates map[string][]*framework.Pod // the victims that ours finds equally good, by node
 }
 
+// victims returns the names of the victims that ours finds equally good, by node.
+func (w *world) victims() map[string][]string {
+	names := map[string][]string{}
+	for node, pods := range w.candidates {
+		names[node] = remaining(pods)
+	}
+	return names
+}
+
 func kindOf(o runtime.Object) string { return reflect.TypeOf(o).Elem().Name() }
 
 // snapshot returns the world as ours sees it.
