@@ -74,11 +74,11 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 	var got []string
 	for _, r := range deletionOrder([]inventory.Resource{
 		resource("", "configmaps", true, "list", "delete"), resource("", "nodes", false, "list", "delete"),
-		resource("apps", "deployments", true, "list", "delete"), resource("", "bindings", true, "create"), resource("", "pods", true, "list", "delete"),
+		resource("apps", "deployments", true, "list", "delete"), resource("", "bindings", true, "create"), resource("z", "unlisted", true, "delete"), resource("", "pods", true, "list", "delete"),
 	}) {
 		got = append(got, groupResource(r))
 	}
-	if d := cmp.Diff([]string{"pods.", "configmaps.", "deployments.apps"}, got); d != "" {
+	if d := cmp.Diff([]string{"pods.", "configmaps.", "deployments.apps", "unlisted.z"}, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -11,9 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/controllers/internal/inventory"
@@ -28,9 +30,10 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// unmonitoredInterval is how often a terminating namespace is reconciled that still has objects of
-// kinds which the inventory does not watch. It delivers the changes of all others.
-const unmonitoredInterval = 5 * time.Second
+// maxRetryDelay is the longest delay of another attempt after an error.
+//
+//upstream:pkg/controller/namespace.nsControllerRateLimiter
+const maxRetryDelay = time.Minute
 
 // AddToManager adds the controller, which is a handler of the inventory.
 //
@@ -39,11 +42,12 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover,
 		monitored: objects.Synced}
 	objects.AddHandler(&r.waiting)
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, maxRetryDelay)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
 		For(&corev1.Namespace{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: deletionProgressed})).
 		WatchesRawSource(source.Func(r.waiting.start)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries}).
 		Complete(r)
 }
 
@@ -63,8 +67,9 @@ type reconciler struct {
 	waiting   waiting
 }
 
-// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none
-// left.
+// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none left. A watch tells when an
+// object is gone or has other finalizers. For other objects, and for pods with a grace period, another attempt follows after half
+// of the time that they are expected to take.
 //
 //upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.Delete
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -74,30 +79,64 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	r.waiting.add(req.Name)
-	result, err := r.deleteAllContent(ctx, ns.Name)
-	others := slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	empty := err == nil && result.empty()
-	conditions := result.conditions(ns.Status.Conditions, metav1.Now())
+	result, err := r.deleteAllContent(ctx, ns)
+	empty := err == nil && result.estimate == 0
 	// Nobody reads the last conditions of a namespace that is gone at once.
-	stays := !empty || len(others)+len(ns.Finalizers) > 0
-	if stays && !equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
-		ns.Status.Conditions = conditions
-		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
+	if !empty || len(otherFinalizers(ns))+len(ns.Finalizers) > 0 {
+		err = errors.Join(err, r.updateConditions(ctx, ns, result))
 	}
-	if empty && err == nil {
+	if empty {
 		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
-		ns.Spec.Finalizers = others
-		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
+		if failure := r.finalize(ctx, ns.DeepCopy()); failure != nil {
+			err = errors.Join(err, failure, r.updateConditions(ctx, ns, result))
+		}
 	}
-	if err == nil && result.unmonitored {
-		return reconcile.Result{RequeueAfter: unmonitoredInterval}, nil
+	if err == nil && result.unwatched {
+		return reconcile.Result{RequeueAfter: result.estimate/time.Second/2*time.Second + time.Second}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or
-// nil. A live read confirms it, as the cache may be stale and a new namespace may have the same
-// name.
+// updateConditions writes the conditions of a namespace if they have changed.
+func (r *reconciler) updateConditions(ctx context.Context, ns *corev1.Namespace, result *deletionResult) error {
+	conditions := result.conditions(ns.Status.Conditions, metav1.Now())
+	if equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
+		return nil
+	}
+	ns.Status.Conditions = conditions
+	return client.IgnoreNotFound(r.client.Status().Update(ctx, ns))
+}
+
+// otherFinalizers returns the finalizers of a namespace without "kubernetes".
+func otherFinalizers(ns *corev1.Namespace) []corev1.FinalizerName {
+	return sets.List(sets.New(ns.Spec.Finalizers...).Delete(corev1.FinalizerKubernetes))
+}
+
+// finalize removes the finalizer "kubernetes" of a namespace, also if the namespace has changed since it was read. It is an
+// error if there is another namespace of the name.
+//
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.finalizeNamespace
+//upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.retryOnConflictError
+func (r *reconciler) finalize(ctx context.Context, ns *corev1.Namespace) error {
+	for {
+		ns.Spec.Finalizers = otherFinalizers(ns)
+		err := r.client.SubResource("finalize").Update(ctx, ns)
+		if !apierrors.IsConflict(err) {
+			return client.IgnoreNotFound(err)
+		}
+		latest := &corev1.Namespace{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(ns), latest); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if latest.UID != ns.UID {
+			return errors.New("namespace uid has changed across retries")
+		}
+		ns = latest
+	}
+}
+
+// terminating returns the namespace if it is terminating and has a finalizer in its spec, or nil. A live read confirms it, as the
+// cache may be stale and a new namespace may have the same name.
 //
 //upstream:pkg/controller/namespace/deletion.finalized
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
@@ -106,7 +145,7 @@ func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) 
 		if err := reader.Get(ctx, key, ns); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		if ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
 			return nil, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/controlplane"
 	"flyball.dev/controlplane/controllerstest"
@@ -134,6 +135,71 @@ func TestConditionsOfAnEmptyNamespace(t *testing.T) {
 		}
 		if len(ns.Spec.Finalizers) != 1 || ns.Spec.Finalizers[0] != "example.com/other" {
 			t.Errorf("the finalizers are %v", ns.Spec.Finalizers)
+		}
+	})
+}
+
+// TestPodsThatDoNotEnd: pods are expected to end within their grace period, and nothing else is deleted before they have.
+func TestPodsThatDoNotEnd(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllerstest.OnlyGC, func(e controllerstest.Env) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+		e.CreateAll(ns)
+		kept := controllerstest.ConfigMap("kept")
+		kept.Namespace = "doomed"
+		e.CreateAll(kept, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}}, controllerstest.PodOn("silent", "doomed", "stuck"))
+		failure := func() string {
+			e.Helper()
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns))
+			e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(kept), kept))
+			for _, c := range ns.Status.Conditions {
+				if c.Status == corev1.ConditionTrue {
+					return c.Message
+				}
+			}
+			return ""
+		}
+		e.Must(e.Delete(e.Context(), ns))
+		e.WaitIdle()
+		time.Sleep(20 * time.Second) // virtual
+		if got := failure(); got != "" {
+			t.Errorf("within the grace period: %q", got)
+		}
+		time.Sleep(13 * time.Second)
+		const want = "Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: doomed for gvr: /v1, Resource=pods"
+		if got := failure(); got != want {
+			t.Errorf("after the grace period: %q", got)
+		}
+		e.Must(e.Delete(e.Context(), controllerstest.PodOn("silent", "doomed", "stuck"), client.GracePeriodSeconds(0)))
+		e.WaitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			t.Errorf("the namespace still exists: %v", err)
+		}
+	})
+}
+
+// TestForegroundDeletionInNamespace: an object that waits for its dependents is deleted with its namespace at once.
+func TestForegroundDeletionInNamespace(t *testing.T) {
+	controllerstest.InVirtualTime(t, controllerstest.OnlyGC, func(e controllerstest.Env) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+		e.CreateAll(ns)
+		owner, dependent := controllerstest.ConfigMap("owner"), controllerstest.ConfigMap("dependent")
+		owner.Namespace, dependent.Namespace = "doomed", "doomed"
+		e.CreateAll(owner)
+		dependent.Finalizers = []string{"example.com/wait"}
+		dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID, BlockOwnerDeletion: ptr.To(true)}}
+		e.CreateAll(dependent)
+		e.Must(e.Delete(e.Context(), owner, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		e.WaitIdle()
+		if e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(owner), owner)); len(owner.Finalizers) != 1 {
+			t.Fatalf("the finalizers are %q", owner.Finalizers)
+		}
+		e.Must(e.Delete(e.Context(), ns))
+		e.WaitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(owner), owner); !apierrors.IsNotFound(err) {
+			t.Errorf("the owner still exists: %v", err)
+		}
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(dependent), dependent); err != nil {
+			t.Errorf("the dependent: %v", err)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func TestUnservedIsNotEmpty(t *testing.T) {
 			Plural: "widgets", Namespaced: true, Verbs: []string{"list", "delete"},
 		}}, nil, nil
 	}}
-	result, err := r.deleteAllContent(t.Context(), "doomed")
-	if err == nil || result.empty() || len(result.contentErrs) != 1 {
+	result, err := r.deleteAllContent(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}})
+	if err == nil || len(result.contentErrs) != 1 {
 		t.Errorf("result is %+v, error %v", result, err)
 	}
 	const want = "Failed to delete all resource types, 1 remaining: the server could not find the requested resource (get widgets)"
