@@ -238,7 +238,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
 		delay := shownDelay(&old)
-		if changed {
+		if changed || c.now.Sub(old.LastTerminationState.Terminated.StartedAt.Time) > stableRun {
 			delay = 0
 		}
 		c.startNext(&s, doubled(delay))
@@ -405,7 +405,7 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 		s.State.Terminated = &end
 		return
 	}
-	left := end.FinishedAt.Add(delay).Sub(c.now.Time)
+	left := restartAt(&end, delay).Sub(c.now.Time)
 	if left > 0 {
 		c.until(left)
 	}
