@@ -39,6 +39,8 @@ type wire struct {
 	number   string
 	up, down atomic.Int64 // the bytes that it has passed on
 	limit    struct{ up, down int64 }
+	turn     chan struct{} // full while a client creates a stream, or a read ends the connection
+	ended    bool          // has the turn
 }
 
 // wireScheme is the scheme of the proxy by which client-go's WebSockets take a wire. The host is its number.
@@ -61,7 +63,7 @@ func init() {
 
 // newWire returns a wire. Zero is no limit.
 func newWire(t *testing.T, plane *controlplane.ControlPlane, up, down int64) *wire {
-	w := &wire{plane: plane, number: fmt.Sprint(lastWire.Add(1))}
+	w := &wire{plane: plane, number: fmt.Sprint(lastWire.Add(1)), turn: make(chan struct{}, 1)}
 	w.limit.up, w.limit.down = up, down
 	wires.Store(w.number, w)
 	t.Cleanup(func() { wires.Delete(w.number) })
@@ -105,7 +107,7 @@ func (w *wire) executor(webSocket bool) func(u *url.URL) (remotecommand.Executor
 		if err != nil {
 			return nil, err
 		}
-		return remotecommand.NewSPDYExecutorForTransports(rt, clientspdy.NewUpgraderForStreaming(rt), "POST", u)
+		return remotecommand.NewSPDYExecutorForTransports(rt, clientspdy.NewUpgraderForStreaming(wireUpgrader{rt, w}), "POST", u)
 	}
 }
 
@@ -121,14 +123,49 @@ func (w *wire) dialer(u *url.URL, webSocket bool) (httpstream.Dialer, error) {
 	return clientspdy.NewDialerForStreaming(clientspdy.NewUpgraderForStreaming(rt), &http.Client{Transport: rt}, http.MethodPost, u), nil
 }
 
+// wireUpgrader makes client-go's connections for SPDY.
+type wireUpgrader struct {
+	httpstream.UpgradeRoundTripper
+	wire *wire
+}
+
+func (u wireUpgrader) NewConnection(response *http.Response) (httpstream.Connection, error) {
+	conn, err := u.UpgradeRoundTripper.NewConnection(response)
+	return streamCreator{conn, u.wire}, err
+}
+
+// streamCreator is client-go's connection for SPDY, which creates no stream after the end of the wire. spdystream forgets its streams when
+// a read fails. A client's stream that comes later stays, and the goroutine of (*spdystream.Connection).shutdown waits for it without a time
+// limit. A server creates no streams, so its goroutines end.
+type streamCreator struct {
+	httpstream.Connection
+	wire *wire
+}
+
+func (c streamCreator) CreateStream(header http.Header) (httpstream.Stream, error) {
+	c.wire.turn <- struct{}{}
+	defer func() { <-c.wire.turn }()
+	if c.wire.ended {
+		return nil, io.ErrClosedPipe
+	}
+	return c.Connection.CreateStream(header)
+}
+
 // wireConn is a connection over a wire.
 type wireConn struct {
 	net.Conn
 	wire *wire
 }
 
+// Read has no error while a client creates a stream.
 func (c *wireConn) Read(p []byte) (int, error) {
-	return c.pass(p, &c.wire.down, c.wire.limit.down, c.Conn.Read)
+	n, err := c.pass(p, &c.wire.down, c.wire.limit.down, c.Conn.Read)
+	if err != nil {
+		c.wire.turn <- struct{}{}
+		c.wire.ended = true
+		<-c.wire.turn
+	}
+	return n, err
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
@@ -198,10 +235,11 @@ func (w *wire) forward(ctx context.Context, client kubernetes.Interface, webSock
 	if err != nil {
 		return
 	}
-	conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	dialed, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return
 	}
+	conn := streamCreator{dialed, w}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	header := http.Header{"Streamtype": {"error"}, "Port": {"7"}, "Requestid": {"1"}}

@@ -34,6 +34,7 @@ type containers struct {
 	stopPod     *time.Duration // stop all processes with this grace period
 	running     []string       // containers without a process that still run while the pod is stopped
 	killing     []string       // containers that are stopped
+	waits       []string       // sidecars that have succeeded and are in their back-off
 	hooks       []hook         // hooks of containers that are stopped
 	podLimits   bool           // a container stops because of new limits of the pod
 	after       time.Duration  // until the next change by time, or zero
@@ -238,7 +239,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
 		delay := shownDelay(&old)
-		if changed {
+		if changed || c.now.Sub(old.LastTerminationState.Terminated.StartedAt.Time) > stableRun {
 			delay = 0
 		}
 		c.startNext(&s, doubled(delay))
@@ -405,11 +406,12 @@ func (c *containers) terminate(spec *corev1.Container, s *corev1.ContainerStatus
 		s.State.Terminated = &end
 		return
 	}
-	left := end.FinishedAt.Add(delay).Sub(c.now.Time)
+	left := restartAt(&end, delay).Sub(c.now.Time)
 	if left > 0 {
 		c.until(left)
 	}
 	if left > 0 && as == sidecarRole && end.ExitCode == 0 {
+		c.waits = append(c.waits, s.Name)
 		s.State.Terminated = &end
 		return
 	}

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -40,10 +41,9 @@ func endingEvents(pod *corev1.Pod, why *ending, stopped []string) []containerEve
 	}
 }
 
-// statusEvents returns the events of a change of the statuses of a pod's containers.
+// statusEvents returns the events of a change of the statuses of a pod's containers, without the ones of back-offs.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
-//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.doBackOff
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
 	was := condition(&pod.Status, corev1.PodReadyToStartContainers)
@@ -54,17 +54,31 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	if invalid := condition(status, ScriptValid); invalid.Status == corev1.ConditionFalse && invalid.Message != condition(&pod.Status, ScriptValid).Message {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalidScript, invalid.Message})
 	}
-	before, ended := allContainers(&pod.Status), completed(pod, status)
-	pulled := map[string]bool{}
+	before, pulled := allContainers(&pod.Status), map[string]bool{}
 	for spec, is := range statusesOf(pod, status) {
 		was := find(before, spec.Name)
 		events = append(events, containerEvents(spec, fieldPath(pod, spec.Name), &was, is, pulled)...)
-		if !ended && backsOff(spec, is) && (is.RestartCount > was.RestartCount || !backsOff(spec, &was)) {
+	}
+	return append(events, resizeEvents(pod, status)...)
+}
+
+// backOffEvents returns the events of the containers that are in a back-off since a change of their statuses: they have crashed, or they are
+// sidecars that have succeeded and wait.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.doBackOff
+func backOffEvents(pod *corev1.Pod, status *corev1.PodStatus, waits []string) (events []containerEvent) {
+	if completed(pod, status) {
+		return nil
+	}
+	before := allContainers(&pod.Status)
+	for spec, is := range statusesOf(pod, status) {
+		was := find(before, spec.Name)
+		if (crashed(is) || slices.Contains(waits, spec.Name)) && (is.RestartCount > was.RestartCount || !backsOff(spec, &was)) {
 			events = append(events, containerEvent{fieldPath(pod, spec.Name), corev1.EventTypeWarning, "BackOff",
 				fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", spec.Name, pod.Name, pod.Namespace, pod.UID)})
 		}
 	}
-	return append(events, resizeEvents(pod, status)...)
+	return events
 }
 
 // killingEvents returns the events of containers that are stopped.

@@ -127,7 +127,7 @@ func TestRestartEvents(t *testing.T) {
 	} {
 		s := next(p, provided, &Options{}, now.Add(time.Duration(i)*firstRestart))
 		var reasons []string
-		events := statusEvents(p, s.status)
+		events := append(statusEvents(p, s.status), backOffEvents(p, s.status, s.waits)...)
 		for _, e := range events {
 			reasons = append(reasons, e.reason)
 		}
@@ -136,7 +136,7 @@ func TestRestartEvents(t *testing.T) {
 		}
 		p.Status = *s.status
 	}
-	if events := statusEvents(p, &p.Status); len(events) > 0 {
+	if events := append(statusEvents(p, &p.Status), backOffEvents(p, &p.Status, nil)...); len(events) > 0 {
 		t.Errorf("without a change: %v", events)
 	}
 }
@@ -151,8 +151,8 @@ func TestRestartEventsOfSidecar(t *testing.T) {
 		given.script, _ = scriptOf(p)
 		s := next(p, given, &Options{}, at)
 		if s.status != nil {
-			for _, e := range statusEvents(p, s.status) {
-				if e.reason == "BackOff" && e.fieldPath == "spec.initContainers{s}" {
+			for _, e := range backOffEvents(p, s.status, s.waits) {
+				if e.fieldPath == "spec.initContainers{s}" {
 					backOffs++
 				}
 			}

@@ -267,9 +267,9 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 			err = nil // it is gone, and another one has its name
 		}
 	case s.status != nil:
-		events := killing
+		events, backOffs := killing, []containerEvent(nil)
 		if s.ending == nil {
-			events = append(statusEvents(pod, s.status), killing...)
+			events, backOffs = append(statusEvents(pod, s.status), killing...), backOffEvents(pod, s.status, s.waits)
 		}
 		r.noteStarts(pod, s.status)
 		before, own := pod.ResourceVersion, *pod // hooks and processes that stop read the other one
@@ -280,6 +280,7 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 			r.noteFreed(client.ObjectKeyFromObject(pod), s.frees)
 			recordEvents(r.recorder, pod, events)
 			r.announce(pod)
+			recordEvents(r.recorder, pod, backOffs) // after the events of the run that has ended
 		}
 	}
 	if err == nil {

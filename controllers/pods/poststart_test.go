@@ -168,3 +168,33 @@ func TestRestartWithPostStart(t *testing.T) {
 		}
 	}
 }
+
+// TestSidecarRestartsWithPostStart: a sidecar that succeeds for the first time restarts at once. While its hook postStart lasts the sidecar is
+// shown as Terminated, although it is in no back-off.
+func TestSidecarRestartsWithPostStart(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	p := pod(restarting(corev1.RestartPolicyAlways), func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = &always })
+	given := provided
+	given.executed = map[string]executor{"i": commands}
+	var events []containerEvent
+	play := func(at time.Time, runs ...sandbox.Run) {
+		given.runs = map[string][]sandbox.Run{"i": runs}
+		s := next(p, given, &Options{}, at)
+		if s.status != nil {
+			events = append(events, backOffEvents(p, s.status, s.waits)...)
+			p.Status, given.delays = *s.status, s.delays
+		}
+	}
+	first, ended := sandbox.Run{StartedAt: now, Started: true, Ready: true}, now.Add(time.Second)
+	play(now, first)
+	first.Started, first.Ready, first.End = false, false, &sandbox.End{At: ended}
+	play(ended, first, sandbox.Run{Number: 1, StartedAt: ended, Starting: true})
+	if got := describeFirst(&p.Status, "i"); got != "terminated 0 0" || len(events) > 0 {
+		t.Errorf("while the hook lasts: %s, %v", got, events)
+	}
+	second := sandbox.Run{Number: 1, StartedAt: ended, End: &sandbox.End{At: ended.Add(time.Second)}}
+	play(ended.Add(time.Second), first, second)
+	if got := describeFirst(&p.Status, "i"); got != "terminated 0 1" || len(events) != 1 {
+		t.Errorf("after the second run: %s, %v", got, events)
+	}
+}

@@ -23,7 +23,7 @@ const (
 	//upstream:pkg/kubelet.newCrashLoopBackOff
 	firstRestart = 10 * time.Second
 	maxRestart   = 5 * time.Minute
-	// The back-off begins anew after a run that is longer than stableRun.
+	// Kubelet forgets the back-off of a container when the start of the last run is longer ago than stableRun.
 	stableRun = 10 * time.Minute
 )
 
@@ -118,14 +118,14 @@ func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
 }
 
 // delayOf returns the back-off of a container after a run: the delay that is known, or the one that the ends of the run before and of
-// this one tell. There is none after a run of more than 10 minutes.
+// this one tell. There is none more than 10 minutes after the start of the run, also while the container waits.
 //
 //upstream:pkg/kubelet.NewMainKubelet
 //upstream:pkg/kubelet.Kubelet.HandlePodCleanups
 func (c *containers) delayOf(s *corev1.ContainerStatus, last, end *corev1.ContainerStateTerminated) time.Duration {
 	known, ok := c.delays[runKey{s.Name, s.RestartCount}]
 	switch {
-	case end != nil && end.FinishedAt.Sub(end.StartedAt.Time) > stableRun:
+	case end != nil && c.now.Sub(end.StartedAt.Time) > stableRun:
 		return 0
 	case ok:
 		return known.delay
@@ -159,12 +159,15 @@ func isRemoved(last *corev1.ContainerStateTerminated) bool {
 
 // backOff returns the back-off that the ends of the last two runs of a container tell, after a restart of the controller. There is none
 // after the first run, and after the first run since a restart of all containers. Otherwise it is twice the delay before the last run,
-// which is the time from last to the start of that run.
+// which is the time from last to the start of that run. A delay that was forgotten by then begins anew.
 func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
 	if isRemoved(last) {
 		return 0
 	}
 	delay := firstRestart
+	if end.StartedAt.Sub(last.StartedAt.Time) > stableRun {
+		return delay
+	}
 	for waited := end.StartedAt.Sub(last.FinishedAt.Time); delay <= waited && delay < maxRestart; {
 		delay = doubled(delay)
 	}
@@ -200,10 +203,11 @@ func (c *containers) restartAfterHook(spec *corev1.Container, s, old *corev1.Con
 	end := old.LastTerminationState.Terminated
 	var last *corev1.ContainerStateTerminated
 	if r := c.runOf(s.Name, old.RestartCount-1); r != nil && r.End != nil {
-		last = &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(r.End.At.Truncate(time.Second))}
+		last = &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(r.StartedAt.Truncate(time.Second)),
+			FinishedAt: metav1.NewTime(r.End.At.Truncate(time.Second))}
 	}
 	delay := c.delayOf(old, last, end)
-	if left := end.FinishedAt.Add(delay).Sub(c.now.Time); left > 0 {
+	if left := restartAt(end, delay).Sub(c.now.Time); left > 0 {
 		c.until(left)
 		c.setID(s)
 		s.State.Waiting = crashLoopBackOff(c.pod, spec, delay)
@@ -219,9 +223,20 @@ func backsOff(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	return crashed(s) || podstate.IsSidecar(c) && s.State.Terminated != nil
 }
 
+// restartAt returns when a container with a back-off restarts after the end of a run: when the delay has passed, or is forgotten.
+//
+//upstream:pkg/kubelet.Kubelet.HandlePodCleanups
+func restartAt(end *corev1.ContainerStateTerminated, delay time.Duration) time.Time {
+	at, forgotten := end.FinishedAt.Add(delay), end.StartedAt.Add(stableRun+time.Second)
+	if at.After(forgotten) {
+		return forgotten
+	}
+	return at
+}
+
 // untilRestart returns the time until a container that has crashed is restarted.
 func untilRestart(s *corev1.ContainerStatus, now time.Time) time.Duration {
-	return s.LastTerminationState.Terminated.FinishedAt.Add(shownDelay(s)).Sub(now)
+	return restartAt(s.LastTerminationState.Terminated, shownDelay(s)).Sub(now)
 }
 
 // shownDelay returns the delay in the message of a container that has crashed.

@@ -109,6 +109,7 @@ type step struct {
 	stopPod *time.Duration          // stop all processes with this grace period
 	running []string                // containers without a process that still run while the pod is stopped
 	killing []string                // containers that are stopped, although they may not have their turn
+	waits   []string                // sidecars that have succeeded and are in their back-off
 	hooks   []hook                  // execute these hooks of containers without a process
 	pulls   map[string]pullBackOff  // by image, as its pulls are known now
 	delays  map[runKey]restartDelay // the back-offs of runs
@@ -169,7 +170,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, hooks: c.hooks, pulls: c.pulls, delays: c.delays, after: c.after}
+	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, waits: c.waits, hooks: c.hooks, pulls: c.pulls, delays: c.delays, after: c.after}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)

@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -333,45 +335,61 @@ func podProxy(pods kinds.Stored[*corev1.Pod], c *Connections) rest.Storage {
 	})
 }
 
-// toPod returns a proxy to a port of a pod.
+// toPod returns a proxy to a port of a pod, or to the default port of the scheme.
 func (c *Connections) toPod(ctx context.Context, pod *corev1.Pod, scheme, port, path string, responder rest.Responder) (http.Handler, error) {
 	k, err := c.kubeletOf(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
-	byDefault := "80"
-	if scheme == "https" {
-		byDefault = "443"
-	}
-	if port == "" {
-		port = byDefault
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || number == 0 {
+	return toAddress(pod.Status.PodIP, scheme, port, path, responder, func(ctx context.Context, port int32) (net.Conn, error) {
+		return k.Dial(ctx, pod, port)
+	})
+}
+
+// toAddress returns a proxy to a port of an address, or to the default port of the scheme. A port that is no number is a bad request, since
+// kube-apiserver panics. A number that is no port is refused when the proxy connects.
+func toAddress(ip, scheme, port, path string, responder rest.Responder, dial func(ctx context.Context, port int32) (net.Conn, error)) (http.Handler, error) {
+	if strings.Trim(port, "0123456789") != "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid port %q", port))
 	}
-	if scheme == "" {
-		scheme = "http"
-	}
+	location := &url.URL{Scheme: scheme, Host: strings.TrimSuffix(net.JoinHostPort(ip, port), ":"), Path: path}
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return k.Dial(ctx, pod, int32(number)) },
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			number, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: &net.AddrError{Err: "invalid port", Addr: port}}
+			}
+			conn, err := dial(ctx, int32(number))
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				err = &net.OpError{Op: "dial", Net: network, Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: int(number)}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			}
+			return conn, err
+		},
 		// The certificates of pods have no names that the API server could verify, as on a cluster.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true,
 	}
-	location := &url.URL{Scheme: scheme, Host: net.JoinHostPort(pod.Status.PodIP, port), Path: path}
 	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(responder)), nil
 }
 
-// nodeProxy returns a constructor of the subresource nodes/proxy.
+// kubeletPort is the port of a kubelet that has not written another one to the status of its node.
+//
+//upstream:pkg/cluster/ports.KubeletPort
+const kubeletPort = 10250
+
+// nodeProxy returns a constructor of the subresource nodes/proxy. A node listens on the port of its kubelet alone.
 //
 //upstream:pkg/registry/core/node/rest.ProxyREST
 //upstream:pkg/registry/core/node.ResourceLocation
 func nodeProxy(c *Connections) func(kinds.Stored[*corev1.Node]) map[string]rest.Storage {
 	return func(nodes kinds.Stored[*corev1.Node]) map[string]rest.Storage {
 		return map[string]rest.Storage{"proxy": proxyTo(func() runtime.Object { return &corev1.NodeProxyOptions{} },
-			func(ctx context.Context, id, path string, _ rest.Responder) (http.Handler, error) {
-				_, name, port, valid := utilnet.SplitSchemeNamePort(id)
+			func(ctx context.Context, id, path string, responder rest.Responder) (http.Handler, error) {
+				scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
 				if !valid {
 					return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid node request %q", id))
 				}
@@ -383,8 +401,10 @@ func nodeProxy(c *Connections) func(kinds.Stored[*corev1.Node]) map[string]rest.
 				if err != nil {
 					return nil, err
 				}
-				if own := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != "" && port != strconv.Itoa(int(own)) && port != "10250" {
-					return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("node %q listens on no port but kubelet's", name))
+				own := cmp.Or(node.Status.DaemonEndpoints.KubeletEndpoint.Port, kubeletPort)
+				if port != "" && port != strconv.Itoa(int(own)) {
+					refused := func(context.Context, int32) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+					return toAddress(addressCell(node, corev1.NodeInternalIP), scheme, port, path, responder, refused)
 				}
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if path == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
@@ -454,7 +474,7 @@ func (c *Connections) endpoint(ctx context.Context, service, port string) (pod *
 	var ready []candidate
 	for i := range all {
 		for _, p := range all[i].Ports {
-			if p.Port == nil || p.Name == nil && port != "" || p.Name != nil && *p.Name != port {
+			if p.Port == nil || p.Name == nil || *p.Name != port {
 				continue
 			}
 			for _, e := range all[i].Endpoints {
