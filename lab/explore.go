@@ -52,9 +52,10 @@ type explorer struct {
 	definitions []*apiextensionsv1.CustomResourceDefinition
 	limits      limits
 	known       *knowledge
-	seen        map[uint64]bool // signatures of runs
-	journal     *journal        // of an exploration that may write files; else nil
-	accepted    []saved         // findings that do not fail the test
+	fresh       map[string][]outcome // see learnFresh
+	seen        map[uint64]bool      // signatures of runs
+	journal     *journal             // of an exploration that may write files; else nil
+	accepted    []saved              // findings that do not fail the test
 
 	conditions conditions
 	same       sameResponses
@@ -83,6 +84,7 @@ func newExplorer(t *testing.T, op Operator, scenario Scenario) (*explorer, error
 }
 
 func (e *explorer) setDefaults() {
+	e.fresh = map[string][]outcome{}
 	e.scheme = e.operator.Scheme
 	if e.scheme == nil {
 		e.scheme = clientgoscheme.Scheme
@@ -321,6 +323,7 @@ type clean struct {
 	seed    int64
 	delay   time.Duration // before the operator starts
 	ballast bool          // there are other objects in the cluster
+	created *Choice       // see learnFresh
 }
 
 // result is the result of a run.
@@ -424,6 +427,7 @@ func (e *explorer) cleanVariants() []clean {
 
 // run carries out a schedule in a new world. The finding has its story.
 func (e *explorer) run(schedule Schedule, variant clean) (r result) {
+	e.learnFresh(schedule)
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.counts = true

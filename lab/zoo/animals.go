@@ -83,6 +83,7 @@ var animals = []animal{
 	{name: "unusable bucket", reconcile: ignoredFailure, scenario: usedBucket},
 	{name: "dirty", reconcile: nothing, scenario: unmigrated, setUp: dirty},
 	{name: "gives up", reconcile: nothing, scenario: unmigrated, setUp: givesUp},
+	{name: "leftover field", reconcile: leftoverField},
 	{name: "early", reconcile: quiet, setUp: early},
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
@@ -380,6 +381,9 @@ func lateOwner(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	if err == nil && !metav1.IsControlledBy(found, w) {
 		return ctrl.Result{RequeueAfter: rePeriod}, nil // until it is gone
 	}
+	if err == nil {
+		return ctrl.Result{}, ensurePart(ctx, e, w, w.Name)
+	}
 	if !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, err
 	}
@@ -410,8 +414,11 @@ const bucketFinalizer = "zoo.flyball.dev/bucket"
 
 // twoBuckets creates a bucket and notes it afterwards.
 func twoBuckets(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	if w.DeletionTimestamp != nil || w.Status.Child != "" {
+	if w.DeletionTimestamp != nil {
 		return leakFree(ctx, e, w)
+	}
+	if w.Status.Child != "" {
+		return ctrl.Result{}, setReady(ctx, e, w)
 	}
 	if controllerutil.AddFinalizer(w, bucketFinalizer) {
 		return ctrl.Result{}, e.Update(ctx, w)
