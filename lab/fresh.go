@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"flyball.dev/internal/canonical"
@@ -41,7 +42,9 @@ func (e *explorer) learnFresh(s Schedule) {
 func (c *Choice) creation() string { return c.Object + " " + string(c.Patch) }
 
 // checkFresh compares the state at the rest after a change with the one after a creation. It finds nothing if the specs differ all the same,
-// as after another step that changes the object, or if a Job or a Pod has ended: no change undoes what is done.
+// as after another step that changes the object. It finds nothing either if a Job or a Pod has ended, for no change undoes what is done. And
+// it finds nothing if the change is in vain: a Pod is not ready, or a condition of the object says so. A rollout that does not get on keeps
+// older Pods, and an operator keeps what it has, while a creation has nothing to keep.
 func (w *world) checkFresh(c *Choice) {
 	states, n := w.fresh[c.creation()], c.At.N
 	if w.finding != nil || len(w.schedule) != 1 || n >= len(states) || n >= len(w.known.rests) && n < len(states)-1 || w.hasWorked() {
@@ -52,13 +55,52 @@ func (w *world) checkFresh(c *Choice) {
 		w.find(labFailed, "%v", err)
 		return
 	}
-	differences := canonical.Compare(w.outcomeOf(s), states[n], w.known.restNoise)
+	got := w.outcomeOf(s)
+	before := w.known.outcome
+	if n < len(w.known.rests) {
+		before = w.known.rests[n]
+	}
+	if hasUnreadyPod(got) || hasUnreadyPod(states[n]) || c.isInVain(before, got, states[n]) {
+		return
+	}
+	differences := canonical.Compare(got, states[n], w.known.restNoise)
 	if slices.ContainsFunc(differences, func(d difference) bool { return d.Object == c.Object && strings.HasPrefix(d.Path, "spec") }) {
 		return
 	}
 	if differences = w.withoutHistory(differences, newCanonical(s, w.names), w.known.restNoise); len(differences) > 0 {
 		w.find(convergence, "after the change of a user, and unlike after a creation of the same object: %s", list(differences))
 	}
+}
+
+// hasUnreadyPod reports whether a state has a Pod that is not ready.
+func hasUnreadyPod(o outcome) bool {
+	for object, all := range o {
+		isUnready := func(f fields) bool { return f["status.conditions[Ready].status"] != string(corev1.ConditionTrue) }
+		if strings.HasPrefix(object, "Pod ") && slices.ContainsFunc(all, isUnready) {
+			return true
+		}
+	}
+	return false
+}
+
+// isInVain reports whether a condition of the changed object has another status than before, after the change as after the creation. Which
+// status is the good one depends on the condition.
+func (c *Choice) isInVain(before, changed, created outcome) bool {
+	status := func(o outcome, path string) string {
+		if len(o[c.Object]) == 0 {
+			return ""
+		}
+		return o[c.Object][0][path]
+	}
+	for _, f := range created[c.Object] {
+		for path, value := range f {
+			isCondition := strings.HasPrefix(path, "status.conditions[") && strings.HasSuffix(path, "].status")
+			if isCondition && value == status(changed, path) && value != status(before, path) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasWorked reports whether a Job or a Pod has ended in the run.
