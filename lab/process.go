@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/internal/inprocess"
 )
 
@@ -77,6 +78,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	a := p.newAction(info, body)
+	if a.isWrite() {
+		a.causes = reconcile.CausesFrom(r.Context())
+	}
 	if response, err := p.watchSame(r, info, a); response != nil || err != nil {
 		return response, err
 	}
