@@ -169,6 +169,11 @@ func (p *process) send(r *http.Request, info *request.RequestInfo, a *action) (*
 	if p.upgrade != nil && r.Header.Get("Upgrade") != "" {
 		transport = p.upgrade
 	}
+	if prefix, generates := strings.CutSuffix(a.object, "*"); generates && info.Verb == "create" {
+		prefix = strings.TrimPrefix(prefix, info.Namespace+"/")
+		p.world.names.await(a.resource, info.Namespace, prefix, 1)
+		defer p.world.names.await(a.resource, info.Namespace, prefix, -1)
+	}
 	response, err := transport.RoundTrip(r)
 	if err == nil && info.Verb == "create" && info.Subresource == "" && response.StatusCode < 300 {
 		err = p.learnName(response, a)
