@@ -30,6 +30,7 @@ type animal struct {
 	blind     bool                                    // the controller does not watch ConfigMaps
 	replicas  int                                     // by default 1
 	elects    bool                                    // the twin elects a leader
+	stale     bool                                    // reads need not include the operator's own writes
 }
 
 var animals = []animal{
@@ -87,6 +88,7 @@ var animals = []animal{
 	{name: "early", reconcile: quiet, setUp: early},
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
+	{name: "lost part", reconcile: lostPart, scenario: backedUp, stale: true},
 }
 
 // scenarioOf returns the scenario of an animal. By default a Widget is created and changed.
