@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"flyball.dev/ctrl/reconcile"
 )
 
 // An action is something that can happen next: a request of a client reaches the server, or an event of a watch reaches
@@ -19,13 +21,14 @@ type action struct {
 	content  []byte // the object of an event, or the body of a request, in JSON
 	text     string // the result of name, once it is known
 
-	lock       bool          // the object is a lock of leader election, but not a Lease
-	points     []Point       // with a condition that holds
-	occurrence int           // among the actions of the run with the same name, from 1
-	round      int           // in which the action became pending
-	chosen     chan verdict  // receives once
-	until      *release      // if not nil, the action waits for it
-	finished   chan struct{} // if not nil, closed when the server has carried out a write
+	causes     reconcile.Causes // of the reconcile that sends a write
+	lock       bool             // the object is a lock of leader election, but not a Lease
+	points     []Point          // with a condition that holds
+	occurrence int              // among the actions of the run with the same name, from 1
+	round      int              // in which the action became pending
+	chosen     chan verdict     // receives once
+	until      *release         // if not nil, the action waits for it
+	finished   chan struct{}    // if not nil, closed when the server has carried out a write
 }
 
 // A verdict says what happens to a chosen action.

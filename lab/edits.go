@@ -210,6 +210,9 @@ func (w *world) changeAtRest(c *Choice, s *choiceState, begin bool) {
 		s.back, s.missed, s.ended = back, err != nil, err != nil
 		return
 	}
+	if w.checkFresh(c); w.finding != nil {
+		return
+	}
 	w.note(c, "a user changes %s back: %s", c.Object, s.back)
 	switch _, err := w.change(c.Object, s.back); {
 	case errors.Is(err, errNothing):

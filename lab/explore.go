@@ -52,9 +52,10 @@ type explorer struct {
 	definitions []*apiextensionsv1.CustomResourceDefinition
 	limits      limits
 	known       *knowledge
-	seen        map[uint64]bool // signatures of runs
-	journal     *journal        // of an exploration that may write files; else nil
-	accepted    []saved         // findings that do not fail the test
+	fresh       map[string][]outcome // see learnFresh
+	seen        map[uint64]bool      // signatures of runs
+	journal     *journal             // of an exploration that may write files; else nil
+	accepted    []saved              // findings that do not fail the test
 
 	conditions conditions
 	same       sameResponses
@@ -83,6 +84,7 @@ func newExplorer(t *testing.T, op Operator, scenario Scenario) (*explorer, error
 }
 
 func (e *explorer) setDefaults() {
+	e.fresh = map[string][]outcome{}
 	e.scheme = e.operator.Scheme
 	if e.scheme == nil {
 		e.scheme = clientgoscheme.Scheme
@@ -279,6 +281,7 @@ func (e *explorer) search(enough int) *Report {
 		spent := report.Schedules >= e.scenario.Schedules || report.Unreached > 100+20*e.scenario.Schedules
 		if *exploreFor > 0 {
 			spent = time.Now().After(deadline)
+			report.late = spent && report.Schedules+report.Unreached == 0
 		}
 		if spent || len(report.Findings) >= enough {
 			break
@@ -307,10 +310,12 @@ func (e *explorer) try(schedule Schedule, report *Report, tried *coverage) {
 
 // errNoFault is the error of an exploration in which no fault has taken place.
 func (r *Report) errNoFault() error {
-	if r.Schedules > 0 {
+	switch {
+	case r.Schedules > 0:
 		return nil
-	}
-	if r.Unreached == 0 {
+	case r.late:
+		return errors.New("lab: the time of -flyball.explore is too short: it was over before the first schedule began")
+	case r.Unreached == 0:
 		return errors.New("lab: there is no point at which a fault makes sense: the operator does nothing in the clean run, or Scenario.Only has no fault for what it does")
 	}
 	return fmt.Errorf("lab: none of %d schedules came to the points of its faults", r.Unreached)
@@ -321,6 +326,7 @@ type clean struct {
 	seed    int64
 	delay   time.Duration // before the operator starts
 	ballast bool          // there are other objects in the cluster
+	created *Choice       // see learnFresh
 }
 
 // result is the result of a run.
@@ -424,6 +430,7 @@ func (e *explorer) cleanVariants() []clean {
 
 // run carries out a schedule in a new world. The finding has its story.
 func (e *explorer) run(schedule Schedule, variant clean) (r result) {
+	e.learnFresh(schedule)
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.counts = true
@@ -547,7 +554,15 @@ func (e *explorer) fail(f *Finding) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; go test replays it", f.Check, f.Message, f.Story, path)
+	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s", f.Check, f.Message, f.Story, path, f.promise())
+}
+
+// promise says what the next go test does with a saved finding.
+func (f *Finding) promise() string {
+	if f.Divergence != "" {
+		return "go test runs its schedule again, which need not show it"
+	}
+	return "go test replays it"
 }
 
 // signature is a hash of the actions of a run.

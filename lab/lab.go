@@ -175,6 +175,8 @@ type Report struct {
 	Accepted int
 	// Coverage says what was tried.
 	Coverage Coverage
+
+	late bool // the time was over before the first run
 }
 
 // Find explores as Explore does, and returns what it has found instead of failing the test. It neither reads nor writes

@@ -12,9 +12,12 @@ type names struct {
 	mu        sync.Mutex
 	generates map[string]int    // by resource, namespace and prefix: the names so far
 	byName    map[string]string // by resource, namespace and name: the canonical name
+	awaited   map[string]int    // by resource, namespace and prefix: the creates without a response
 }
 
-func newNames() *names { return &names{generates: map[string]int{}, byName: map[string]string{}} }
+func newNames() *names {
+	return &names{generates: map[string]int{}, byName: map[string]string{}, awaited: map[string]int{}}
+}
 
 // canonical returns the namespace and canonical name of an object.
 func (n *names) canonical(resource, namespace, name string) string {
@@ -40,6 +43,24 @@ func (n *names) generated(resource, namespace, prefix, name string) {
 	}
 	n.generates[key+prefix]++
 	n.byName[key+name] = fmt.Sprintf("%s*%d", prefix, n.generates[key+prefix])
+}
+
+// await says how many more or fewer creates with a generated name have no response yet.
+func (n *names) await(resource, namespace, prefix string, more int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.awaited[resource+" "+namespace+"/"+prefix] += more
+}
+
+// seen records the name of an object in an event, which may come before the response to its create. Without such a create, the name is
+// not a generated one: the Pods of a StatefulSet have a prefix too.
+func (n *names) seen(resource, namespace, prefix, name string) {
+	n.mu.Lock()
+	isGenerated := prefix != "" && n.awaited[resource+" "+namespace+"/"+prefix] > 0
+	n.mu.Unlock()
+	if isGenerated {
+		n.generated(resource, namespace, prefix, name)
+	}
 }
 
 // replacements returns the generated names and their canonical forms.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/internal/inprocess"
 )
 
@@ -77,6 +78,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	a := p.newAction(info, body)
+	if a.isWrite() {
+		a.causes = reconcile.CausesFrom(r.Context())
+	}
 	if response, err := p.watchSame(r, info, a); response != nil || err != nil {
 		return response, err
 	}
@@ -164,6 +168,11 @@ func (p *process) send(r *http.Request, info *request.RequestInfo, a *action) (*
 	transport := p.transport
 	if p.upgrade != nil && r.Header.Get("Upgrade") != "" {
 		transport = p.upgrade
+	}
+	if prefix, generates := strings.CutSuffix(a.object, "*"); generates && info.Verb == "create" {
+		prefix = strings.TrimPrefix(prefix, info.Namespace+"/")
+		p.world.names.await(a.resource, info.Namespace, prefix, 1)
+		defer p.world.names.await(a.resource, info.Namespace, prefix, -1)
 	}
 	response, err := transport.RoundTrip(r)
 	if err == nil && info.Verb == "create" && info.Subresource == "" && response.StatusCode < 300 {

@@ -17,6 +17,7 @@ import (
 // begin0 starts the control plane of a world, its objects, and the operator.
 func (w *world) begin0(variant clean) error {
 	ctx := context.Background()
+	w.created = variant.created
 	plane, err := w.base.Fork(ctx, controlplane.ForkOptions{WrapTransport: w.wrap, Without: w.idle})
 	if err != nil {
 		return err

@@ -90,7 +90,8 @@ const (
 	// when nothing has changed for half a minute.
 	Recreate Fault = "recreate"
 	// Change changes a custom resource by the patch of the choice, as a user does, and changes it back when the world is at
-	// rest again. The point of the choice is a rest: {"action": "rest", "n": 2} is the one after the second step.
+	// rest again. If the schedule has no other choice, the state in between must be the one that a creation of the changed object
+	// gives. The point of the choice is a rest: {"action": "rest", "n": 2} is the one after the second step.
 	Change Fault = "change"
 	// Jump moves the clock forward while the action is pending.
 	Jump Fault = "clock jump"

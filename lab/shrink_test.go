@@ -52,8 +52,8 @@ func TestShrink(t *testing.T) {
 	if !strings.HasPrefix(f.Story, "choice 1: "+twoSecrets.text()+"\n") || strings.Contains(f.Story, "choice 2") || strings.Contains(f.Story, "held") {
 		t.Errorf("the story is not the one of the shrunk run:\n%s", f.Story)
 	}
-	if f.Divergence != "" {
-		t.Errorf("a replay was another run: %s", f.Divergence)
+	if f.Divergence != "" || f.promise() != "go test replays it" {
+		t.Errorf("a replay was another run: %s; %s", f.Divergence, f.promise())
 	}
 }
 
@@ -111,6 +111,9 @@ func TestUnrepeatable(t *testing.T) {
 		if !strings.Contains(f.Divergence, tc.want) || !strings.Contains(f.Story, f.Divergence) {
 			t.Errorf("%s: a replay differs by %q, want %q, and the story is\n%s", tc.name, f.Divergence, tc.want, f.Story)
 		}
+		if !strings.Contains(f.promise(), "need not show it") {
+			t.Errorf("%s: the finding depends on chance, and %s", tc.name, f.promise())
+		}
 		if runs != 2 {
 			t.Errorf("%s: %d runs, want 2", tc.name, runs)
 		}
@@ -130,7 +133,6 @@ func TestExploreFlag(t *testing.T) {
 	}{
 		{"0", 1, 0, false},
 		{"1h", 1, 1, true},
-		{"1ns", 1, 0, false},
 	} {
 		if err := flag.Set("flyball.explore", tc.flag); err != nil {
 			t.Fatal(err)
@@ -138,6 +140,26 @@ func TestExploreFlag(t *testing.T) {
 		report := e.search(tc.enough)
 		if len(report.Findings) != tc.findings || report.Schedules > 1 != tc.more {
 			t.Errorf("%s: %d schedules and %d findings", tc.flag, report.Schedules, len(report.Findings))
+		}
+	}
+}
+
+// TestShortTime: a time that is over before the first schedule is too short, and there is nothing else wrong.
+func TestShortTime(t *testing.T) {
+	e := learned(t, copier(ignore), copied())
+	t.Cleanup(func() { *exploreFor = 0 })
+	for _, tc := range []struct {
+		time time.Duration
+		only []Fault
+		want string // in the error
+	}{
+		{time.Nanosecond, nil, "-flyball.explore is too short"},
+		{time.Nanosecond, []Fault{Fail}, "no point at which a fault makes sense"}, // whatever the time
+		{time.Hour, []Fault{Fail}, "no point at which a fault makes sense"},
+	} {
+		*exploreFor, e.scenario.Only = tc.time, tc.only
+		if err := e.search(1).errNoFault(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v for %v: %v, want %q", tc.only, tc.time, err, tc.want)
 		}
 	}
 }

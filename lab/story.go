@@ -1,13 +1,15 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/storage"
 )
 
-// story tells the run: what users and faults did, what the operator saw and wrote, and what the server stored. It ends with the finding,
+// story tells the run: what users and faults did, what the operator saw, what it wrote and why, and what the server stored. It ends with the finding,
 // unless that is nil.
 func (w *world) story(f *Finding) string {
 	var b strings.Builder
@@ -51,6 +53,9 @@ func (w *world) tell(b *strings.Builder, e *event) {
 			fmt.Fprintf(b, "   ⚡ %s", e.choice.Do)
 		}
 		b.WriteByte('\n')
+		if causes := w.causesText(a.causes); causes != "" {
+			fmt.Fprintf(b, "%15sbecause %s\n", "", causes)
+		}
 	}
 	for i := range e.changes {
 		c := &e.changes[i]
@@ -64,6 +69,17 @@ func (w *world) tell(b *strings.Builder, e *event) {
 			fmt.Fprintf(b, "%s\n", strings.ReplaceAll(fields[1:], "      ", "               "))
 		}
 	}
+}
+
+// causesText says what woke a reconcile, as flyball why does, with canonical names and without resource versions. It is empty if nothing is
+// known, as for a program.
+func (w *world) causesText(causes reconcile.Causes) string {
+	names, texts := w.names.replacements(), make([]string, len(causes.List))
+	for i, c := range causes.List {
+		c.Object.Name, c.ResourceVersion, c.Changed = cmp.Or(names[c.Object.Name], c.Object.Name), "", ""
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 func typeName(t storage.Type) string {

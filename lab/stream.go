@@ -126,6 +126,7 @@ func (f *frame) revision() uint64 {
 // pass waits until the lab has chosen the event, and reports whether the stream goes on.
 func (s *stream) pass(f *frame) bool {
 	p, m := s.process, &f.Object.Metadata
+	p.world.names.seen(s.resource, m.Namespace, m.GenerateName, m.Name)
 	a := &action{process: p, verb: see, resource: s.resource, change: f.Type, revision: f.revision(),
 		content: f.content, object: p.world.names.canonical(s.resource, m.Namespace, m.Name)}
 	if a.lock = p.world.locks.has(a, nil); a.lock {

@@ -67,6 +67,8 @@ type world struct {
 	rests        []outcome       // of a clean run, before each step
 	lastChange   time.Duration
 	finding      *Finding
+	created      *Choice         // see learnFresh
+	patched      bool            // the object of created has been created
 	foreign      map[string]bool // the UIDs of the objects that [Recreate] has made
 	own          map[string]bool // the UIDs of the objects that the operator has made
 	touched      map[string]bool // see [knowledge]

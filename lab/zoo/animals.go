@@ -30,6 +30,7 @@ type animal struct {
 	blind     bool                                    // the controller does not watch ConfigMaps
 	replicas  int                                     // by default 1
 	elects    bool                                    // the twin elects a leader
+	stale     bool                                    // reads need not include the operator's own writes
 }
 
 var animals = []animal{
@@ -83,9 +84,11 @@ var animals = []animal{
 	{name: "unusable bucket", reconcile: ignoredFailure, scenario: usedBucket},
 	{name: "dirty", reconcile: nothing, scenario: unmigrated, setUp: dirty},
 	{name: "gives up", reconcile: nothing, scenario: unmigrated, setUp: givesUp},
+	{name: "leftover field", reconcile: leftoverField},
 	{name: "early", reconcile: quiet, setUp: early},
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
+	{name: "lost part", reconcile: lostPart, scenario: backedUp, stale: true},
 }
 
 // scenarioOf returns the scenario of an animal. By default a Widget is created and changed.
@@ -380,6 +383,9 @@ func lateOwner(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	if err == nil && !metav1.IsControlledBy(found, w) {
 		return ctrl.Result{RequeueAfter: rePeriod}, nil // until it is gone
 	}
+	if err == nil {
+		return ctrl.Result{}, ensurePart(ctx, e, w, w.Name)
+	}
 	if !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, err
 	}
@@ -410,8 +416,11 @@ const bucketFinalizer = "zoo.flyball.dev/bucket"
 
 // twoBuckets creates a bucket and notes it afterwards.
 func twoBuckets(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	if w.DeletionTimestamp != nil || w.Status.Child != "" {
+	if w.DeletionTimestamp != nil {
 		return leakFree(ctx, e, w)
+	}
+	if w.Status.Child != "" {
+		return ctrl.Result{}, setReady(ctx, e, w)
 	}
 	if controllerutil.AddFinalizer(w, bucketFinalizer) {
 		return ctrl.Result{}, e.Update(ctx, w)

@@ -177,3 +177,27 @@ func broadSelection(ctx context.Context, e *env, w *Widget) (ctrl.Result, error)
 	}
 	return quiet(ctx, e, w)
 }
+
+// leftoverField writes the number of parts into its part, and does not remove it when there are none any more.
+func leftoverField(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	if err := ensurePart(ctx, e, w, w.Name); err != nil {
+		return ctrl.Result{}, err
+	}
+	part, parts := newPart(w, w.Name), ""
+	if w.Spec.Parts > 0 {
+		parts = fmt.Sprint(w.Spec.Parts)
+	}
+	if err := e.Get(ctx, client.ObjectKeyFromObject(part), part); err != nil {
+		return ctrl.Result{}, err
+	}
+	if part.Data["parts"] != parts && (parts != "" || e.right) {
+		part.Data["parts"] = parts
+		if parts == "" {
+			delete(part.Data, "parts")
+		}
+		if err := e.Update(ctx, part); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, setReady(ctx, e, w)
+}

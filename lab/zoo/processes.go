@@ -101,7 +101,8 @@ func (e *env) release(ctx context.Context, lease *coordinationv1.Lease) error {
 func isDone(ctx context.Context, e *env, w *Widget) bool {
 	part := &corev1.ConfigMap{}
 	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
-	return err == nil && metav1.IsControlledBy(part, w) && part.Data["size"] == fmt.Sprint(w.Spec.Size) && w.Status.Size == w.Spec.Size
+	return err == nil && metav1.IsControlledBy(part, w) && part.Data["size"] == fmt.Sprint(w.Spec.Size) &&
+		w.Status.Size == w.Spec.Size && w.Status.ObservedGeneration == w.Generation
 }
 
 // workWithLease does the work for a Widget with a Lease. If limited is set, the work ends before the Lease does.

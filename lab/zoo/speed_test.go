@@ -35,7 +35,7 @@ func fleet() lab.Operator {
 	return lab.Operator{
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{definition()}, Scheme: scheme,
 		Start: func(cfg *rest.Config) (manager.Manager, error) {
-			mgr, err := newManager(cfg, false)
+			mgr, err := newManager(cfg, false, false)
 			if err != nil {
 				return nil, err
 			}

@@ -159,3 +159,46 @@ func unorderedWrites(ctx context.Context, e *env, w *Widget) (ctrl.Result, error
 	}
 	return ctrl.Result{}, err
 }
+
+// backedUp has a backup of each part. The backup may replace no part that exists.
+func backedUp(world *external) lab.Scenario {
+	w := newWidget("web", WidgetSpec{Size: 1})
+	return lab.Scenario{
+		Begin: func() { *world = external{buckets: map[string]int{}} },
+		Steps: []lab.Step{lab.Create(w), lab.Update(w, func(w *Widget) { w.Spec.Size = 2 })},
+		Invariants: []lab.Invariant{{Name: "no part is replaced by its backup", Check: func(s *lab.State) error {
+			part := s.Get("ConfigMap", "default", "web")
+			delete(world.buckets, "part")
+			if part != nil && metav1.GetControllerOf(part) != nil {
+				world.buckets["part"] = 1
+			}
+			if world.buckets["replaced"] > 0 {
+				return errors.New("one is")
+			}
+			return nil
+		}}},
+	}
+}
+
+// lostPart restores a part that it has made and does not find any more. Its twin asks the server whether the name is free.
+func lostPart(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	part := newPart(w, w.Name)
+	if err := e.Get(ctx, client.ObjectKeyFromObject(part), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		return quiet(ctx, e, w)
+	}
+	if e.memory[w.Name] == "made" {
+		if e.right {
+			if err := e.Create(ctx, newPart(w, w.Name), client.DryRunAll); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+		if err := lab.Call(e.config, "backup restore "+w.Name, func() error { e.world.buckets["replaced"] += e.world.buckets["part"]; return nil }); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := e.Create(ctx, part); err != nil {
+		return ctrl.Result{}, err
+	}
+	e.memory[w.Name] = "made"
+	return ctrl.Result{}, setReady(ctx, e, w)
+}

@@ -147,8 +147,9 @@ const rePeriod = 20 * time.Second
 // A reconciler brings one Widget to its desired state.
 type reconciler func(ctx context.Context, e *env, w *Widget) (ctrl.Result, error)
 
-// newManager returns the manager of an operator, which elects a leader if elects is set.
-func newManager(cfg *rest.Config, elects bool) (manager.Manager, error) {
+// newManager returns the manager of an operator, which elects a leader if elects is set. If stale is set, its client does not read its own
+// writes, as controller-runtime's.
+func newManager(cfg *rest.Config, elects, stale bool) (manager.Manager, error) {
 	return ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                  scheme,
 		Metrics:                 server.Options{BindAddress: "0"},
@@ -158,6 +159,7 @@ func newManager(cfg *rest.Config, elects bool) (manager.Manager, error) {
 		LeaderElectionID:        "zoo",
 		LeaderElectionNamespace: "default",
 		RetryPeriod:             ptr.To(retryPeriod),
+		Client:                  client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(!stale)}},
 	})
 }
 
@@ -168,7 +170,7 @@ func operator(a *animal, right bool, world *external) lab.Operator {
 		Scheme:   scheme,
 		Replicas: a.replicas,
 		Start: func(cfg *rest.Config) (manager.Manager, error) {
-			mgr, err := newManager(cfg, a.elects && right)
+			mgr, err := newManager(cfg, a.elects && right, a.stale)
 			if err != nil {
 				return nil, err
 			}

@@ -151,6 +151,22 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
+// TestOwnWrites finds the mistake of an operator that does not read its own writes, and not if it does.
+func TestOwnWrites(t *testing.T) {
+	a := *find(t, "lost part")
+	needed := findMistake(t, &a).Schedules
+	a.stale = false
+	op, scenario := explored(&a, false)
+	scenario.Schedules = needed + testlevel.Rounds(20, 500)
+	report, err := lab.Find(t, op, scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		t.Errorf("%s: %s\n%s", f.Check, f.Message, f.Story)
+	}
+}
+
 // TestReplay carries out each schedule twice. The writes are the same, in content and order.
 func TestReplay(t *testing.T) {
 	for _, name := range []string{"memory", "two buckets", "broad selection"} {
