@@ -115,13 +115,9 @@ func wantReady(e controllerstest.Env, name string, want corev1.ConditionStatus) 
 // wantTerminating checks which pods of the namespace default are terminating.
 func wantTerminating(e controllerstest.Env, want ...string) {
 	e.Helper()
-	list := &corev1.PodList{}
-	e.Must(e.List(e.Context(), list, client.InNamespace("default")))
 	var got []string
-	for _, p := range list.Items {
-		if p.DeletionTimestamp != nil {
-			got = append(got, p.Name)
-		}
+	for _, p := range e.Terminating() {
+		got = append(got, p.Name)
 	}
 	if !slices.Equal(got, want) {
 		e.Errorf("terminating are %v, want %v", got, want)

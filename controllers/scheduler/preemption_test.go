@@ -134,13 +134,9 @@ func TestPatientVictims(t *testing.T) {
 // terminating returns the nodes of the pods that are being deleted.
 func terminating(e controllerstest.Env) string {
 	e.Helper()
-	list := &corev1.PodList{}
-	e.Must(e.List(e.Context(), list, client.InNamespace("default")))
 	var nodes []string
-	for _, p := range list.Items {
-		if p.DeletionTimestamp != nil {
-			nodes = append(nodes, p.Spec.NodeName)
-		}
+	for _, p := range e.Terminating() {
+		nodes = append(nodes, p.Spec.NodeName)
 	}
 	return strings.Join(nodes, " ")
 }

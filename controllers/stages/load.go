@@ -14,6 +14,8 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kwok/pkg/apis/v1alpha1"
 	"sigs.k8s.io/yaml"
+
+	"flyball.dev/internal/manifest"
 )
 
 // Load returns the stages of a file, or of the files of a directory with the extensions .yaml, .yml and .json. Directories in
@@ -72,11 +74,17 @@ func decode(content []byte) (all []*v1alpha1.Stage, err error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := decodeOne(document)
+		values, err := manifest.Values(document)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, list...)
+		for _, value := range values {
+			list, err := decodeOne(value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, list...)
+		}
 	}
 }
 

@@ -339,6 +339,9 @@ next: {statusTemplate: '{phase: Running, message: "got {{ env "FLYBALL_SECRET" }
 // TestLoad loads stages from files.
 func TestLoad(t *testing.T) {
 	const one = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: %s}\nspec: {resourceRef: {kind: Pod}}\n"
+	inJSON := func(name string) string {
+		return `{"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "` + name + `"}, "spec": {"resourceRef": {"kind": "Pod"}}}`
+	}
 	a, b := fmt.Sprintf(one, "a"), fmt.Sprintf(one, "b")
 	for _, test := range []struct {
 		files map[string]string
@@ -348,6 +351,10 @@ func TestLoad(t *testing.T) {
 		{map[string]string{"2.yml": a, "1.yaml": b, "kustomization.yaml": "resources: []", "README.md": "x"}, "b a"},
 		{map[string]string{"s.yaml": "# nothing\n---\n" + a}, "a"},
 		{map[string]string{"l.json": `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "j"}, "spec": {"resourceRef": {"kind": "Pod"}}}]}`}, "j"},
+		{map[string]string{"s.json": inJSON("a") + "\n" + inJSON("b") + inJSON("c") + "\n"}, "a b c"},
+		{map[string]string{"s.json": inJSON("a") + "\n---\n" + inJSON("b")}, "a b"},
+		{map[string]string{"s.json": inJSON("a") + "\n" + `{"kind": "Pod"}`}, "error: DIR/s.json: a manifest has the kind Pod"},
+		{map[string]string{"s.json": inJSON("a") + "\n" + `{"kind":`}, "error: DIR/s.json: "},
 		{map[string]string{"x.txt": a}, "error: DIR: there is no Stage"},
 		{map[string]string{"s.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}"}, "error: DIR/s.yaml: a manifest has the kind Pod of v1; want Stage of kwok.x-k8s.io/v1alpha1"},
 		{map[string]string{"s.yaml": a + "  nonsense: 1\n"}, "error: DIR/s.yaml: error converting YAML to JSON"},

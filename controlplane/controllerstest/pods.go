@@ -40,6 +40,14 @@ func (e Env) WantPodNames(names ...string) {
 	}
 }
 
+// Terminating returns the pods of the namespace default that are being deleted, in the order of their names.
+func (e Env) Terminating() []corev1.Pod {
+	e.Helper()
+	list := &corev1.PodList{}
+	e.Must(e.List(e.Context(), list, client.InNamespace("default")))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil })
+}
+
 // CreatePod creates a pod in the namespace default, with a specification in YAML.
 func (e Env) CreatePod(name, spec string) {
 	e.Helper()

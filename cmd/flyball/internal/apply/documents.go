@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +15,12 @@ import (
 	"slices"
 	"strings"
 
-	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	sigsjson "sigs.k8s.io/json"
+
+	"flyball.dev/internal/manifest"
 )
 
 // Document is an object in a manifest.
@@ -177,7 +177,7 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	var errs []error
 	values, decode := [][]byte{text}, decodeYAML
-	if sequence := jsonValues(text); sequence != nil {
+	if sequence := manifest.JSON(text); sequence != nil {
 		values, decode = sequence, decodeJSON
 	}
 	for _, value := range values {
@@ -194,22 +194,6 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	return all, errors.Join(errs...)
 }
 
-// jsonValues splits a sequence of JSON values. It returns nil if the text is no such sequence.
-func jsonValues(text []byte) [][]byte {
-	var all [][]byte
-	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
-		var value json.RawMessage
-		err := decoder.Decode(&value)
-		switch {
-		case errors.Is(err, io.EOF):
-			return all
-		case err != nil:
-			return nil
-		}
-		all = append(all, value)
-	}
-}
-
 // decodeJSON decodes a JSON object without a field that it has twice.
 func decodeJSON(text []byte) (object map[string]any, err error) {
 	strict, err := sigsjson.UnmarshalStrict(text, &object, sigsjson.DisallowDuplicateFields)
@@ -218,29 +202,10 @@ func decodeJSON(text []byte) (object map[string]any, err error) {
 
 // decodeYAML decodes a YAML mapping without a key that it has twice. A key may override one of a merged mapping.
 func decodeYAML(text []byte) (object map[string]any, err error) {
-	if err := single(text); err != nil {
+	if err := manifest.Single(text); err != nil {
 		return nil, err
 	}
 	return object, utilyaml.Unmarshal(text, &object)
-}
-
-// single returns an error if a text has more than one YAML document, or a mapping with a key twice. The library that decodes
-// an object would ignore all but the first document, and all but the last value.
-func single(text []byte) error {
-	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
-	var node yamlv3.Node
-	if err := decoder.Decode(&node); err != nil {
-		return nil // this error is better explained when the object is decoded
-	}
-	var ignored any
-	if err := node.Decode(&ignored); err != nil {
-		return err
-	}
-	err := decoder.Decode(&node)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return errors.Join(errors.New("another document follows in it: a line with --- alone must be before each"), err)
 }
 
 // flatten returns the object, or the items if it is a list. The items of a list of one kind, as the API server returns it, have that kind.

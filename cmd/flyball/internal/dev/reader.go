@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"flyball.dev/internal/manifest"
 )
 
 // Kubebuilder's projects deploy projectKustomization. The folder rbacFolder is a part of it.
@@ -151,7 +153,7 @@ func (r *reader) isBuilt(file string) bool {
 	return false
 }
 
-// split splits a file into its documents.
+// split splits a file into its documents, and a sequence of JSON values into the values.
 func split(file string, content []byte) (all []document, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
@@ -162,7 +164,13 @@ func split(file string, content []byte) (all []document, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, document{file, text})
+		values := manifest.JSON(text)
+		if values == nil {
+			values = [][]byte{text}
+		}
+		for _, value := range values {
+			all = append(all, document{file, value})
+		}
 	}
 }
 

@@ -198,3 +198,12 @@ func TestFoldersAreNoPatterns(t *testing.T) {
 		}
 	}
 }
+
+// TestSplit: documents in YAML and in JSON are several.
+func TestSplit(t *testing.T) {
+	for text, want := range map[string]int{"a: b\n---\nc: d\n": 2, `{"a": "b"}` + "\n" + `{"c": "d"}` + "\n": 2, `{"a": "b"}`: 1} {
+		if all, err := split("f", []byte(text)); err != nil || len(all) != want {
+			t.Errorf("%q: %d documents, want %d: %v", text, len(all), want, err)
+		}
+	}
+}
