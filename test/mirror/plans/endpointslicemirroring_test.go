@@ -324,6 +324,9 @@ func (m *mirrored) change(s *random.Source, e client.Object) (changes []change) 
 			again := m.newEndpoints()
 			again.UID = types.UID(fmt.Sprint(e.GetUID(), "-", s.IntN(1000)))
 			of = put(again)
+			if s.Chance(50) {
+				of = func(w *world) { createAgain(w, keyOf(e), again.UID) }
+			}
 		case 4:
 			gone := random.Pick(s, client.Object(&corev1.Service{}), e)
 			of = func(w *world) {
@@ -336,6 +339,20 @@ func (m *mirrored) change(s *random.Source, e client.Object) (changes []change) 
 		changes = append(changes, change{after: time.Second, make: of})
 	}
 	return changes
+}
+
+// createAgain replaces an object by one with the same content, so that its mirror differs in the owner alone.
+func createAgain(w *world, k key, uid types.UID) {
+	old := w.objects[k]
+	if old == nil {
+		return
+	}
+	o := old.DeepCopyObject().(client.Object)
+	o.SetUID(uid)
+	o.SetResourceVersion("")
+	o.SetDeletionTimestamp(nil)
+	o.SetFinalizers(nil)
+	w.objects[k] = o
 }
 
 // editSlices changes all slices as somebody does.
