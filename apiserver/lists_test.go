@@ -263,7 +263,7 @@ func TestListsAsUpstream(t *testing.T) {
 				}
 				for _, accept := range accepts {
 					l.compare(path, "", accept, "gzip")
-					if strings.Contains(accept, "yaml") || accept == protobufType+metadataList {
+					if strings.Contains(accept, "yaml") {
 						continue
 					}
 					for _, query := range []string{"resourceVersion=0", "labelSelector=n%3D1", "labelSelector=n%20in%20(0,2),!x&limit=3",
@@ -284,6 +284,22 @@ func TestListsAsUpstream(t *testing.T) {
 		t.Log(ours)
 		if ours[endpointstest.Fast] < 1000 || ours[endpointstest.Fallback("resource")] > ours[endpointstest.Fast]/4 {
 			t.Errorf("lists took the paths %v", ours)
+		}
+	})
+}
+
+// TestProtobufMetadataLists: lists of metadata as protobuf, as caches of metadata ask for, are copied from the stored bytes. Custom
+// resources are not stored as protobuf.
+func TestProtobufMetadataLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newListed(t, 40)
+		for path, want := range map[string]endpointstest.Path{"/api/v1/pods": endpointstest.Fast, "/apis/apps/v1/deployments": endpointstest.Fast, customPath: endpointstest.Fallback("output")} {
+			paths := endpointstest.Count(t, "", "list")
+			l.compare(path, "", protobufType+metadataList, "identity")
+			l.compare(path, "labelSelector=n%3D1", protobufType+metadataList, "gzip")
+			if got := paths(); got[want] != 2 || len(got) > 2 {
+				t.Errorf("%s: lists took the paths %v", path, got)
+			}
 		}
 	})
 }
@@ -380,8 +396,8 @@ func TestEncryptedListsAsUpstream(t *testing.T) {
 				synctest.Wait()
 			}
 			for i, path := range l.collections {
-				for j, accept := range []string{jsonType, protobufType, asTable, jsonType + metadataList} {
-					if !testlevel.Full() && (i+j+n)%4 > 0 { // one encoding for each collection
+				for j, accept := range []string{jsonType, protobufType, asTable, jsonType + metadataList, protobufType + metadataList} {
+					if !testlevel.Full() && (i+j+n)%5 > 0 { // one encoding for each collection
 						continue
 					}
 					for _, query := range []string{"", "labelSelector=n%20in%20(0,2),!x&limit=3", "fieldSelector=metadata.name!%3Drandom-2"} {

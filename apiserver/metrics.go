@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	upstream "k8s.io/apiserver/pkg/storage"
 	storagemetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	componentmetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"flyball.dev/apiserver/store"
@@ -23,6 +24,16 @@ var registerMetrics = sync.OnceFunc(func() {
 	metrics.Register()
 	handlersmetrics.Register()
 	storagemetrics.Register()
+	legacyregistry.MustRegister(historyBytes)
+})
+
+// historyBytes is the size of what the storage keeps besides the stored objects.
+var historyBytes = componentmetrics.NewGauge(&componentmetrics.GaugeOpts{
+	Namespace:      "flyball",
+	Subsystem:      "storage",
+	Name:           "history_bytes",
+	Help:           "Approximate size of the replaced and deleted objects that the storage keeps in memory for watches and for lists of the past.",
+	StabilityLevel: componentmetrics.ALPHA,
 })
 
 // gauges are the metrics that are measured at each scrape.
@@ -44,9 +55,12 @@ func (s *Server) metricsHandler() http.Handler {
 	})
 }
 
-// measure sets the number of requests in flight and the number of stored objects of each resource.
+// measure sets the number of requests in flight, the size of the history, and the number of stored objects of each resource.
 func (g *gauges) measure(ctx context.Context) {
 	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
+	if h, ok := g.server.options.Storage.(storage.Historian); ok {
+		historyBytes.Set(float64(h.HistorySize()))
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	counted := map[schema.GroupResource]bool{}

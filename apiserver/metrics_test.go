@@ -73,6 +73,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
+	if strings.Contains(body, "\nflyball_storage_history_bytes 0\n") {
+		t.Error("the storage has no history")
+	}
 	if code, body := read("monitor", "/livez?verbose"); code != http.StatusOK {
 		t.Errorf("/livez: %d %s", code, body)
 	}

@@ -24,10 +24,14 @@ import (
 func (h *lists) convertedEncoding(r *http.Request, out negotiation.MediaTypeOptions) (encodeList, fallback) {
 	codecs := apihelpers.GetMetaInternalVersionCodecs()
 	_, info, err := negotiation.NegotiateOutputMediaType(r, codecs, h.scope)
+	version := out.Convert.GroupVersion()
+	isMetadata := out.Convert.Kind == "PartialObjectMetadataList" && version == metav1.SchemeGroupVersion
+	if err == nil && isMetadata && info.MediaType == runtime.ContentTypeProtobuf && h.decoded == "" && h.protobuf {
+		return protobufList{encoder: codecs.EncoderForVersion(info.Serializer, version), metadata: true}.encode, ""
+	}
 	if err != nil || info.MediaType != runtime.ContentTypeJSON || info.Serializer == info.PrettySerializer {
 		return nil, errOutput
 	}
-	version := out.Convert.GroupVersion()
 	j := jsonList{encoder: codecs.EncoderForVersion(info.Serializer, version)}
 	switch {
 	case out.Convert.Kind == "Table":
@@ -49,7 +53,7 @@ func (h *lists) convertedEncoding(r *http.Request, out negotiation.MediaTypeOpti
 		if options.IncludeObject == "" || options.IncludeObject == metav1.IncludeMetadata {
 			j.rows.metadataOf(version)
 		}
-	case out.Convert.Kind == "PartialObjectMetadataList" && version == metav1.SchemeGroupVersion:
+	case isMetadata:
 		j.none = noItems
 		j.convert = func(list runtime.Object, _ bool) (runtime.Object, error) { return metadataList(list) }
 	default:

@@ -24,6 +24,7 @@ type lists struct {
 	storage  rest.Lister
 	scope    *handlers.RequestScope
 	decoded  fallback // why objects must be decoded
+	protobuf bool     // whether the objects have an encoding in protobuf
 	upstream http.HandlerFunc
 }
 
@@ -33,7 +34,8 @@ func listHandler(storage rest.Lister, scope *handlers.RequestScope, upstream htt
 	if store == nil || store.Decorator != nil {
 		return fallBack(errUnsupported, upstream)
 	}
-	return (&lists{storage: storage, scope: scope, decoded: whyDecoded(store, scope), upstream: upstream}).serve
+	_, protobuf := store.New().(runtime.ProtobufMarshaller)
+	return (&lists{storage: storage, scope: scope, decoded: whyDecoded(store, scope), protobuf: protobuf, upstream: upstream}).serve
 }
 
 // serve is an [http.HandlerFunc].
@@ -111,24 +113,49 @@ func (h *lists) encoding(r *http.Request) (encodeList, fallback) {
 	case info.MediaType == runtime.ContentTypeJSON:
 		return jsonList{encoder: encoder, stored: h.decoded == "", none: noItems}.encode, ""
 	case info.MediaType == runtime.ContentTypeProtobuf && h.decoded == "":
-		return protobufList{encoder}.encode, ""
+		return protobufList{encoder: encoder}.encode, ""
 	}
 	return nil, errOutput
 }
 
 // protobufList encodes lists as protobuf. The size of a list is at its beginning, so the sizes of all objects are added
 // before the first one is written.
-type protobufList struct{ encoder runtime.Encoder }
+type protobufList struct {
+	encoder  runtime.Encoder
+	metadata bool // the items are the metadata of the objects
+}
+
+// size returns the size of an item.
+func (p protobufList) size(objects resource.StoredObjects, i int) (int, bool) {
+	if p.metadata {
+		return objects.ProtobufMetadataSize(i)
+	}
+	return objects.ProtobufSize(i)
+}
+
+// append appends an item.
+func (p protobufList) append(to []byte, objects resource.StoredObjects, i int) ([]byte, error) {
+	if p.metadata {
+		return objects.AppendProtobufMetadata(to, i)
+	}
+	return objects.AppendProtobuf(to, i)
+}
 
 // encode is an [encodeList].
 func (p protobufList) encode(list runtime.Object, objects resource.StoredObjects, w *listResponse) error {
 	total := 0
 	for i := range objects.Len() {
-		size, ok := objects.ProtobufSize(i)
+		size, ok := p.size(objects, i)
 		if !ok {
 			return errOutput
 		}
 		total += fieldSize(size)
+	}
+	if p.metadata {
+		var err error
+		if list, err = metadataList(list); err != nil {
+			return err
+		}
 	}
 	empty, err := runtime.Encode(p.encoder, list)
 	if err != nil {
@@ -141,10 +168,10 @@ func (p protobufList) encode(list runtime.Object, objects resource.StoredObjects
 	w.begin(runtime.ContentTypeProtobuf)
 	w.write(before)
 	for i := 0; i < objects.Len() && w.err == nil; i++ {
-		size, _ := objects.ProtobufSize(i)
+		size, _ := p.size(objects, i)
 		w.grow(fieldSize(size))
 		w.buffer = appendFieldStart(w.buffer, tagItem, size)
-		if w.buffer, err = objects.AppendProtobuf(w.buffer, i); err != nil {
+		if w.buffer, err = p.append(w.buffer, objects, i); err != nil {
 			return err
 		}
 		w.flushFull()

@@ -35,6 +35,9 @@ type StoredObjects interface {
 	// AppendProtobuf appends the encoding of an object that ProtobufSize returns the size of. It copies stored bytes
 	// if they are this encoding but for the resource version.
 	AppendProtobuf(to []byte, i int) ([]byte, error)
+	// ProtobufMetadataSize and AppendProtobufMetadata are ProtobufSize and AppendProtobuf for the PartialObjectMetadata of an object.
+	ProtobufMetadataSize(i int) (int, bool)
+	AppendProtobufMetadata(to []byte, i int) ([]byte, error)
 }
 
 // StoredObject is one stored object. Only one goroutine may use it at a time.

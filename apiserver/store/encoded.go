@@ -187,9 +187,19 @@ func lengthSize(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
 // verbatimSize returns the size of the object of a verbatim record, with a value of a size, with its resource version.
 func (s *Store) verbatimSize(r *storage.Record, value int) int {
-	metadata := int(s.note(r)&^noteExact - noteVerbatim)
-	version := versionSize(r.Revision)
+	metadata, version := s.metadataLength(r), versionSize(r.Revision)
 	return s.encodedSize(value) + version + lengthSize(metadata+version) - lengthSize(metadata)
+}
+
+// verbatimMetadataSize returns the size of the metadata of a verbatim record, as a field and with its resource version.
+func (s *Store) verbatimMetadataSize(r *storage.Record) int {
+	size := s.metadataLength(r) + versionSize(r.Revision)
+	return 1 + lengthSize(size) + size
+}
+
+// metadataLength returns the length of the metadata of a verbatim record.
+func (s *Store) metadataLength(r *storage.Record) int {
+	return int(s.note(r)&^noteExact - noteVerbatim)
 }
 
 // versionSize returns the number of digits of a resource version.
@@ -203,11 +213,16 @@ func versionSize(revision uint64) int {
 
 // appendVerbatim appends an encoded object that is verbatim with its resource version.
 func appendVerbatim(to, raw []byte, revision uint64) []byte {
-	metadata, rest, _ := protobuf.Next(raw)
+	_, rest, _ := protobuf.Next(raw)
+	return append(appendVerbatimMetadata(to, raw, revision), rest...)
+}
+
+// appendVerbatimMetadata appends the metadata of an encoded object that is verbatim, as a field and with the resource version.
+func appendVerbatimMetadata(to, raw []byte, revision uint64) []byte {
+	metadata, _, _ := protobuf.Next(raw)
 	to = append(to, tagMetadata)
 	to = binary.AppendUvarint(to, uint64(len(metadata.Content)+versionSize(revision)))
-	to = appendMetadata(to, metadata.Content, revision)
-	return append(to, rest...)
+	return appendMetadata(to, metadata.Content, revision)
 }
 
 // appendUnmanaged appends an encoded object that is verbatim without its managed fields.

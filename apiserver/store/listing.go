@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -130,16 +131,9 @@ func (l *listing) ProtobufSize(i int) (int, bool) {
 	if it.size > 0 {
 		return int(it.size), true
 	}
-	o := it.object
-	if o == nil {
-		var err error
-		if o, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
-			return 0, false
-		}
-		if l.kept < keptObjects { // or else it is decoded again
-			l.kept++
-			it.object = o
-		}
+	o, err := l.keep(it)
+	if err != nil {
+		return 0, false
 	}
 	obj, ok := o.Object.(protobufObject)
 	if !ok {
@@ -147,6 +141,19 @@ func (l *listing) ProtobufSize(i int) (int, bool) {
 	}
 	it.size = uint32(obj.Size())
 	return int(it.size), true
+}
+
+// keep returns the decoded object of an item, and keeps the object if the list may keep another one.
+func (l *listing) keep(it *item) (*object, error) {
+	if it.object != nil {
+		return it.object, nil
+	}
+	o, err := l.store.passing(l.ctx, it.record, &l.scratch)
+	if err == nil && l.kept < keptObjects { // or else it is decoded again
+		l.kept++
+		it.object = o
+	}
+	return o, err
 }
 
 // AppendProtobuf implements [resource.StoredObjects].
@@ -177,6 +184,56 @@ func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
 	to = append(to, make([]byte, size)...)
 	_, err := obj.MarshalTo(to[end:])
 	return to, err
+}
+
+// ProtobufMetadataSize implements [resource.StoredObjects].
+func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
+	it := &l.items[i]
+	if it.object == nil && l.store.isVerbatim(it.record) {
+		return l.store.verbatimMetadataSize(it.record), true
+	}
+	o, err := l.keep(it)
+	if err != nil {
+		return 0, false
+	}
+	m, ok := metadataOf(o)
+	return m.Size(), ok
+}
+
+// AppendProtobufMetadata implements [resource.StoredObjects].
+func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
+	l.preload(i)
+	it := l.take(i)
+	if it.object == nil && l.store.isVerbatim(it.record) {
+		raw, err := l.raw(it.record)
+		if err != nil {
+			return to, err
+		}
+		return appendVerbatimMetadata(to, raw, it.record.Revision), nil
+	}
+	if it.object == nil {
+		var err error
+		if it.object, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
+			return to, err
+		}
+	}
+	m, ok := metadataOf(it.object)
+	if !ok {
+		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
+	}
+	end := len(to)
+	to = append(to, make([]byte, m.Size())...)
+	_, err := m.MarshalTo(to[end:])
+	return to, err
+}
+
+// metadataOf returns the metadata of an object that has an encoding in protobuf.
+func metadataOf(o *object) (*metav1.PartialObjectMetadata, bool) {
+	m, ok := o.Object.(metav1.Object)
+	if _, is := o.Object.(protobufObject); !ok || !is {
+		return &metav1.PartialObjectMetadata{}, false
+	}
+	return meta.AsPartialObjectMetadata(m), true
 }
 
 // AppendJSON implements [resource.StoredObjects].

@@ -242,5 +242,8 @@ func translate(err error) error {
 
 var _ storage.Indexer = (*Store)(nil)
 
+// HistorySize implements [storage.Historian].
+func (s *Store) HistorySize() int { return s.replica.HistorySize() }
+
 // AddIndex implements [storage.Indexer].
 func (s *Store) AddIndex(i storage.Index) error { return s.replica.AddIndex(i) }

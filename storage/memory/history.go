@@ -52,6 +52,15 @@ type history struct {
 	marks []uint64
 }
 
+var _ storage.Historian = (*Store)(nil)
+
+// HistorySize implements [storage.Historian]. Options.History bounds the size, but for a time.
+func (s *Store) HistorySize() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history.bytes
+}
+
 // after returns the events after a revision. The revision must not be compacted.
 func (h *history) after(revision uint64) []*storage.Event {
 	return h.log[h.index(revision):]

@@ -45,6 +45,9 @@ func (r *Replica) Compact(ctx context.Context, revision uint64) error {
 	return r.store.Compact(ctx, revision)
 }
 
+// HistorySize is [storage.Historian].HistorySize.
+func (r *Replica) HistorySize() int { return r.store.HistorySize() }
+
 // Close is [storage.Store].Close.
 func (r *Replica) Close() error { return r.store.Close() }
 

@@ -366,7 +366,7 @@ func (w *doomedWorld) change(seed uint64) {
 			}
 		}
 	}
-	if bit() && bit() && w.namespace != nil {
+	if a, b := bit(), bit(); a && b && w.namespace != nil {
 		w.namespace.Spec.Finalizers = slices.DeleteFunc(w.namespace.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == "example.com/a" })
 	}
 }
