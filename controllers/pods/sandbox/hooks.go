@@ -26,6 +26,16 @@ func (s *Sandboxes) answers(pod *corev1.Pod, c *corev1.Container, h *corev1.Life
 	return h.Sleep != nil
 }
 
+// starts reports whether a container that nothing executes has a process because of its hook postStart. A command that the shell knows is
+// not enough: it may wait for a program that is not executed.
+func (s *Sandboxes) starts(pod *corev1.Pod, c *corev1.Container, image *Image, h *corev1.LifecycleHandler) bool {
+	if h.Exec == nil {
+		return s.answers(pod, c, h)
+	}
+	return s.o.Handlers.Find(&runtime.Process{Pod: pod, Container: c, Args: h.Exec.Command, Exec: true}, nil) != nil ||
+		len(h.Exec.Command) > 0 && image.has(c, h.Exec.Command[0])
+}
+
 // hook executes a lifecycle hook. A hook that nothing would answer succeeds. message is the error in the words of a status.
 //
 //upstream:pkg/kubelet/lifecycle.handlerRunner.Run
