@@ -16,6 +16,8 @@ import (
 type appendEvent func(to []byte, o resource.StoredObject) ([]byte, bool)
 
 // storedEvents returns how a format encodes the initial events of a watch from the stored objects, or nil if the objects must be decoded.
+//
+//upstream:none kube-apiserver has decoded objects, and encodes each event.
 func (h *watches) storedEvents(f *watchFormat) appendEvent {
 	store := registryOf(h.storage)
 	if store == nil || h.decoded != "" {
@@ -40,6 +42,8 @@ type jsonEvents struct {
 }
 
 // jsonEventsOf returns the encoding that a format has for an empty object. It returns false if that is not known.
+//
+//upstream:none kube-apiserver has decoded objects, and encodes each event.
 func jsonEventsOf(f *watchFormat, empty runtime.Object) (j jsonEvents, ok bool) {
 	object, err := runtime.Encode(f.objects, empty.DeepCopyObject())
 	if err != nil {
@@ -81,6 +85,8 @@ type protobufEvents struct {
 }
 
 // protobufEventsOf returns the encoding that a format has for an empty object. It returns false if that is not known.
+//
+//upstream:none kube-apiserver has decoded objects, and encodes each event.
 func protobufEventsOf(f *watchFormat, empty runtime.Object) (p protobufEvents, ok bool) {
 	encoded, err := runtime.Encode(f.objects, empty)
 	if err != nil {
@@ -107,6 +113,8 @@ const (
 )
 
 // append is an [appendEvent].
+//
+//upstream:none kube-apiserver has decoded objects, and encodes each event.
 func (p protobufEvents) append(to []byte, o resource.StoredObject) ([]byte, bool) {
 	size, ok := o.ProtobufSize()
 	if !ok {

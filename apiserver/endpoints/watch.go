@@ -106,6 +106,8 @@ func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // format returns the format of the events that a request asks for, or false if the fast path does not support it.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.serveWatchHandler
 func (h *watches) format(r *http.Request) (*watchFormat, bool) {
 	if wsstream.IsWebSocketRequest(r) {
 		return nil, false
@@ -256,6 +258,8 @@ func (s *scratch) release() {
 }
 
 // encode encodes an event with its frame.
+//
+//upstream:k8s.io/apiserver/pkg/endpoints/handlers.watchEncoder.doEncode
 func (f *watchFormat) encode(t watch.EventType, obj runtime.Object, w io.Writer) error {
 	s := scratches.Get().(*scratch)
 	defer s.release()
@@ -376,6 +380,8 @@ func (s *watchStream) write(e watch.Event) error {
 }
 
 // sendStored returns the function that sends stored objects, or nil if there is none.
+//
+//upstream:none kube-apiserver has decoded objects, and encodes each event.
 func (s *watchStream) sendStored() resource.SendStored {
 	if s.events != nil || s.format.appendStored == nil {
 		return nil

@@ -51,8 +51,8 @@ func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	if is.Reason == failedCreatePodSandBox && was.Reason != failedCreatePodSandBox {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, failedCreatePodSandBox, is.Message})
 	}
-	if invalid := condition(status, ScriptValid); invalid.Status == corev1.ConditionFalse && invalid.Message != condition(&pod.Status, ScriptValid).Message {
-		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalidScript, invalid.Message})
+	if invalid := condition(status, ScriptValid); invalid.Message != "" && invalid.Message != condition(&pod.Status, ScriptValid).Message {
+		events = append(events, containerEvent{"", corev1.EventTypeWarning, invalid.Reason, invalid.Message})
 	}
 	before, pulled := allContainers(&pod.Status), map[string]bool{}
 	for spec, is := range statusesOf(pod, status) {

@@ -115,6 +115,7 @@ func AddToManager(mgr manager.Manager, o Options, stages Stages, awaitsCIDR func
 				return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
 			}))).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.Funcs{DeleteFunc: r.claimDeleted}).
+		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.podDeleted}).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(configMapKind))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf(secretKind))).
 		WatchesRawSource(source.Func(func(_ context.Context,
@@ -158,6 +159,7 @@ type reconciler struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	deferred map[types.NamespacedName]bool                           // pods with resizes that have to wait
+	removed  map[types.UID]bool                                      // pods that the controller deletes, until it sees that
 }
 
 // Reconcile executes the next step of one pod.
@@ -259,9 +261,12 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	}
 	switch {
 	case s.remove:
+		r.noteRemoved(pod.UID, true)
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if err == nil {
 			recordEvents(r.recorder, pod, killing)
+		} else {
+			r.noteRemoved(pod.UID, false)
 		}
 		if apierrors.IsConflict(err) {
 			err = nil // it is gone, and another one has its name

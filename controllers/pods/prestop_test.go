@@ -174,3 +174,55 @@ func TestPreStopOfARemovedPod(t *testing.T) {
 		}
 	})
 }
+
+// TestPostStartOfIdleContainers: the hook postStart of a container without a process delays its start if it sleeps, or if a function or a
+// program of the image answers it.
+func TestPostStartOfIdleContainers(t *testing.T) {
+	const program = "containers: [{files: {/bin/warm: \"#!/bin/sh\\nsleep 5; echo warm > /tmp/state\"}}]"
+	withRuntime(t, func(w *world) {
+		_, err := w.Plane.Pods().HandleExec(runtime.Selector{Command: "join"}, func(context.Context, *runtime.Process) int {
+			time.Sleep(6 * time.Second) // virtual
+			return 0
+		})
+		w.Must(err)
+		_, err = w.Plane.Pods().HandleExec(runtime.Selector{Command: "fail"}, func(context.Context, *runtime.Process) int { return 1 })
+		w.Must(err)
+		tests := []struct {
+			name, script string
+			hook         *corev1.LifecycleHandler
+			want         []string // after 3, 8 and 20 s
+		}{
+			{"sleeps", "", &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 7}}, []string{"ContainerCreating", "running", "running"}},
+			{"function", "", execHook("join"), []string{"ContainerCreating", "running", "running"}},
+			{"program", program, execHook("/bin/warm"), []string{"ContainerCreating", "running", "running"}},
+			{"fails", "", execHook("fail"), []string{"CrashLoopBackOff", "CrashLoopBackOff", "CrashLoopBackOff"}},
+			{"shell", "", execHook("sh", "-c", "until [ -e /ready ]; do sleep 1; done"), []string{"running", "running", "running"}},
+			{"unknown", "", execHook("/usr/bin/register"), []string{"running", "running", "running"}},
+			{"scripted", "containers: [{runs: [{steps: [{after: 1m, log: x}]}]}]", execHook("join"), []string{"running", "running", "running"}},
+		}
+		for _, tt := range tests {
+			p := idlePod(tt.name, &corev1.Lifecycle{PostStart: tt.hook})
+			if tt.script != "" {
+				p.Annotations = map[string]string{pods.ScriptAnnotation: tt.script}
+			}
+			w.CreateAll(p)
+		}
+		for i, after := range []time.Duration{3 * time.Second, 5 * time.Second, 12 * time.Second} {
+			wait(after)
+			for _, tt := range tests {
+				got := "running"
+				if waiting := w.Pod(tt.name).Status.ContainerStatuses[0].State.Waiting; waiting != nil {
+					got = waiting.Reason
+				}
+				if got != tt.want[i] {
+					t.Errorf("%s: %s after %s more, want %s", tt.name, got, after, tt.want[i])
+				}
+			}
+		}
+	})
+}
+
+// execHook returns a hook that executes a command.
+func execHook(command ...string) *corev1.LifecycleHandler {
+	return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}
+}

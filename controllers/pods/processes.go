@@ -47,7 +47,7 @@ func (r *reconciler) addSandboxes(mgr manager.Manager) error {
 		}
 		r.options.Shell = shell.New(o)
 	}
-	r.deferred = map[types.NamespacedName]bool{}
+	r.deferred, r.removed = map[types.NamespacedName]bool{}, map[types.UID]bool{}
 	r.sandboxes = sandbox.New(sandbox.Options{
 		Handlers: r.options.Handlers, Shell: r.options.Shell, Pod: r.pod, Reader: r.reader, Claim: r.claim,
 		Script: r.options.scriptedLog, Image: r.options.image, Changed: r.enqueue, Record: r.recordContainer,
@@ -250,6 +250,36 @@ func (r *reconciler) usersOf(kind string) handler.MapFunc {
 // claimDeleted forgets the files of a claim.
 func (r *reconciler) claimDeleted(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	r.sandboxes.RemoveClaim(e.Object.GetUID())
+}
+
+// podDeleted records that the containers of a pod are stopped that a client has deleted by force. Stages have their own events.
+//
+//upstream:pkg/kubelet.Kubelet.HandlePodRemoves
+func (r *reconciler) podDeleted(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	pod := e.Object.(*corev1.Pod)
+	if r.noteRemoved(pod.UID, false) || !r.nodes.isResponsible(pod) || podstate.Finished(pod) || r.stages != nil && !r.scripted(pod) {
+		return
+	}
+	var running []string
+	for spec, status := range statusesOf(pod, &pod.Status) {
+		if status.State.Running != nil {
+			running = append(running, spec.Name)
+		}
+	}
+	recordEvents(r.recorder, pod, killingEvents(pod, running))
+}
+
+// noteRemoved notes whether the controller deletes a pod, and reports whether it did before.
+func (r *reconciler) noteRemoved(pod types.UID, removed bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = r.removed[pod]
+	if removed {
+		r.removed[pod] = true
+	} else {
+		delete(r.removed, pod)
+	}
+	return before
 }
 
 // pod returns a pod on the node as the API server has it: a client may have seen a later status than the cache.

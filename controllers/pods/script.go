@@ -311,7 +311,10 @@ func scriptOf(pod *corev1.Pod) (*Script, error) {
 		}
 		scripts.parsed[text] = p
 	}
-	return p.script, errors.Join(p.err, nameError(pod, p.script), outcomeError(pod))
+	if err := errors.Join(p.err, outcomeError(pod)); err != nil {
+		return p.script, err
+	}
+	return p.script, nameError(pod, p.script)
 }
 
 // outcomeError returns the error of an annotation with an invalid outcome.

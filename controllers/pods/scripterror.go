@@ -105,14 +105,20 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// nameError returns the error of a script with the name of a container that a pod does not have. An ephemeral container may come later.
+// unknownContainerError is the error of a script with the name of a container that a pod does not have. An ephemeral container may come
+// later, so nobody knows whether the name is right.
+type unknownContainerError struct{ text string }
+
+func (e *unknownContainerError) Error() string { return e.text }
+
+// nameError returns the error of a script with the name of a container that a pod does not have, or not yet.
 func nameError(pod *corev1.Pod, s *Script) error {
 	if s == nil {
 		return nil
 	}
 	for i := range s.Containers {
 		if name := s.Containers[i].Name; name != "" && podstate.Container(&pod.Spec, name) == nil {
-			return fmt.Errorf("metadata.annotations[%s]: containers[%d].name: the pod has no container %q", ScriptAnnotation, i, name)
+			return &unknownContainerError{fmt.Sprintf("metadata.annotations[%s]: containers[%d].name: the pod has no container %q", ScriptAnnotation, i, name)}
 		}
 	}
 	return nil

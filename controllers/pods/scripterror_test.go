@@ -1,6 +1,10 @@
 package pods
 
-import "testing"
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // TestErrorsOfScripts: the error of an annotation that is invalid has the path of the field.
 func TestErrorsOfScripts(t *testing.T) {
@@ -33,5 +37,36 @@ func TestErrorsOfScripts(t *testing.T) {
 	s, err := scriptOf(pod(scripted("containers: [{name: c, stop: {code: 3}}, {name: web}]")))
 	if err == nil || s == nil || s.Containers[0].Stop.Code != 3 {
 		t.Errorf("the rest of a script with the name of another pod's container is %+v, %v", s, err)
+	}
+}
+
+// TestScriptOfAnEphemeralContainer: whether a script with the name of a container that a pod does not have is valid is unknown, until the
+// container is there.
+func TestScriptOfAnEphemeralContainer(t *testing.T) {
+	p := pod(scripted("containers: [{name: debug, command: [sleep, 1s]}]"))
+	play := func() (corev1.PodCondition, []containerEvent) {
+		given := provided
+		given.script, given.invalid = scriptOf(p)
+		s := statusOf(p, true, given, &Options{}, now)
+		var about []containerEvent
+		for _, e := range statusEvents(p, &s) {
+			if e.fieldPath == "" {
+				about = append(about, e)
+			}
+		}
+		p.Status = s
+		return condition(&s, ScriptValid), about
+	}
+	const message = `metadata.annotations[flyball.dev/script]: containers[0].name: the pod has no container "debug"`
+	if c, events := play(); c.Status != corev1.ConditionUnknown || c.Reason != "UnknownContainer" || c.Message != message || len(events) != 1 ||
+		events[0] != (containerEvent{"", corev1.EventTypeWarning, "UnknownContainer", message}) {
+		t.Errorf("before: %+v, %v", c, events)
+	}
+	if c, events := play(); c.Status != corev1.ConditionUnknown || len(events) > 0 {
+		t.Errorf("again: %+v, %v", c, events)
+	}
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}}
+	if c, events := play(); c.Type != "" || len(events) > 0 {
+		t.Errorf("with the container: %+v, %v", c, events)
 	}
 }

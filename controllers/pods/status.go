@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,14 +83,23 @@ func (c *containers) status(given provision, o *Options) corev1.PodStatus {
 	return s
 }
 
-// ScriptValid is the condition of a pod with a script that is invalid. Its status is False, and its message has the error.
+// ScriptValid is the condition of a pod with a script that is invalid. Its status is False, and its message has the error. The status is
+// Unknown if the script names a container that the pod does not have: it may become an ephemeral container.
 const ScriptValid corev1.PodConditionType = "flyball.dev/ScriptValid"
 
-// invalidScript is the reason of [ScriptValid].
-const invalidScript = "InvalidScript"
+// The reasons of [ScriptValid], and of its events.
+const (
+	invalidScript    = "InvalidScript"
+	unknownContainer = "UnknownContainer"
+)
 
 // setScriptCondition sets the condition [ScriptValid] if a script is invalid, and removes it otherwise.
 func setScriptCondition(s *corev1.PodStatus, invalid error, c *containers) {
+	if unknown := (*unknownContainerError)(nil); errors.As(invalid, &unknown) {
+		podstate.SetCondition(s, corev1.PodCondition{Type: ScriptValid, Status: corev1.ConditionUnknown, Reason: unknownContainer, Message: unknown.text,
+			LastTransitionTime: c.now, ObservedGeneration: c.pod.Generation})
+		return
+	}
 	if invalid != nil {
 		c.setCondition(s, ScriptValid, false, invalidScript, invalid.Error())
 		return

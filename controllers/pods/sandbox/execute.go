@@ -30,7 +30,7 @@ type Executor uint8
 const (
 	// Nothing means that the container has no process.
 	Nothing Executor = iota
-	// ByShell means that the shell executes it, or that a handler answers its probes.
+	// ByShell means that the shell executes it, or that a handler answers its probes or its hook postStart.
 	ByShell
 	// ByHandler means that a handler executes it.
 	ByHandler
@@ -52,6 +52,9 @@ func (s *Sandboxes) Executes(pod *corev1.Pod, c *corev1.Container) Executor {
 				return ByShell
 			}
 		}
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil && !podstate.OfJob(pod) && s.starts(pod, c, &image, c.Lifecycle.PostStart) {
+		return ByShell
 	}
 	return Nothing
 }

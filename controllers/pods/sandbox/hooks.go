@@ -26,6 +26,16 @@ func (s *Sandboxes) answers(pod *corev1.Pod, c *corev1.Container, h *corev1.Life
 	return h.Sleep != nil
 }
 
+// starts reports whether a container that nothing executes has a process because of its hook postStart. A command that the shell knows is
+// not enough: it may wait for a program that is not executed.
+func (s *Sandboxes) starts(pod *corev1.Pod, c *corev1.Container, image *Image, h *corev1.LifecycleHandler) bool {
+	if h.Exec == nil {
+		return s.answers(pod, c, h)
+	}
+	return s.o.Handlers.Find(&runtime.Process{Pod: pod, Container: c, Args: h.Exec.Command, Exec: true}, nil) != nil ||
+		len(h.Exec.Command) > 0 && image.has(c, h.Exec.Command[0])
+}
+
 // hook executes a lifecycle hook. A hook that nothing would answer succeeds. message is the error in the words of a status.
 //
 //upstream:pkg/kubelet/lifecycle.handlerRunner.Run
@@ -93,6 +103,8 @@ func (r *run) postStart() bool {
 }
 
 // preStopUntil executes the hook preStop, and returns at the deadline at the latest. The hook goes on until the container has ended.
+//
+//upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.executePreStopHook
 func (r *run) preStopUntil(deadline time.Time) {
 	returned := make(chan struct{})
 	r.box.owner.spawn(func() {
@@ -141,6 +153,8 @@ type preStop struct {
 
 // PreStop returns the state of the hook preStop of a container that has no process. ok is false if the hook takes no time that a
 // process decides: there is none, it sleeps, or nothing answers it.
+//
+//upstream:none A container runtime executes every container.
 func (s *Sandboxes) PreStop(pod *corev1.Pod, c *corev1.Container) (state PreStop, ok bool) {
 	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep != nil || !s.answers(pod, c, c.Lifecycle.PreStop) {
 		return PreStop{}, false
@@ -159,6 +173,8 @@ func (s *Sandboxes) PreStop(pod *corev1.Pod, c *corev1.Container) (state PreStop
 
 // StartPreStop starts the hook preStop of a run of a container that has no process. The hook ends at the deadline at the latest, and a
 // later call can move the deadline.
+//
+//upstream:none A container runtime executes every container.
 func (s *Sandboxes) StartPreStop(ctx context.Context, pod *corev1.Pod, c *corev1.Container, number int32, deadline time.Time) {
 	box := s.sandboxOf(pod)
 	if box == nil {
@@ -188,6 +204,8 @@ func (s *Sandboxes) StartPreStop(ctx context.Context, pod *corev1.Pod, c *corev1
 }
 
 // preStop executes the hook preStop of a container that has no process.
+//
+//upstream:none A container runtime executes every container.
 func (b *sandbox) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preStop) {
 	m, err := b.make(ctx, pod, c, p.Number)
 	if err != nil {

@@ -31,6 +31,8 @@ func (s *Sandboxes) idleEnd(ctx context.Context, pod *corev1.Pod, container stri
 }
 
 // idleEnd returns the channel of a run. A later run of the container ends the one before.
+//
+//upstream:none A container runtime executes every container.
 func (b *sandbox) idleEnd(container string, number int32) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,6 +24,8 @@ type Image struct {
 var programFolders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // has reports whether a file is a program with a name or path, in a container of the image.
+//
+//upstream:none A container runtime has the images.
 func (i *Image) has(c *corev1.Container, name string) bool {
 	if strings.Contains(name, "/") {
 		if !path.IsAbs(name) {
@@ -57,6 +59,8 @@ func foldersOf(c *corev1.Container) []string {
 var runtimeFolders = []string{"/dev", "/etc", "/proc", "/sys", "/tmp"}
 
 // lacks reports whether a file of a container can only come from the image, which does not have it here.
+//
+//upstream:none A container runtime has the images.
 func (i *Image) lacks(c *corev1.Container, name string) bool {
 	within := func(folder string) bool {
 		return name == folder || strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
@@ -79,6 +83,8 @@ const serviceAccountFolder = "/var/run/secrets"
 func isProgram(text string) bool { return strings.HasPrefix(text, "#!") }
 
 // contents returns the files as a file system takes them, and the files of the kernel that the pod asks for.
+//
+//upstream:none A container runtime has the images.
 func (i *Image) contents(pod *corev1.Pod) map[string]memfs.Content {
 	files := make(map[string]memfs.Content, len(i.Files))
 	if c := pod.Spec.SecurityContext; c != nil {
@@ -113,6 +119,8 @@ func (i *Image) defaults(c *corev1.Container) (before, after []string) {
 }
 
 // argsOf returns the command of a container with its arguments. The values of variables with a source are not known.
+//
+//upstream:none A container runtime has the images.
 func (i *Image) argsOf(c *corev1.Container) []string {
 	before, after := i.defaults(c)
 	own := append(c.Command[:len(c.Command):len(c.Command)], c.Args...)

@@ -50,6 +50,8 @@ func newLogBuffer(total *atomic.Int64) *logBuffer {
 }
 
 // write adds output.
+//
+//upstream:none A container runtime writes logs to files.
 func (l *logBuffer) write(stderr bool, p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +90,8 @@ func (l *logBuffer) flush(i int) {
 }
 
 // add adds a line, and drops the oldest. The caller has the lock.
+//
+//upstream:none A container runtime writes logs to files.
 func (l *logBuffer) add(line Line) {
 	cost := func(line Line) int64 { return lineCost + int64(len(line.Text)) }
 	l.lines = append(l.lines, line)
@@ -222,6 +226,9 @@ type logCopier struct {
 	lineStart    bool
 }
 
+// write writes a line, unless the options leave it out. It returns errLimit after the last line.
+//
+//upstream:k8s.io/cri-client/pkg/logs.logWriter.write
 func (c *logCopier) write(l Line) error {
 	if l.At.Before(c.since) || c.only && l.Stderr != c.stderr {
 		return nil
