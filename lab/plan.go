@@ -86,7 +86,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		return all
 	}
 	alike := map[string]bool{}
-	travels := spread(p.reduce(p.timeTravels(), alike))
+	travels := spread(p.reduce(p.timeTravels(TimeTravel), alike))
 	crashes, conflicts, failures := at(p.writes, CrashAfter), at(p.writes, Conflict), at(p.calls, FailLate, Fail, CrashAfter)
 	families := [][]Choice{
 		third(crashes, 0),
@@ -110,6 +110,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		third(failures, 1),
 		at(p.deposable(), Depose),
 		at(p.sights, Freeze),
+		spread(p.reduce(p.timeTravels(TimeTravelKind), alike)),
 		at(p.writes, Hold),
 		third(crashes, 2),
 		third(conflicts, 2),
@@ -127,7 +128,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		if len(e.scenario.Only) > 0 {
 			family = slices.DeleteFunc(family, func(c Choice) bool { return !slices.Contains(e.scenario.Only, c.Do) })
 		}
-		if len(family) > 0 && family[0].Do != TimeTravel {
+		if len(family) > 0 && family[0].Until == nil {
 			family = p.spread(p.reduce(family, alike))
 		}
 		families[i] = family
@@ -399,14 +400,14 @@ func userObject(users map[string]bool, a *action) bool {
 	return false
 }
 
-// timeTravels returns the faults that restart the operator on a stale view: the view stands still at each event of an
-// object of a user, and the operator restarts at each later action.
-func (p *points) timeTravels() (all []Choice) {
+// timeTravels returns the faults that restart the operator on a stale view, of all kinds or of one: the view stands still at each event of
+// an object of a user, and the operator restarts at each later action.
+func (p *points) timeTravels(kind Fault) (all []Choice) {
 	for _, from := range p.primary {
 		after := p.order[slices.Index(p.order, from)+1:]
 		for i := range after {
 			// The action may depend on the event, and then never happens: try all.
-			all = append(all, Choice{At: from, Do: TimeTravel, Until: &after[i]})
+			all = append(all, Choice{At: from, Do: kind, Until: &after[i]})
 		}
 	}
 	return all
