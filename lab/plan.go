@@ -13,40 +13,48 @@ import (
 	"flyball.dev/storage"
 )
 
-// plans returns the schedules to try: first each single fault, the kinds of faults in turn and for each kind the points
-// of the clean run, and then random combinations of two and three, without end.
+// plans returns the schedules to try: first each single fault, the kinds of faults in turn and for each kind the points of the clean run;
+// then each pair of them, and at last random combinations of three, without end. The pairs of the first faults come first, so that every
+// two kinds of faults meet early.
 func (e *explorer) plans(families [][]Choice) iter.Seq[Schedule] {
 	return func(yield func(Schedule) bool) {
-		for i, more := 0, true; more; i++ {
-			more = false
-			for _, family := range families {
-				if i < len(family) {
-					more = true
-					if !yield(Schedule{family[i]}) {
-						return
-					}
+		singles := inTurn(families)
+		for _, c := range singles {
+			if !yield(Schedule{c}) {
+				return
+			}
+		}
+		for i, second := range singles {
+			for _, first := range singles[:i] {
+				if s := (Schedule{first, second}); !s.hidesLife() && !yield(s) {
+					return
 				}
 			}
 		}
-		families := slices.DeleteFunc(slices.Clone(families), func(f []Choice) bool { return len(f) == 0 })
-		if len(families) == 0 {
-			return
-		}
-		random := rand.New(rand.NewPCG(1, 2))
-		for {
-			var s Schedule
-			for range 2 + random.IntN(2) {
-				family := families[random.IntN(len(families))]
-				s = append(s, family[random.IntN(len(family))])
+		for random := rand.New(rand.NewPCG(1, 2)); len(singles) > 0; {
+			s := make(Schedule, 3)
+			for i := range s {
+				s[i] = singles[random.IntN(len(singles))]
 			}
-			if s.hidesLife() {
-				continue
-			}
-			if !yield(s) {
+			if !s.hidesLife() && !yield(s) {
 				return
 			}
 		}
 	}
+}
+
+// inTurn returns the first choices of all families, then the second ones, and so on.
+func inTurn(families [][]Choice) (all []Choice) {
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, family := range families {
+			if i < len(family) {
+				more = true
+				all = append(all, family[i])
+			}
+		}
+	}
+	return all
 }
 
 // hidesLife reports whether a process may see neither that an object appears nor that somebody else deletes it. Then nothing
