@@ -19,6 +19,8 @@ type Coverage struct {
 	Writes map[string][]Fault `json:"writes"`
 	// Kinds are the resources that the operator watches, with the faults of its view that have happened.
 	Kinds map[string][]Fault `json:"kinds"`
+	// Pairs are the faults that have happened in one run with another one, by the one that comes first in [Faults].
+	Pairs map[string][]Fault `json:"pairs,omitempty"`
 	// Edits are the changes of custom resources that the server has accepted.
 	Edits []string `json:"edits,omitempty"`
 }
@@ -40,13 +42,14 @@ type coverage struct {
 	runs    map[Fault]int
 	writes  map[string]map[Fault]bool
 	kinds   map[string]map[Fault]bool
+	pairs   map[string]map[Fault]bool
 	edits   map[string]bool
 }
 
 // newCoverage returns the coverage of an exploration that plans these choices.
 func newCoverage(p *points, families [][]Choice) *coverage {
 	c := &coverage{planned: map[Fault]map[string]bool{}, runs: map[Fault]int{}, writes: map[string]map[Fault]bool{},
-		kinds: map[string]map[Fault]bool{}, edits: map[string]bool{}}
+		kinds: map[string]map[Fault]bool{}, pairs: map[string]map[Fault]bool{}, edits: map[string]bool{}}
 	for _, family := range families {
 		for _, choice := range family {
 			if c.planned[choice.Do] == nil {
@@ -79,6 +82,9 @@ func (c *coverage) add(s Schedule) {
 		if !slices.ContainsFunc(s[:i], func(earlier Choice) bool { return earlier.Do == choice.Do }) {
 			c.runs[choice.Do]++
 		}
+		for _, other := range s[:i] {
+			c.addPair(other.Do, choice.Do)
+		}
 		if _, planned := c.planned[choice.Do][choice.String()]; planned {
 			c.planned[choice.Do][choice.String()] = true
 		}
@@ -94,9 +100,20 @@ func (c *coverage) add(s Schedule) {
 	}
 }
 
+// addPair adds two faults of one run.
+func (c *coverage) addPair(a, b Fault) {
+	if slices.Index(faults, a) > slices.Index(faults, b) {
+		a, b = b, a
+	}
+	if c.pairs[string(a)] == nil {
+		c.pairs[string(a)] = map[Fault]bool{}
+	}
+	c.pairs[string(a)][b] = true
+}
+
 // report returns the coverage in an order that depends on nothing else.
 func (c *coverage) report() Coverage {
-	r := Coverage{Writes: map[string][]Fault{}, Kinds: map[string][]Fault{}, Edits: slices.Sorted(maps.Keys(c.edits))}
+	r := Coverage{Writes: map[string][]Fault{}, Kinds: map[string][]Fault{}, Pairs: map[string][]Fault{}, Edits: slices.Sorted(maps.Keys(c.edits))}
 	for _, fault := range faults {
 		places := c.planned[fault]
 		tried := 0
@@ -114,6 +131,9 @@ func (c *coverage) report() Coverage {
 	}
 	for name, at := range c.kinds {
 		r.Kinds[name] = slices.Sorted(maps.Keys(at))
+	}
+	for name, others := range c.pairs {
+		r.Pairs[name] = slices.Sorted(maps.Keys(others))
 	}
 	return r
 }
@@ -137,6 +157,13 @@ func (c Coverage) String() string {
 	}
 	matrix("faults at the writes of the operator", c.Writes)
 	matrix("faults at the events of the kinds that the operator watches", c.Kinds)
+	if len(c.Pairs) > 0 {
+		n, pairs := len(c.Faults), 0
+		for _, others := range c.Pairs {
+			pairs += len(others)
+		}
+		matrix(fmt.Sprintf("pairs of faults in one run, %d of %d", pairs, n*(n+1)/2), c.Pairs)
+	}
 	if len(c.Edits) > 0 {
 		fmt.Fprintf(&b, "changes of custom resources: %d\n", len(c.Edits))
 	}

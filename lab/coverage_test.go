@@ -31,6 +31,7 @@ func TestCoverage(t *testing.T) {
 		{lost(create), lost(again)},
 		{lost(create)},
 		{removed},
+		{removed, lost(create)},
 		{{Do: Miss, At: see}},
 		{{Do: Miss, At: see, Until: &again}}, // which nobody has planned
 		{change},
@@ -40,8 +41,8 @@ func TestCoverage(t *testing.T) {
 	r := c.report()
 	want := map[Fault]FaultCoverage{
 		CrashBefore: {Points: 4, Tried: 3, Runs: 3},
-		CrashAfter:  {Points: 2, Tried: 2, Runs: 2},
-		Delete:      {Points: 1, Tried: 1, Runs: 1},
+		CrashAfter:  {Points: 2, Tried: 2, Runs: 3},
+		Delete:      {Points: 1, Tried: 1, Runs: 2},
 		Miss:        {Points: 1, Tried: 1, Runs: 2},
 		Change:      {Points: 1, Tried: 1, Runs: 1},
 	}
@@ -60,13 +61,17 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("at %s: %q, want %q", name, r.Writes[name], at)
 		}
 	}
+	if want := map[string][]Fault{string(CrashAfter): {CrashAfter, Delete}}; !maps.EqualFunc(r.Pairs, want, slices.Equal) {
+		t.Errorf("pairs %q, want %q", r.Pairs, want)
+	}
 	if !slices.Equal(r.Kinds["pods"], []Fault{Miss}) {
 		t.Errorf("faults of the view of pods: %q", r.Kinds["pods"])
 	}
 	if want := []string{`Widget.zoo default/a {"spec":{"size":2}}`}; !slices.Equal(r.Edits, want) {
 		t.Errorf("changes %q, want %q", r.Edits, want)
 	}
-	for _, want := range []string{"crash before                    3 of    4, in 3 runs\n", "operator create pods default/a #2: crash after, delete\n", "custom resources: 1\n"} {
+	for _, want := range []string{"crash before                    3 of    4, in 3 runs\n", "operator create pods default/a #2: crash after, delete\n", "custom resources: 1\n",
+		"pairs of faults in one run, 2 of 15:\n  crash after: crash after, delete\n"} {
 		if !strings.Contains(r.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, r)
 		}

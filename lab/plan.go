@@ -13,40 +13,48 @@ import (
 	"flyball.dev/storage"
 )
 
-// plans returns the schedules to try: first each single fault, the kinds of faults in turn and for each kind the points
-// of the clean run, and then random combinations of two and three, without end.
+// plans returns the schedules to try: first each single fault, the kinds of faults in turn and for each kind the points of the clean run;
+// then each pair of them, and at last random combinations of three, without end. The pairs of the first faults come first, so that every
+// two kinds of faults meet early.
 func (e *explorer) plans(families [][]Choice) iter.Seq[Schedule] {
 	return func(yield func(Schedule) bool) {
-		for i, more := 0, true; more; i++ {
-			more = false
-			for _, family := range families {
-				if i < len(family) {
-					more = true
-					if !yield(Schedule{family[i]}) {
-						return
-					}
+		singles := inTurn(families)
+		for _, c := range singles {
+			if !yield(Schedule{c}) {
+				return
+			}
+		}
+		for i, second := range singles {
+			for _, first := range singles[:i] {
+				if s := (Schedule{first, second}); !s.hidesLife() && !yield(s) {
+					return
 				}
 			}
 		}
-		families := slices.DeleteFunc(slices.Clone(families), func(f []Choice) bool { return len(f) == 0 })
-		if len(families) == 0 {
-			return
-		}
-		random := rand.New(rand.NewPCG(1, 2))
-		for {
-			var s Schedule
-			for range 2 + random.IntN(2) {
-				family := families[random.IntN(len(families))]
-				s = append(s, family[random.IntN(len(family))])
+		for random := rand.New(rand.NewPCG(1, 2)); len(singles) > 0; {
+			s := make(Schedule, 3)
+			for i := range s {
+				s[i] = singles[random.IntN(len(singles))]
 			}
-			if s.hidesLife() {
-				continue
-			}
-			if !yield(s) {
+			if !s.hidesLife() && !yield(s) {
 				return
 			}
 		}
 	}
+}
+
+// inTurn returns the first choices of all families, then the second ones, and so on.
+func inTurn(families [][]Choice) (all []Choice) {
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, family := range families {
+			if i < len(family) {
+				more = true
+				all = append(all, family[i])
+			}
+		}
+	}
+	return all
 }
 
 // hidesLife reports whether a process may see neither that an object appears nor that somebody else deletes it. Then nothing
@@ -86,7 +94,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		return all
 	}
 	alike := map[string]bool{}
-	travels := spread(p.reduce(p.timeTravels(), alike))
+	travels := spread(p.reduce(p.timeTravels(TimeTravel), alike))
 	crashes, conflicts, failures := at(p.writes, CrashAfter), at(p.writes, Conflict), at(p.calls, FailLate, Fail, CrashAfter)
 	families := [][]Choice{
 		third(crashes, 0),
@@ -110,6 +118,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		third(failures, 1),
 		at(p.deposable(), Depose),
 		at(p.sights, Freeze),
+		spread(p.reduce(p.timeTravels(TimeTravelKind), alike)),
 		at(p.writes, Hold),
 		third(crashes, 2),
 		third(conflicts, 2),
@@ -127,7 +136,7 @@ func (e *explorer) families(p *points) [][]Choice {
 		if len(e.scenario.Only) > 0 {
 			family = slices.DeleteFunc(family, func(c Choice) bool { return !slices.Contains(e.scenario.Only, c.Do) })
 		}
-		if len(family) > 0 && family[0].Do != TimeTravel {
+		if len(family) > 0 && family[0].Until == nil {
 			family = p.spread(p.reduce(family, alike))
 		}
 		families[i] = family
@@ -399,14 +408,14 @@ func userObject(users map[string]bool, a *action) bool {
 	return false
 }
 
-// timeTravels returns the faults that restart the operator on a stale view: the view stands still at each event of an
-// object of a user, and the operator restarts at each later action.
-func (p *points) timeTravels() (all []Choice) {
+// timeTravels returns the faults that restart the operator on a stale view, of all kinds or of one: the view stands still at each event of
+// an object of a user, and the operator restarts at each later action.
+func (p *points) timeTravels(kind Fault) (all []Choice) {
 	for _, from := range p.primary {
 		after := p.order[slices.Index(p.order, from)+1:]
 		for i := range after {
 			// The action may depend on the event, and then never happens: try all.
-			all = append(all, Choice{At: from, Do: TimeTravel, Until: &after[i]})
+			all = append(all, Choice{At: from, Do: kind, Until: &after[i]})
 		}
 	}
 	return all

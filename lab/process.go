@@ -78,7 +78,7 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	a := p.newAction(info, body)
-	if a.isWrite() {
+	if !p.cluster && a.isWrite() {
 		a.causes = reconcile.CausesFrom(r.Context())
 	}
 	if response, err := p.watchSame(r, info, a); response != nil || err != nil {

@@ -89,6 +89,13 @@ var animals = []animal{
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
 	{name: "lost part", reconcile: lostPart, scenario: backedUp, stale: true},
+	{name: "half resize", reconcile: halfResize},
+	{name: "stale resize", reconcile: staleResize},
+	{name: "stale deletion", reconcile: staleDeletion, scenario: reborn},
+	{name: "unseen growth", reconcile: unseenGrowth, scenario: shrunk},
+	{name: "reused claim", reconcile: reusedClaim, scenario: reborn},
+	{name: "stale claim", reconcile: staleClaim, scenario: regrown},
+	{name: "works on", reconcile: worksOn, scenario: mourned},
 }
 
 // scenarioOf returns the scenario of an animal. By default a Widget is created and changed.

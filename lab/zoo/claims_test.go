@@ -116,7 +116,10 @@ func (e *env) keep(ctx context.Context, w *Widget, size string, made *sync.Map) 
 	if first == nil {
 		first = second
 	}
-	return ctrl.Result{}, first
+	if first != nil {
+		return ctrl.Result{}, first
+	}
+	return ctrl.Result{RequeueAfter: rePeriod}, nil // the informer wakes nobody
 }
 
 // sweep looks at all parts at times that nobody knows in advance, and writes nothing.

@@ -84,7 +84,7 @@ func TestTwins(t *testing.T) {
 // TestRemoved removes each class of faults and each check in turn, and shows that the mistake of an operator stays unfound
 // then, in more schedules than find it with all faults and checks.
 func TestRemoved(t *testing.T) {
-	testlevel.NeedsFull(t, "explores 37 operators, with more schedules than find their mistakes")
+	testlevel.NeedsFull(t, "explores 38 operators, with more schedules than find their mistakes")
 	never := lab.Faults() // removed
 	for _, tc := range []struct {
 		name   string
@@ -94,6 +94,7 @@ func TestRemoved(t *testing.T) {
 	}{
 		{"restarts", []lab.Fault{lab.CrashBefore, lab.CrashAfter, lab.TimeTravel, lab.TimeTravelKind}, nil, "without finalizer"},
 		{"stale views", []lab.Fault{lab.Freeze, lab.FreezeKind, lab.TimeTravel, lab.TimeTravelKind}, nil, "reused name"},
+		{"restarts on a stale view of one kind", []lab.Fault{lab.TimeTravelKind}, nil, "stale resize"},
 		{"refused requests", []lab.Fault{lab.Conflict, lab.TooMany, lab.ServerError, lab.Refuse, lab.Timeout}, nil, "terminal refusal"},
 		{"lost responses", []lab.Fault{lab.LateTimeout, lab.Lost}, nil, "unread answer"},
 		{"broken watches", []lab.Fault{lab.Close, lab.Expire, lab.Miss, lab.Bookmarks, lab.Jump}, nil, "deaf"},

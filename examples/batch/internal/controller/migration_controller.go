@@ -155,18 +155,9 @@ func (r *MigrationReconciler) advance(ctx context.Context, m *migrationv1.Migrat
 		return s, err
 	}
 	// The cache may be behind, and a task that was executed twice cannot be taken back. So before
-	// the one write that must not be wrong, the API server is asked: for the Jobs, and then for the
-	// Migration, on which there is a record before a Job can be deleted.
+	// the one write that must not be wrong, the API server is asked for the Jobs.
 	if jobs, err = jobsOf(ctx, r.Live, m); err != nil {
 		return s, err
-	}
-	now := &migrationv1.Migration{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
-		return s, err
-	}
-	if now.UID != m.UID || now.ResourceVersion != m.ResourceVersion || !now.DeletionTimestamp.IsZero() {
-		return s, apierrors.NewConflict(migrationv1.GroupVersion.WithResource("migrations").GroupResource(), m.Name,
-			errors.New("the cache does not have the Migration as it is now"))
 	}
 	if s, err = r.stateOf(ctx, m, jobs); err != nil || s.reason != ReasonStarting {
 		return s, err
@@ -174,13 +165,13 @@ func (r *MigrationReconciler) advance(ctx context.Context, m *migrationv1.Migrat
 	return r.start(ctx, m)
 }
 
-// start creates the Job of the attempt.
+// start creates the Job of the attempt. The patch before fails if the Migration is not the newest one, also if it changes
+// nothing: a Job that has been deleted since it was listed has left a record there.
 func (r *MigrationReconciler) start(ctx context.Context, m *migrationv1.Migration) (state, error) {
 	before := m.DeepCopy()
-	if controllerutil.AddFinalizer(m, Finalizer) {
-		if err := r.Patch(ctx, m, withLock(before)); err != nil {
-			return state{}, err
-		}
+	controllerutil.AddFinalizer(m, Finalizer)
+	if err := r.Patch(ctx, m, withLock(before)); err != nil {
+		return state{}, err
 	}
 	job := newJob(m)
 	if err := ctrl.SetControllerReference(m, job, r.Scheme); err != nil {
