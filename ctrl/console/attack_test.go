@@ -243,7 +243,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("the records take %d", r.Size())
 	}
 	controllers := r.Controllers()
-	if a, b := controllers[0].Stats(), controllers[1].Stats(); a.Recorded != 1 || b.Recorded < 2 || b.Evicted == 0 || b.Totals["success"] != 1000 {
+	if a, b := controllers[0].Stats(), controllers[1].Stats(); a.Recorded != 1 || b.Recorded < 2 || b.Forgotten == 0 || b.Totals["success"] != 1000 {
 		t.Errorf("few has %+v, many has %+v", a, b)
 	}
 	for _, run := range r.Runs() {

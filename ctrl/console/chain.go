@@ -14,8 +14,9 @@ import (
 
 // origins finds the reconcile that wrote a version of an object.
 type origins struct {
-	runs    []observe.Copy // in the order of their starts
-	written map[version]change
+	runs    []observe.Copy       // in the order of their starts
+	sought  map[version]bool     // the versions of causes
+	written map[version]change   // the sought ones
 	deleted map[version][]change // by objects, or by namespaces if whole collections were deleted
 	// unversioned are the objects with recorded writes of an unknown version.
 	unversioned map[version]bool
@@ -50,10 +51,11 @@ const (
 	byUnknown   = "unknown"   // a recorded write may have done it
 )
 
-// origins returns the origins of all causes, as far as they are recorded.
-func (c *Console) origins() *origins {
+// origins returns the origins of the causes of all recorded reconciles, and of queued requests, as far as they are recorded. Of the
+// writes it keeps only the origins: there are many more.
+func (c *Console) origins(queued ...observe.Queued) *origins {
 	o := &origins{
-		written: map[version]change{}, deleted: map[version][]change{}, unversioned: map[version]bool{},
+		sought: map[version]bool{}, written: map[version]change{}, deleted: map[version][]change{}, unversioned: map[version]bool{},
 		previous: map[uint64]*observe.Run{},
 	}
 	type request struct{ controller, name string }
@@ -78,7 +80,7 @@ func (c *Console) origins() *origins {
 			case w.Version == "":
 				o.unversioned[v] = true
 			default:
-				if _, ok := o.written[v]; !ok { // a write that changes nothing returns the version before
+				if _, ok := o.written[v]; o.sought[v] && !ok { // a write that changes nothing returns the version before
 					o.written[v] = change{run: run, at: run.Started.Add(w.At)}
 				}
 			}
@@ -89,7 +91,15 @@ func (c *Console) origins() *origins {
 		runs = append(runs, controller.Active()...)
 	}
 	slices.SortFunc(runs, func(a, b *observe.Run) int { return cmp.Compare(a.ID, b.ID) })
-	for _, run := range slices.Compact(runs) { // one may have ended in between
+	runs = slices.Compact(runs) // one may have ended in between
+	for _, q := range queued {
+		o.seek(q.Causes)
+	}
+	for _, run := range runs {
+		o.seek(run.Causes)
+	}
+	o.runs = make([]observe.Copy, 0, len(runs))
+	for _, run := range runs {
 		add(run)
 	}
 	// What was forgotten meanwhile is in both.
@@ -97,6 +107,13 @@ func (c *Console) origins() *origins {
 	o.reach.Merge(reach)
 	o.forgotten = forgotten
 	return o
+}
+
+// seek adds the versions of causes to the sought ones.
+func (o *origins) seek(causes cause.Causes) {
+	for _, why := range causes.List {
+		o.sought[version{why.GVK.GroupKind(), why.Object, why.ResourceVersion}] = true
+	}
 }
 
 // of returns the reconcile that wrote the version of a cause, or that deleted the object, before a time, and who did. Nobody
@@ -109,6 +126,7 @@ func (o *origins) of(why cause.Cause, before time.Time) (run *observe.Run, by st
 	if w, ok := o.written[v]; ok && !w.at.After(before) {
 		return w.run, byReconcile
 	}
+	sought := o.sought[v]
 	v.version = ""
 	switch why.Kind {
 	case cause.Deleted:
@@ -120,7 +138,7 @@ func (o *origins) of(why cause.Cause, before time.Time) (run *observe.Run, by st
 		return nil, ""
 	}
 	switch {
-	case o.unversioned[v]:
+	case o.unversioned[v] || !sought:
 		return nil, byUnknown
 	case o.reach.Forgot(v.GroupKind, why.ResourceVersion, why.Kind == cause.Deleted):
 		return nil, byForgotten

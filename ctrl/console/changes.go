@@ -41,12 +41,12 @@ func changesOf(w observe.Write) (changes []Change, more int, unknown string) {
 		return nil, 0, ""
 	case w.Large:
 		return nil, 0, "the object is too large to be recorded"
+	case w.Version != "" && w.Was == w.Version:
+		return nil, 0, "nothing: the write changed no field"
 	case w.Packed:
 		return nil, 0, "the objects of an earlier reconcile are not recorded"
 	case w.After == nil:
 		return nil, 0, "the response is not recorded"
-	case w.Version != "" && w.Was == w.Version:
-		return nil, 0, "nothing: the write changed no field"
 	case w.Verb != "create" && w.Before == nil && w.Verb != "apply":
 		return nil, 0, "the object was in no cache before the write"
 	}

@@ -263,7 +263,7 @@ func controllerOf(c *observe.Controller) Controller {
 	stats := c.Stats()
 	v := Controller{
 		Name: c.ControllerName(), Kind: kindText(c.Kind()), Workers: c.MaxWorkers(), Totals: stats.Totals, Errors: stats.Errors,
-		Rate: stats.Rate, P50: seconds(stats.P50), P99: seconds(stats.P99), Recorded: stats.Recorded, Forgotten: stats.Evicted,
+		Rate: stats.Rate, P50: seconds(stats.P50), P99: seconds(stats.P99), Recorded: stats.Recorded, Forgotten: stats.Forgotten,
 	}
 	for _, p := range stats.History {
 		v.History = append(v.History, Point{p.Reconciles, seconds(p.P50), seconds(p.P99)})

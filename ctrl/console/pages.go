@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -303,12 +304,12 @@ func (c *Console) queuePage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := c.origins()
 	v := Queue{
 		Controller: controllerOf(observed), Offset: offset, Limit: min(limit, queueRows), MaxOffset: maxOffset,
 		ReadyKeys: []Queued{}, WaitKeys: []Queued{}, Recent: []Reconcile{},
 	}
 	q, _ := observed.Queue(v.Offset, v.Limit)
+	o := c.origins(slices.Concat(q.ReadyKeys, q.WaitingKeys)...)
 	for _, k := range q.ReadyKeys {
 		v.ReadyKeys = append(v.ReadyKeys, queuedOf(k, "ready", o))
 	}
@@ -395,10 +396,11 @@ func parseName(text string) types.NamespacedName {
 func (c *Console) key(observed *observe.Controller, request string, limit int, before uint64) *Key {
 	v := &Key{
 		Controller: observed.ControllerName(), Request: request, Kind: kindText(observed.Kind()), Reconciles: []Reconcile{},
-		Stopped: observed.Stopped(), Forgotten: observed.Stats().Evicted,
+		Stopped: observed.Stopped(), Forgotten: observed.Stats().Forgotten,
 	}
-	o := c.origins()
-	if q, state, ok := observed.Find(request); ok {
+	q, state, ok := observed.Find(request)
+	o := c.origins(q)
+	if ok {
 		queued := queuedOf(q, state, o)
 		v.Queue = &queued
 	}

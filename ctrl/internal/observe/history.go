@@ -19,8 +19,8 @@ type Point struct {
 	P50, P99   time.Duration // within 20 %; zero if there was no reconcile
 }
 
-// history counts the reconciles of the last minutes by the time of their end and by their duration. A step in which
-// nothing has ended yet is nil.
+// history counts the reconciles of the last minutes by the time of their end and by their duration. It is a ring: an element
+// that no step has used is nil.
 type history [historySteps + 1]*step
 
 // step has the reconciles that ended in one step.

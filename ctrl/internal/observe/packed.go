@@ -9,23 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/internal/cause"
-	"flyball.dev/ctrl/internal/memsize"
 )
 
-// packed is the record of an earlier reconcile: its causes, its outcome, and its writes without the objects, in some 60 bytes for
-// each write. It has no reads and no log lines. Of UIDs it has the ones of deletions, because a deletion is found by the UID, and each
-// other write by its version.
+// packed is the record of an earlier reconcile: its causes, its outcome with at most maxMessage bytes of the error, and its writes
+// without the objects, in some 60 bytes for each write. It has no reads and no log lines. It has the UIDs of deletions alone: the
+// console finds a deletion by the UID, and any other write by the version.
 type packed struct {
 	text  string
-	other any // the request, if it is of another type
+	other any // the request, if it is no reconcile.Request
+	size  int64
 }
 
-// size is about how many bytes a packed record takes. An allocation rounds the size of a text up by at most an eighth.
-func (p packed) size() int64 {
-	return int64(packedSize + len(p.text) + len(p.text)/8 + memsize.Of(p.other, maxRun))
-}
+// maxPacked is the number of packed records: a page reads all of them.
+const maxPacked = 10_000
 
-var packedSize = int(reflect.TypeFor[packed]().Size())
+var recordSize = int(reflect.TypeFor[packed]().Size())
 
 // vocabulary numbers the words and kinds of packed records: verbs, subresources, results and kinds, of which a manager has few.
 type vocabulary struct {
@@ -80,7 +78,7 @@ func (p *packer) string(s string) {
 	p.text = append(p.text, s...)
 }
 
-// flags packs up to eight booleans.
+// flags packs up to three booleans, which [unpacker.flags] reads.
 func (p *packer) flags(flags ...bool) {
 	var b byte
 	for i, flag := range flags {
@@ -124,7 +122,9 @@ func (v *vocabulary) pack(run *Run) packed {
 	for i := range run.writes {
 		p.write(&run.writes[i])
 	}
-	return packed{string(p.text), run.other}
+	// An allocation rounds the size of a text up by at most an eighth.
+	size := recordSize + len(p.text) + len(p.text)/8 + run.otherSize
+	return packed{string(p.text), run.other, int64(size)}
 }
 
 func (p *packer) cause(c *cause.Cause) {

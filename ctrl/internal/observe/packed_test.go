@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,5 +132,39 @@ func TestEarlier(t *testing.T) {
 	}
 	if _, forgotten := r.Forgotten(); forgotten != uint64(runs-len(byID)) {
 		t.Errorf("%d reconciles are forgotten, and %d are there", forgotten, len(byID))
+	}
+}
+
+// TestPackedRequests: what a request points to may change when its reconcile has ended. Nothing reads it then, and the records count for
+// what they counted for.
+func TestPackedRequests(t *testing.T) {
+	type tenant struct{ seen map[int][]byte }
+	r := New(64 << 10)
+	c := r.AddController(controls{name: "c"})
+	var group sync.WaitGroup
+	for range 2 {
+		w := c.NewWorker()
+		group.Go(func() {
+			own := &tenant{seen: map[int][]byte{}}
+			for i := range 5000 {
+				run := w.Begin(types.NamespacedName{}, own, cause.Causes{}, 0, time.Now())
+				own.seen[i%40] = make([]byte, 100)
+				if i%80 == 0 {
+					clear(own.seen)
+				}
+				w.End(run, Outcome{Result: "success"}, false)
+			}
+		})
+	}
+	group.Wait()
+	var size int64
+	for _, p := range c.earlier {
+		size += p.size
+	}
+	if size != c.earlierSize || size != r.packedSize || len(c.earlier) != r.packedRuns || c.size+size != r.total {
+		t.Errorf("the records count for %d bytes: the packed ones for %d, %d and %d", r.total, r.packedSize, size, c.earlierSize)
+	}
+	if r.Size() > 64<<10 {
+		t.Errorf("the records count for %d bytes", r.Size())
 	}
 }

@@ -60,10 +60,11 @@ type Recorder struct {
 
 	mu          sync.Mutex // guards the fields below, and the controllers
 	total       int64      // bytes of all records
-	packed      int64      // bytes of the packed ones
+	packedSize  int64      // bytes of the packed ones
+	packedRuns  int
 	vocabulary  vocabulary
-	reach       Reach  // the writes of the records that were evicted
-	evicted     uint64 // how many were
+	reach       Reach  // the writes that are not recorded any more
+	forgotten   uint64 // the number of reconciles that are not
 	controllers []*Controller
 	warnings    []Warning
 }
@@ -88,19 +89,19 @@ type Controller struct {
 	recorder *Recorder
 
 	// Guarded by the recorder's lock.
-	runs    []*Run  // the last ones
-	sizes   []int32 // of the runs
-	size    int64   // of the runs
-	earlier []packed
-	packed  int64 // size of the earlier ones
-	totals  map[string]uint64
-	errors  uint64
-	evicted uint64
-	took    [maxSamples]time.Duration
-	taken   int
-	history history
-	reads   map[schema.GroupVersionKind]uint64
-	workers []*Worker
+	runs        []*Run   // the last ones, whole
+	sizes       []int32  // of runs
+	size        int64    // the sum of sizes
+	earlier     []packed // the ones before
+	earlierSize int64
+	totals      map[string]uint64
+	errors      uint64
+	forgotten   uint64
+	took        [maxSamples]time.Duration
+	taken       int
+	history     history
+	reads       map[schema.GroupVersionKind]uint64
+	workers     []*Worker
 }
 
 // Controls is a controller, for the console.
@@ -218,8 +219,9 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	c.runs, c.sizes = append(c.runs, run), append(c.sizes, int32(size))
 	c.size += size
 	r.total += size
+	// Packed records take two thirds at most, so that the last reconciles stay whole.
 	for r.total > r.limit {
-		if r.packed <= r.limit/3*2 && r.packed < r.total {
+		if r.packedRuns < maxPacked && r.packedSize <= r.limit/3*2 && r.packedSize < r.total {
 			r.pack()
 		} else {
 			r.forget()
@@ -243,25 +245,25 @@ func (r *Recorder) pack() {
 	run.mu.Unlock()
 	c.runs[0] = nil
 	c.runs, c.sizes, c.size = c.runs[1:], c.sizes[1:], c.size-size
-	c.earlier, c.packed = append(c.earlier, p), c.packed+p.size()
-	r.packed += p.size()
-	r.total += p.size() - size
+	c.earlier, c.earlierSize = append(c.earlier, p), c.earlierSize+p.size
+	r.packedSize, r.packedRuns = r.packedSize+p.size, r.packedRuns+1
+	r.total += p.size - size
 }
 
 // forget drops the oldest packed record of the controller with the most of them. The caller holds mu.
 func (r *Recorder) forget() {
-	c := r.most(func(c *Controller) int64 { return c.packed })
+	c := r.most(func(c *Controller) int64 { return c.earlierSize })
 	p := c.earlier[0]
 	run := r.vocabulary.unpack(p, c.ControllerName())
 	for i := range run.writes {
 		r.reach.add(&run.writes[i])
 	}
-	r.evicted++
+	r.forgotten++
 	c.earlier[0] = packed{}
-	c.earlier, c.packed = c.earlier[1:], c.packed-p.size()
-	c.evicted++
-	r.packed -= p.size()
-	r.total -= p.size()
+	c.earlier, c.earlierSize = c.earlier[1:], c.earlierSize-p.size
+	c.forgotten++
+	r.packedSize, r.packedRuns = r.packedSize-p.size, r.packedRuns-1
+	r.total -= p.size
 }
 
 // Logger returns a logger that logs to l and records the lines in the run.
@@ -333,17 +335,17 @@ func (r *Recorder) Runs() []*Run {
 		records    []packed
 	}
 	var all []*Run
-	var pack []earlier
+	var before []earlier
 	r.mu.Lock()
 	for _, c := range r.controllers {
 		all = append(all, c.runs...)
-		pack = append(pack, earlier{c.ControllerName(), slices.Clone(c.earlier)})
+		before = append(before, earlier{c.ControllerName(), slices.Clone(c.earlier)})
 	}
-	read := r.vocabulary.reading
+	words := r.vocabulary.reading
 	r.mu.Unlock()
-	for _, e := range pack {
+	for _, e := range before {
 		for _, p := range e.records {
-			all = append(all, read.unpack(p, e.controller))
+			all = append(all, words.unpack(p, e.controller))
 		}
 	}
 	return all
@@ -353,7 +355,7 @@ func (r *Recorder) Runs() []*Run {
 func (r *Recorder) Forgotten() (Reach, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reach.clone(), r.evicted
+	return r.reach.clone(), r.forgotten
 }
 
 // Begun returns the identifier of the last reconcile that began.
@@ -368,14 +370,14 @@ func (r *Recorder) Size() int64 {
 
 // Stats are the figures of a controller.
 type Stats struct {
-	Totals   map[string]uint64
-	Errors   uint64
-	P50, P99 time.Duration // of the last reconciles
-	Rate     float64       // per second, in the last minute
-	History  []Point       // the last five minutes, the oldest first; nil if nothing ended in them
-	Reads    map[schema.GroupVersionKind]uint64
-	Recorded int
-	Evicted  uint64
+	Totals    map[string]uint64
+	Errors    uint64
+	P50, P99  time.Duration // of the last reconciles
+	Rate      float64       // per second, in the last minute
+	History   []Point       // the last five minutes, the oldest first; nil if nothing ended in them
+	Reads     map[schema.GroupVersionKind]uint64
+	Recorded  int
+	Forgotten uint64
 }
 
 // Stats returns the figures now.
@@ -392,7 +394,7 @@ func (c *Controller) Stats() Stats {
 func (c *Controller) stats() (s Stats, took []time.Duration) {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
-	s = Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs) + len(c.earlier), Evicted: c.evicted,
+	s = Stats{Totals: map[string]uint64{}, Errors: c.errors, Recorded: len(c.runs) + len(c.earlier), Forgotten: c.forgotten,
 		Reads: map[schema.GroupVersionKind]uint64{}}
 	for result, n := range c.totals {
 		s.Totals[result] = n

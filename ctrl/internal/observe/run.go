@@ -54,11 +54,11 @@ type Run struct {
 	ID         uint64
 	Controller string
 	Name       types.NamespacedName // the request, if it is a reconcile.Request
-	other      any                  // the request, if it is of another type
+	other      any                  // the request, if it is no reconcile.Request
 	Causes     cause.Causes
 	Priority   int
 	Started    time.Time
-	// Packed is whether the record is of an earlier reconcile, which has only its causes, outcome and writes without the objects.
+	// Packed is whether the record has only causes, outcome, and writes without objects.
 	Packed bool
 
 	mu      sync.Mutex // guards what follows
@@ -67,6 +67,8 @@ type Run struct {
 	writes  []Write
 	lines   []Line
 	kept    int // bytes of the reads, writes and lines without the slices themselves
+	// otherSize is the size of other when the reconcile ended. Later, another worker may change what a pointer in it points to.
+	otherSize int
 	// dropped are the reads, writes and lines above the bounds, and unrecorded are the writes.
 	dropped    [3]int
 	unrecorded Reach
@@ -114,8 +116,8 @@ type Write struct {
 	Took        time.Duration
 	Err         string
 
-	// Before and After are the object before and after the write, nil if they are not known, or if they are Large: too
-	// large to be recorded, or the record is Packed.
+	// Before and After are the object before and after the write. They are nil if the object is not known, if it is Large, that is
+	// too large to be recorded, or if the record is Packed.
 	Before, After State
 	Large, Packed bool
 }
@@ -276,9 +278,10 @@ func (r *Run) addLine(line Line) {
 	r.lines = append(r.lines, line)
 }
 
-// size is about how many bytes the record takes. The caller holds mu.
+// size is about how many bytes the record takes, when the reconcile ends. The caller holds mu.
 func (r *Run) size() int {
-	n := runSize + r.kept + len(r.outcome.Err) + nameSize(r.Name) + memsize.Of(r.other, maxRun) +
+	r.otherSize = memsize.Of(r.other, maxRun)
+	n := runSize + r.kept + len(r.outcome.Err) + nameSize(r.Name) + r.otherSize +
 		causeSize*cap(r.Causes.List) + readSize*cap(r.reads) + writeSize*cap(r.writes) + lineSize*cap(r.lines)
 	for i := range r.Causes.List {
 		c := &r.Causes.List[i]
