@@ -239,7 +239,7 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		c.restartAfterHook(spec, &s, &old, as)
 	case crashed(&old):
 		delay := shownDelay(&old)
-		if changed || c.now.Sub(old.LastTerminationState.Terminated.StartedAt.Time) > stableRun {
+		if changed || isForgotten(old.LastTerminationState.Terminated.StartedAt.Time, c.now.Time) {
 			delay = 0
 		}
 		c.startNext(&s, doubled(delay))
@@ -331,8 +331,8 @@ func (c *containers) run(spec *corev1.Container, s, old *corev1.ContainerStatus,
 		c.until(0)
 	case p.end != nil:
 		c.terminate(spec, s, as, c.terminated(s, p.end, startedAt), p.end.restarts)
-	case p.starting && s.RestartCount > old.RestartCount:
-		*s = *old // kubelet writes no status until the hook postStart has returned
+	case p.starting && (s.RestartCount > old.RestartCount || old.State.Running != nil):
+		*s = *old // kubelet writes no status until the hook postStart has returned, and runs none in a container that runs already
 	case p.starting:
 		c.wait(s, old)
 	default:

@@ -41,7 +41,7 @@ func endingEvents(pod *corev1.Pod, why *ending, stopped []string) []containerEve
 	}
 }
 
-// statusEvents returns the events of a change of the statuses of a pod's containers, without the ones of back-offs.
+// statusEvents returns the events of a change of the statuses of a pod's containers, except BackOff.
 //
 //upstream:pkg/kubelet/kuberuntime.kubeGenericRuntimeManager.SyncPod
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {

@@ -159,7 +159,7 @@ type reconciler struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 	deferred map[types.NamespacedName]bool                           // pods with resizes that have to wait
-	removed  map[types.UID]bool                                      // pods that the controller deletes, until it sees that
+	removed  map[types.UID]bool                                      // pods that the controller deletes, until their event
 }
 
 // Reconcile executes the next step of one pod.
@@ -261,12 +261,12 @@ func (r *reconciler) execute(ctx context.Context, pod *corev1.Pod, s *step) (err
 	}
 	switch {
 	case s.remove:
-		r.noteRemoved(pod.UID, true)
+		r.expectRemoval(pod.UID)
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if err == nil {
 			recordEvents(r.recorder, pod, killing)
 		} else {
-			r.noteRemoved(pod.UID, false)
+			r.removalExpected(pod.UID)
 		}
 		if apierrors.IsConflict(err) {
 			err = nil // it is gone, and another one has its name

@@ -9,6 +9,7 @@ import (
 
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/pods/runtime"
+	"flyball.dev/controlplane/controllerstest"
 	"flyball.dev/ctrl/client"
 )
 
@@ -225,4 +226,45 @@ func TestPostStartOfIdleContainers(t *testing.T) {
 // execHook returns a hook that executes a command.
 func execHook(command ...string) *corev1.LifecycleHandler {
 	return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}
+}
+
+// TestPostStartRunsOnce: a container that runs is not started again for its hook postStart: not when the control plane restarts, and not
+// when something answers the hook only later.
+func TestPostStartRunsOnce(t *testing.T) {
+	for name, command := range map[string][]string{"without a process": nil, "with a process": {"sh", "-c", "sleep 6000"}} {
+		t.Run("restart, "+name, func(t *testing.T) {
+			withObjects(t, func(e controllerstest.Env) {
+				p := controllerstest.PodOn(pods.NodeName, "default", "p")
+				p.Spec.Containers[0].Command = command
+				p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 20}}}
+				e.CreateAll(p)
+				none := controllerstest.NewFaults(0)
+				none.End()
+				for _, running := range []time.Duration{50 * time.Second, 5 * time.Second} {
+					e.RunController("pods", none, running)
+					e.Must(e.Get(e.Context(), client.ObjectKeyFromObject(p), p))
+					if s := p.Status; s.Phase != corev1.PodRunning || s.ContainerStatuses[0].State.Running == nil || !s.ContainerStatuses[0].Ready {
+						t.Errorf("after %s, the status is %s, %+v", running, s.Phase, s.ContainerStatuses[0])
+					}
+				}
+			})
+		})
+	}
+	t.Run("an answer later", func(t *testing.T) {
+		withRuntime(t, func(w *world) {
+			w.CreateAll(idlePod("p", &corev1.Lifecycle{PostStart: execHook("join")}))
+			wait(5 * time.Second)
+			before := w.Pod("p").Status.ContainerStatuses[0]
+			_, err := w.Plane.Pods().HandleExec(runtime.Selector{Command: "join"}, func(context.Context, *runtime.Process) int {
+				time.Sleep(20 * time.Second) // virtual
+				return 0
+			})
+			w.Must(err)
+			wait(5 * time.Second)
+			if after := w.Pod("p").Status.ContainerStatuses[0]; after.State.Running == nil || !after.Ready || after.RestartCount != before.RestartCount {
+				t.Errorf("the status is %+v, and was %+v", after, before)
+			}
+			wait(20 * time.Second)
+		})
+	})
 }

@@ -252,12 +252,12 @@ func (r *reconciler) claimDeleted(_ context.Context, e event.DeleteEvent, _ work
 	r.sandboxes.RemoveClaim(e.Object.GetUID())
 }
 
-// podDeleted records that the containers of a pod are stopped that a client has deleted by force. Stages have their own events.
+// podDeleted records the events Killing of a pod that a client has deleted by force. Stages have their own events.
 //
 //upstream:pkg/kubelet.Kubelet.HandlePodRemoves
 func (r *reconciler) podDeleted(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	pod := e.Object.(*corev1.Pod)
-	if r.noteRemoved(pod.UID, false) || !r.nodes.isResponsible(pod) || podstate.Finished(pod) || r.stages != nil && !r.scripted(pod) {
+	if r.removalExpected(pod.UID) || !r.nodes.isResponsible(pod) || podstate.Finished(pod) || r.stages != nil && !r.scripted(pod) {
 		return
 	}
 	var running []string
@@ -269,17 +269,20 @@ func (r *reconciler) podDeleted(_ context.Context, e event.DeleteEvent, _ workqu
 	recordEvents(r.recorder, pod, killingEvents(pod, running))
 }
 
-// noteRemoved notes whether the controller deletes a pod, and reports whether it did before.
-func (r *reconciler) noteRemoved(pod types.UID, removed bool) (before bool) {
+// expectRemoval notes that the controller deletes a pod.
+func (r *reconciler) expectRemoval(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before = r.removed[pod]
-	if removed {
-		r.removed[pod] = true
-	} else {
-		delete(r.removed, pod)
-	}
-	return before
+	r.removed[pod] = true
+}
+
+// removalExpected reports whether the controller deletes a pod, and forgets it.
+func (r *reconciler) removalExpected(pod types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	expected := r.removed[pod]
+	delete(r.removed, pod)
+	return expected
 }
 
 // pod returns a pod on the node as the API server has it: a client may have seen a later status than the cache.

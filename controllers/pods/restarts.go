@@ -23,8 +23,8 @@ const (
 	//upstream:pkg/kubelet.newCrashLoopBackOff
 	firstRestart = 10 * time.Second
 	maxRestart   = 5 * time.Minute
-	// Kubelet forgets the back-off of a container when the start of the last run is longer ago than stableRun.
-	stableRun = 10 * time.Minute
+	// Kubelet forgets the back-off of a container when more than forgetAfter has passed since the start of its last run.
+	forgetAfter = 10 * time.Minute
 )
 
 // restarts reports whether a container restarts after an exit code. An init container that has succeeded does not
@@ -94,7 +94,7 @@ type restartDelay struct {
 // expireDelays forgets the back-offs that have expired, and returns the other ones, which the caller may change.
 func expireDelays(delays map[runKey]restartDelay, now time.Time) map[runKey]restartDelay {
 	delays = maps.Clone(delays)
-	maps.DeleteFunc(delays, func(_ runKey, d restartDelay) bool { return now.Sub(d.since) > stableRun })
+	maps.DeleteFunc(delays, func(_ runKey, d restartDelay) bool { return isForgotten(d.since, now) })
 	return delays
 }
 
@@ -117,6 +117,9 @@ func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
 	c.delays[runKey{s.Name, s.RestartCount}] = restartDelay{delay, c.now.Time}
 }
 
+// isForgotten reports whether kubelet has forgotten the back-off of a run that began at start.
+func isForgotten(start, now time.Time) bool { return now.Sub(start) > forgetAfter }
+
 // delayOf returns the back-off of a container after a run: the delay that is known, or the one that the ends of the run before and of
 // this one tell. There is none more than 10 minutes after the start of the run, also while the container waits.
 //
@@ -125,7 +128,7 @@ func (c *containers) startNext(s *corev1.ContainerStatus, delay time.Duration) {
 func (c *containers) delayOf(s *corev1.ContainerStatus, last, end *corev1.ContainerStateTerminated) time.Duration {
 	known, ok := c.delays[runKey{s.Name, s.RestartCount}]
 	switch {
-	case end != nil && c.now.Sub(end.StartedAt.Time) > stableRun:
+	case end != nil && isForgotten(end.StartedAt.Time, c.now.Time):
 		return 0
 	case ok:
 		return known.delay
@@ -165,7 +168,7 @@ func backOff(last, end *corev1.ContainerStateTerminated) time.Duration {
 		return 0
 	}
 	delay := firstRestart
-	if end.StartedAt.Sub(last.StartedAt.Time) > stableRun {
+	if isForgotten(last.StartedAt.Time, end.StartedAt.Time) {
 		return delay
 	}
 	for waited := end.StartedAt.Sub(last.FinishedAt.Time); delay <= waited && delay < maxRestart; {
@@ -227,7 +230,8 @@ func backsOff(c *corev1.Container, s *corev1.ContainerStatus) bool {
 //
 //upstream:pkg/kubelet.Kubelet.HandlePodCleanups
 func restartAt(end *corev1.ContainerStateTerminated, delay time.Duration) time.Time {
-	at, forgotten := end.FinishedAt.Add(delay), end.StartedAt.Add(stableRun+time.Second)
+	// Kubelet forgets after, not at, forgetAfter, and the times of a status have whole seconds.
+	at, forgotten := end.FinishedAt.Add(delay), end.StartedAt.Add(forgetAfter+time.Second)
 	if at.After(forgotten) {
 		return forgotten
 	}

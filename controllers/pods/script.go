@@ -314,6 +314,7 @@ func scriptOf(pod *corev1.Pod) (*Script, error) {
 	if err := errors.Join(p.err, outcomeError(pod)); err != nil {
 		return p.script, err
 	}
+	// The name of a container matters only if all else is valid: the condition is Unknown then, not False.
 	return p.script, nameError(pod, p.script)
 }
 

@@ -90,7 +90,7 @@ const (
 
 // The values of the outcome annotation. Terminated containers are restarted according to their restart policy, with the
 // kubelet's back-off: immediately after the first failure, and then after 10 s, 20 s and so on up to 5 min. While they
-// wait, the reason is CrashLoopBackOff. A run of 10 minutes resets the back-off.
+// wait, the reason is CrashLoopBackOff. The back-off is forgotten 10 minutes after the start of a run.
 const (
 	Running    = "Running"    // its containers run, and are ready
 	NeverReady = "NeverReady" // its containers run, but are not ready

@@ -30,7 +30,7 @@ type Executor uint8
 const (
 	// Nothing means that the container has no process.
 	Nothing Executor = iota
-	// ByShell means that the shell executes it, or that a handler answers its probes or its hook postStart.
+	// ByShell means that the shell executes it, or that something answers its probes or its hook postStart.
 	ByShell
 	// ByHandler means that a handler executes it.
 	ByHandler
