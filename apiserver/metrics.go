@@ -27,7 +27,7 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(historyBytes)
 })
 
-// historyBytes is the size of what the storage keeps besides the stored objects.
+// historyBytes is the size of the replaced and deleted objects that the storage keeps in memory.
 var historyBytes = componentmetrics.NewGauge(&componentmetrics.GaugeOpts{
 	Namespace:      "flyball",
 	Subsystem:      "storage",

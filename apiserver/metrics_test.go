@@ -66,6 +66,7 @@ func TestMetrics(t *testing.T) {
 		`apiserver_admission_controller_admission_duration_seconds_count{name="ResourceQuota",operation="CREATE",rejected="false",type="validate"}`,
 		`authentication_attempts{result="success"}`,
 		`authorization_attempts_total{result="no-opinion"}`,
+		`flyball_storage_history_bytes `,
 		`process_resident_memory_bytes `,
 		`go_goroutines `,
 	} {

@@ -240,7 +240,10 @@ func translate(err error) error {
 	return fmt.Errorf("etcd: %w", err)
 }
 
-var _ storage.Indexer = (*Store)(nil)
+var (
+	_ storage.Historian = (*Store)(nil)
+	_ storage.Indexer   = (*Store)(nil)
+)
 
 // HistorySize implements [storage.Historian].
 func (s *Store) HistorySize() int { return s.replica.HistorySize() }

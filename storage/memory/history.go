@@ -54,7 +54,7 @@ type history struct {
 
 var _ storage.Historian = (*Store)(nil)
 
-// HistorySize implements [storage.Historian]. Options.History bounds the size, but for a time.
+// HistorySize implements [storage.Historian]. The size is at most about twice Options.History.
 func (s *Store) HistorySize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,20 @@ type Store struct {
 var (
 	_ storage.Partitioned = (*Store)(nil)
 	_ storage.Checker     = (*Store)(nil)
+	_ storage.Historian   = (*Store)(nil)
 	_ storage.Indexer     = (*Store)(nil)
 )
+
+// HistorySize implements [storage.Historian]. It is the sum over the stores.
+func (s *Store) HistorySize() int {
+	sum := 0
+	for _, p := range s.parts {
+		if h, ok := p.Store.(storage.Historian); ok {
+			sum += h.HistorySize()
+		}
+	}
+	return sum
+}
 
 // New returns a store with the keys of the overrides in their stores, and all other keys in rest. It takes ownership of
 // the stores, unless it returns an error. No path may cover another one.
