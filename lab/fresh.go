@@ -15,8 +15,8 @@ import (
 	"flyball.dev/internal/canonical"
 )
 
-// After a change of a custom resource, the operator must come to rest where it does if somebody creates the custom resource like that. A
-// clean run shows where: in it, the user's create has the patch of the change already.
+// After a change of a custom resource, the operator must come to rest in the same state as after a creation of the changed object. One
+// more clean run shows that state: in it, the user's create has the patch of the change.
 
 // learnFresh learns the states at the rests of that run for the change of a schedule. It learns nothing if the run has a finding: the server
 // refuses the object, or a later step does not fit. A schedule with other choices is not compared.
@@ -47,7 +47,9 @@ func (c *Choice) creation() string { return c.Object + " " + string(c.Patch) }
 // older Pods, and an operator keeps what it has, while a creation has nothing to keep.
 func (w *world) checkFresh(c *Choice) {
 	states, n := w.fresh[c.creation()], c.At.N
-	if w.finding != nil || len(w.schedule) != 1 || n >= len(states) || n >= len(w.known.rests) && n < len(states)-1 || w.hasWorked() {
+	last := len(states) - 1                        // the rest after the last step
+	isKnown := n < len(w.known.rests) || n == last // at other rests the clean runs differ
+	if w.finding != nil || len(w.schedule) != 1 || n > last || !isKnown || w.hasWorked() {
 		return
 	}
 	s, err := w.state()

@@ -45,7 +45,7 @@ func (n *names) generated(resource, namespace, prefix, name string) {
 	n.byName[key+name] = fmt.Sprintf("%s*%d", prefix, n.generates[key+prefix])
 }
 
-// await says how many more or fewer creates with a generated name have no response yet.
+// await adds more, which may be negative, to the number of creates with a generated name that have no response yet.
 func (n *names) await(resource, namespace, prefix string, more int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

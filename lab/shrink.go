@@ -13,7 +13,7 @@ func (e *explorer) reduced(f *Finding) *Finding {
 	return f
 }
 
-// shrink leaves out the choices without which the same check still fails, and simplifies the others.
+// shrink leaves out each choice that the finding does not need, and simplifies the others.
 func (e *explorer) shrink(f *Finding) *Finding {
 	for i := 0; i < len(f.Schedule); i++ {
 		if smaller := e.fails(slices.Delete(slices.Clone(f.Schedule), i, i+1), f.Check); smaller != nil {

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// story tells the run: what users and faults did, what the operator saw, what it wrote and why, and what the server stored. It ends with the finding,
-// unless that is nil.
+// story tells the run: what users and faults did, what the operator saw, what it wrote and why, and what the server stored. It ends
+// with the finding, unless that is nil.
 func (w *world) story(f *Finding) string {
 	var b strings.Builder
 	for i := range w.schedule {

@@ -32,7 +32,7 @@ type listing struct {
 	items []item
 	// preloaded is the number of items with preloaded values, from the first one on.
 	preloaded int
-	// kept is the number of objects that ProtobufSize has decoded and kept, at most keptObjects.
+	// kept is the number of objects that keep has kept, at most keptObjects.
 	kept int
 }
 
@@ -117,12 +117,11 @@ func (l *listing) decode(into reflect.Value, it item, unmanaged bool) (err error
 		l.store.setVersion(obj.(runtime.Object), it.record.Revision)
 		return err
 	}
-	if it.object == nil {
-		if it.object, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
-			return err
-		}
+	o, err := l.decoded(it)
+	if err != nil {
+		return err
 	}
-	return setItem(into, it.object)
+	return setItem(into, o)
 }
 
 // ProtobufSize implements [resource.StoredObjects].
@@ -141,6 +140,14 @@ func (l *listing) ProtobufSize(i int) (int, bool) {
 	}
 	it.size = uint32(obj.Size())
 	return int(it.size), true
+}
+
+// decoded returns the object of an item.
+func (l *listing) decoded(it item) (*object, error) {
+	if it.object != nil {
+		return it.object, nil
+	}
+	return l.store.passing(l.ctx, it.record, &l.scratch)
 }
 
 // keep returns the decoded object of an item, and keeps the object if the list may keep another one.
@@ -211,19 +218,17 @@ func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
 		}
 		return appendVerbatimMetadata(to, raw, it.record.Revision), nil
 	}
-	if it.object == nil {
-		var err error
-		if it.object, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
-			return to, err
-		}
+	o, err := l.decoded(it)
+	if err != nil {
+		return to, err
 	}
-	m, ok := metadataOf(it.object)
+	m, ok := metadataOf(o)
 	if !ok {
-		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
+		return to, fmt.Errorf("%T has no protobuf encoding", o.Object)
 	}
 	end := len(to)
 	to = append(to, make([]byte, m.Size())...)
-	_, err := m.MarshalTo(to[end:])
+	_, err = m.MarshalTo(to[end:])
 	return to, err
 }
 
@@ -231,7 +236,7 @@ func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
 func metadataOf(o *object) (*metav1.PartialObjectMetadata, bool) {
 	m, ok := o.Object.(metav1.Object)
 	if _, is := o.Object.(protobufObject); !ok || !is {
-		return &metav1.PartialObjectMetadata{}, false
+		return nil, false
 	}
 	return meta.AsPartialObjectMetadata(m), true
 }

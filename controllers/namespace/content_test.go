@@ -28,7 +28,7 @@ type content struct {
 	pods      []corev1.Pod
 	objects   map[string][]metav1.PartialObjectMetadata // by kind
 	fail      map[string][]error                        // the errors of the next attempts, by request
-	changed   func(*content, string)                    // after a request, if not nil
+	changed   func(*content, string)                    // if not nil, called after a request that fails
 	requests  []string
 }
 

@@ -68,8 +68,8 @@ type reconciler struct {
 }
 
 // Reconcile deletes the content of a terminating namespace, and finalizes it when there is none left. A watch tells when an
-// object is gone or has other finalizers. For other objects, and for pods with a grace period, another attempt follows after half
-// of the time that they are expected to take.
+// object is gone or has other finalizers. For objects that no watch covers, and for pods with a grace period, another attempt
+// follows a second after half of the expected time.
 //
 //upstream:pkg/controller/namespace/deletion.namespacedResourcesDeleter.Delete
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

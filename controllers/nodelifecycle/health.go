@@ -21,9 +21,6 @@ const (
 	startupGracePeriod = 60 * time.Second
 )
 
-// staleRetry is the time until the next check of a node with another lease than the last sign of life.
-const staleRetry = monitorPeriod
-
 // health is the last sign of life of a kubelet in the status of its node.
 //
 //upstream:pkg/controller/nodelifecycle.nodeHealthData
@@ -55,12 +52,12 @@ func (s signs) record(c *corev1.NodeCondition) signs {
 	return s
 }
 
-// renewal is the last renewal of the lease of a node.
+// renewal has what is known of the lease of a node.
 type renewal struct {
 	sign     revision  // of the lease that was a sign of life
 	last     revision  // of the lease as it is; earlier if the clock was ahead
 	observed time.Time // the look at the sign of life
-	forgot   time.Time // the next look at which any lease is a sign of life
+	anyUntil time.Time // until this look, any lease is a sign of life
 }
 
 // revision is a state of a lease.
@@ -76,7 +73,7 @@ func (l *renewal) observe(lease *coordinationv1.Lease, look time.Time) {
 	l.last = revision{lease.Spec.RenewTime, lease.ResourceVersion}
 	if l.sign.version == "" || l.sign.renewed.Before(l.last.renewed) {
 		l.sign, l.observed = l.last, look
-	} else if !look.After(l.forgot) {
+	} else if !look.After(l.anyUntil) {
 		l.sign = l.last
 	}
 }
@@ -96,7 +93,7 @@ func (h *health) observe(c *corev1.NodeCondition, lease *renewal, look time.Time
 	}
 	if h.now.probe = look; lease.sign.version != "" {
 		h.now.probe = look.Add(monitorPeriod)
-		lease.sign, lease.forgot = lease.last, h.now.probe
+		lease.sign, lease.anyUntil = lease.last, h.now.probe
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestSignsOfLife: what kubelet does, each after a number of seconds, the second at which it becomes overdue, and the version of
-// the lease without which it is not made unknown then.
+// TestSignsOfLife: what kubelet does, each after a number of seconds, the second at which it becomes overdue, and the version of the
+// last lease that was a sign of life.
 func TestSignsOfLife(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }

@@ -196,20 +196,19 @@ func (r *reconciler) checkHealth(ctx context.Context, node *corev1.Node) (after 
 	if left > 0 {
 		return left, false, nil
 	}
-	changed := unknownConditions(node, now)
 	if c := condition(node); c != nil && c.Status == corev1.ConditionUnknown {
 		return 0, false, nil // a sign of life is an event of the node
 	}
 	lease := &coordinationv1.Lease{}
 	err = r.live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
 	if err == nil && lease.ResourceVersion != version {
-		return staleRetry, true, nil
+		return monitorPeriod, true, nil // Kubernetes looks again then
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return 0, false, err
 	}
 	ready := nodestate.Ready(node)
-	node.Status.Conditions = changed
+	node.Status.Conditions = unknownConditions(node, now)
 	if err := r.client.Status().Update(ctx, node); err != nil {
 		return 0, false, err
 	}

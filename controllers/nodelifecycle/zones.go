@@ -128,7 +128,7 @@ func (z *zones) set(node *corev1.Node, skipped bool, now time.Time) (again []str
 	return z.update(now)
 }
 
-// place puts a node into its zone. A node that was skipped does not count there.
+// place puts a node into its zone. A node with a health that could not be checked is skipped: it does not count there.
 func (z *zones) place(node *corev1.Node, skipped bool) {
 	key := zoneKey(node)
 	z.leave(node.Name)
@@ -242,7 +242,7 @@ func (in *zone) set(stops, changes bool, now time.Time) (changed bool) {
 	return changed
 }
 
-// isCounted reports whether a zone has nodes that are not excluded.
+// isCounted reports whether a zone has nodes that are neither excluded nor skipped.
 func (in *zone) isCounted() bool { return in != nil && len(in.ready) > 0 }
 
 // current returns the state of a zone by its nodes.

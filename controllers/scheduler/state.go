@@ -186,7 +186,7 @@ func (s *state) updatePod(was, pod *corev1.Pod, now time.Time) []retry {
 	delete(s.assumed, pod.UID)
 	s.pending.remove(keyOf(pod))
 	if was != nil && node == pod.Spec.NodeName && !assumed && schedulesTheSame(was, pod) {
-		before.UseHostPorts()
+		before.UseHostPorts() // kube-scheduler removes the pod and adds it again
 		return nil
 	}
 	s.snapshot.SetPod(pod)

@@ -1,4 +1,4 @@
-// Package manifest splits the documents of manifests.
+// Package manifest splits a document of a manifest into its values.
 package manifest
 
 import (
@@ -10,16 +10,17 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// Values returns the values in a document: the values of a sequence in JSON, or the document itself. It fails as Single does.
+// Values returns the values of a document: of a sequence of JSON values each, or else the document itself, with the error of
+// [CheckSingle].
 func Values(text []byte) ([][]byte, error) {
-	if all := JSON(text); all != nil {
+	if all := SplitJSON(text); all != nil {
 		return all, nil
 	}
-	return [][]byte{text}, Single(text)
+	return [][]byte{text}, CheckSingle(text)
 }
 
-// JSON splits a sequence of JSON values. It returns nil if the text is no such sequence.
-func JSON(text []byte) [][]byte {
+// SplitJSON splits a sequence of JSON values. It returns nil if the text is no such sequence.
+func SplitJSON(text []byte) [][]byte {
 	var all [][]byte
 	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
 		var value json.RawMessage
@@ -34,9 +35,9 @@ func JSON(text []byte) [][]byte {
 	}
 }
 
-// Single returns an error if a text has more than one YAML document, or a mapping with a key twice. The library that decodes
+// CheckSingle returns an error if a text has more than one YAML document, or a mapping with a key twice. The library that decodes
 // an object would ignore all but the first document, and all but the last value.
-func Single(text []byte) error {
+func CheckSingle(text []byte) error {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	var node yamlv3.Node
 	if err := decoder.Decode(&node); err != nil {

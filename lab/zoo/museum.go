@@ -35,9 +35,9 @@ func deletePart(ctx context.Context, e *env, w *Widget, part *corev1.ConfigMap) 
 }
 
 // resize brings a part and its claim to the size of a Widget. The size of a part is immutable: the part is deleted, and created again
-// with a larger claim. If confirmed is set, only the part that was read is deleted, and only if the Widget is the newest one. If level is
-// set, the claim grows also when the part is gone already.
-func resize(ctx context.Context, e *env, w *Widget, confirmed, level bool) (ctrl.Result, error) {
+// with a larger claim. If confirmed is set, only the part that was read is deleted, and only if the Widget is the newest one. If
+// levelTriggered is set, the claim grows also when the part is gone already.
+func resize(ctx context.Context, e *env, w *Widget, confirmed, levelTriggered bool) (ctrl.Result, error) {
 	if w.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
@@ -59,7 +59,11 @@ func resize(ctx context.Context, e *env, w *Widget, confirmed, level bool) (ctrl
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if err := e.Get(ctx, client.ObjectKeyFromObject(claim), claim.DeepCopy()); differs || level || apierrors.IsNotFound(err) {
+	err = e.Get(ctx, client.ObjectKeyFromObject(claim), claim.DeepCopy())
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if differs || levelTriggered || err != nil {
 		if err := ensurePart(ctx, e, w, claim.Name); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -75,7 +79,7 @@ func halfResize(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return resize(ctx, e, w, true, e.right)
 }
 
-// staleResize is RabbitMQ's 653: on a stale view the part has the old size still, and what is deleted is the next part with its name.
+// staleResize is RabbitMQ's 653: on a stale view the part still has the old size, and the operator deletes the next part with its name.
 func staleResize(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return resize(ctx, e, w, e.right, true)
 }

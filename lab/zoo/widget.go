@@ -147,8 +147,8 @@ const rePeriod = 20 * time.Second
 // A reconciler brings one Widget to its desired state.
 type reconciler func(ctx context.Context, e *env, w *Widget) (ctrl.Result, error)
 
-// newManager returns the manager of an operator, which elects a leader if elects is set. If stale is set, its client does not read its own
-// writes, as controller-runtime's.
+// newManager returns the manager of an operator, which elects a leader if elects is set. If stale is set, reads need not include
+// the client's own writes, as by default on controller-runtime.
 func newManager(cfg *rest.Config, elects, stale bool) (manager.Manager, error) {
 	return ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                  scheme,

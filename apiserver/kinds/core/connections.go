@@ -346,8 +346,8 @@ func (c *Connections) toPod(ctx context.Context, pod *corev1.Pod, scheme, port, 
 	})
 }
 
-// toAddress returns a proxy to a port of an address, or to the default port of the scheme. A port that is no number is a bad request, since
-// kube-apiserver panics. A number that is no port is refused when the proxy connects.
+// toAddress returns a proxy to a port of an address, or to the default port of the scheme. A port that is no number is a bad
+// request. A number that is no port is refused when the proxy connects.
 func toAddress(ip, scheme, port, path string, responder rest.Responder, dial func(ctx context.Context, port int32) (net.Conn, error)) (http.Handler, error) {
 	if strings.Trim(port, "0123456789") != "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid port %q", port))

@@ -74,8 +74,8 @@ func (n *Node) use(ports []hostPort) {
 	n.ports.Insert(ports...)
 }
 
-// UseHostPorts marks the host ports of a pod on a node as used. The snapshot forgets them when a pod with the same ports is removed, as
-// kube-scheduler does until the next update of the pod.
+// UseHostPorts marks the host ports of a pod as used on its node. The removal of another pod with the same ports has freed them, as
+// in kube-scheduler, where the next update of the pod takes them again.
 func (p *Pod) UseHostPorts() { p.node.use(p.ports) }
 
 // image is an image that some nodes have.

@@ -177,7 +177,7 @@ func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	var errs []error
 	values, decode := [][]byte{text}, decodeYAML
-	if sequence := manifest.JSON(text); sequence != nil {
+	if sequence := manifest.SplitJSON(text); sequence != nil {
 		values, decode = sequence, decodeJSON
 	}
 	for _, value := range values {
@@ -202,7 +202,7 @@ func decodeJSON(text []byte) (object map[string]any, err error) {
 
 // decodeYAML decodes a YAML mapping without a key that it has twice. A key may override one of a merged mapping.
 func decodeYAML(text []byte) (object map[string]any, err error) {
-	if err := manifest.Single(text); err != nil {
+	if err := manifest.CheckSingle(text); err != nil {
 		return nil, err
 	}
 	return object, utilyaml.Unmarshal(text, &object)

@@ -164,7 +164,7 @@ func split(file string, content []byte) (all []document, err error) {
 		if err != nil {
 			return nil, err
 		}
-		values := manifest.JSON(text)
+		values := manifest.SplitJSON(text)
 		if values == nil {
 			values = [][]byte{text}
 		}
