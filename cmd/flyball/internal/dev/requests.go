@@ -22,7 +22,8 @@ rules:
 - level: None
 `
 
-// stale is the time after a change from which a first write is probably unrelated to the change.
+// stale is the time after the start of the operator from which a first write is probably unrelated to the change. The build before the
+// start takes as long as the machine lets it.
 const stale = time.Minute
 
 // requests follows the operator's requests in the audit log of the API server. It prints when the operator watches, and
@@ -32,16 +33,16 @@ type requests struct {
 	lines chan string // lines to print; requests do not wait for it
 
 	mu                sync.Mutex
-	since             time.Time
+	since, started    time.Time // of the edit, and of the operator
 	watching, written bool
 	forbidden         map[string]bool // the markers that were printed
 }
 
-// restart starts over for a new operator. Times count from since, the time of an edit.
+// restart starts over for a new operator, which starts now. The printed times count from since, the time of an edit.
 func (r *requests) restart(since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since, r.watching, r.written, r.forbidden = since, false, false, map[string]bool{}
+	r.since, r.started, r.watching, r.written, r.forbidden = since, time.Now(), false, false, map[string]bool{}
 }
 
 // Write handles one event of the audit log.
@@ -66,7 +67,7 @@ func (r *requests) Write(line []byte) (int, error) {
 		}
 	case event.Stage == auditv1.StageResponseComplete && !r.written:
 		r.written = true
-		if took > stale {
+		if time.Since(r.started) > stale {
 			return len(line), nil // somebody else has changed something since
 		}
 		r.say("first write: %s %s: %s after the change", event.Verb, name(event.ObjectRef), seconds(took))
