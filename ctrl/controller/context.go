@@ -24,6 +24,7 @@ type reconcileContext[request comparable] struct {
 	req             request
 	causes          reconcile.Causes
 	run             *observe.Run // nil if the manager has no console
+	turn            *turn        // nil if the workers do not take turns
 
 	mu     sync.Mutex // guards what follows: reconcilers may have goroutines
 	id     types.UID
@@ -71,6 +72,8 @@ func (c *reconcileContext[request]) Value(key any) any {
 		}
 	case observe.RunKey:
 		return c.run
+	case turnKey:
+		return c.turn
 	case development.RunKey:
 		if c.controller.development != nil {
 			return c

@@ -156,6 +156,11 @@ type TypedOptions[request comparable] struct {
 	// it.
 	Flow func(request) string
 
+	// InTurn makes the workers take requests in turn: the next request is taken from the queue after the Reconcile of the last one
+	// has called EndTurn or returned. Reconciles that share something, such as a pool of addresses, then decide in the order of the
+	// queue, and write concurrently.
+	InTurn bool
+
 	// HungAfter, DetectHotLoops, OnHotLoop and TracerProvider are as in config.Controller.
 	HungAfter      time.Duration
 	DetectHotLoops *bool

@@ -54,6 +54,9 @@ func (c *controller[request]) Start(ctx context.Context) error {
 		hotLoops:   newHotLoopDetector(c, m, q),
 		tracer:     tracerOf(c.options.TracerProvider),
 	}
+	if c.options.InTurn {
+		p.turns = make(turns, 1)
+	}
 	var workers sync.WaitGroup
 	for range c.options.MaxConcurrentReconciles {
 		workers.Go(p.work)
@@ -74,6 +77,7 @@ type workerPool[request comparable] struct {
 	logger   logr.Logger
 	hotLoops *hotLoopDetector[request]
 	tracer   trace.Tracer // nil if tracing is disabled
+	turns    turns        // nil without InTurn
 }
 
 // work reconciles one request after the other until the queue is shut down.
@@ -93,28 +97,32 @@ func (p *workerPool[request]) work() {
 		if p.record != nil {
 			p.holds.wait(p.ctx)
 		}
+		turn := p.turns.begin()
 		item, shutdown := p.queue.Take()
 		if shutdown {
+			turn.end()
 			return
 		}
 		if p.record != nil && p.holds.park(item) {
+			turn.end()
 			p.queue.DoneAt(item.Key, time.Now())
 			continue
 		}
-		p.process(w, observed, item)
+		p.process(w, observed, item, turn)
 	}
 }
 
 // process reconciles one request and acts on the outcome. It reads the clock once, at the end of
 // the reconcile, and passes that time to the queue; the start is the time at which the queue handed
 // out the request.
-func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Worker, item queue.Item[request]) {
+func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Worker, item queue.Item[request], turn *turn) {
 	req, ended := item.Key, item.StartedAt
 	defer func() { p.queue.DoneAt(req, ended) }()
+	defer turn.end()
 	p.metrics.activeWorkers.Inc()
 	defer p.metrics.activeWorkers.Dec()
 
-	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: item.Causes}
+	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: item.Causes, turn: turn}
 	if observed != nil {
 		rc.run = p.beginRun(observed, item)
 	}
@@ -124,6 +132,7 @@ func (p *workerPool[request]) process(w *watchdog[request], observed *observe.Wo
 		p.development.Begin(rc)
 	}
 	result, err := p.Reconcile(ctx, req)
+	turn.end()
 	w.end()
 	took := time.Since(item.StartedAt)
 	ended = item.StartedAt.Add(took)
