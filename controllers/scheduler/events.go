@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -104,8 +106,12 @@ func (r *reconciler) objectEvents(changed, removed framework.Event) handler.Even
 
 // retry adds pods to the queue, by their priorities, after their back-off. While there is nothing else to do, a pod does not wait for
 // that.
+//
+//upstream:pkg/scheduler/backend/queue.PriorityQueue.moveEntitiesToActiveOrBackoffQueue
 func (r *reconciler) retry(q queue, pods []retry) {
 	idle := q.Len() == 0
+	// A worker may take the first pod before the last one is there.
+	slices.SortStableFunc(pods, func(a, b retry) int { return cmp.Compare(b.priority, a.priority) })
 	for _, p := range pods {
 		if idle {
 			p.after = 0

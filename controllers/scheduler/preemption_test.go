@@ -154,6 +154,7 @@ func TestPriorityOrder(t *testing.T) {
 			e.CreateAll(controllerstest.Pod(name, "a", ofPriority(name+"-patient", "3"), here))
 		}
 		e.WaitIdle()
+		time.Sleep(time.Minute) // no pod is in its back-off, which may be longer for the one of the highest priority
 		e.Must(e.Delete(e.Context(), e.Pod("full")))
 		time.Sleep(time.Minute)
 		e.WantScheduled("higher", controllerstest.OnFlyball)

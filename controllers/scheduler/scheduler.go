@@ -68,7 +68,7 @@ func AddToManager(mgr manager.Manager) error {
 			r.queue = q
 			return nil
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8})
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8, InTurn: true})
 	for _, k := range kinds {
 		b = b.Watches(k.object, r.objectEvents(k.changed, k.removed))
 	}
@@ -108,10 +108,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	if waiting := r.state.reservationOf(pod.UID); waiting != nil {
+		controller.EndTurn(ctx)
 		return r.finish(ctx, pod, waiting)
 	}
 	d, left, helped := r.state.schedule(pod, time.Now())
 	r.retry(r.queue, helped)
+	controller.EndTurn(ctx)
 	switch {
 	case left > 0:
 		return reconcile.Result{RequeueAfter: left}, nil
