@@ -73,7 +73,7 @@ func text[request comparable](key request) string {
 	if req, ok := any(key).(reconcile.Request); ok {
 		return observe.NameText(req.NamespacedName)
 	}
-	return fmt.Sprint(key)
+	return observe.RequestText(key)
 }
 
 // parse returns the request with a text.

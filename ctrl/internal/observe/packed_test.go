@@ -141,10 +141,10 @@ func TestPackedRequests(t *testing.T) {
 	type tenant struct{ seen map[int][]byte }
 	r := New(64 << 10)
 	c := r.AddController(controls{name: "c"})
-	var group sync.WaitGroup
+	var workers sync.WaitGroup
 	for range 2 {
 		w := c.NewWorker()
-		group.Go(func() {
+		workers.Go(func() {
 			own := &tenant{seen: map[int][]byte{}}
 			for i := range 5000 {
 				run := w.Begin(types.NamespacedName{}, own, cause.Causes{}, 0, time.Now())
@@ -156,7 +156,23 @@ func TestPackedRequests(t *testing.T) {
 			}
 		})
 	}
-	group.Wait()
+	ended, page := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(page)
+		for {
+			for _, run := range r.Runs() {
+				_ = run.Request()
+			}
+			select {
+			case <-ended:
+				return
+			default:
+			}
+		}
+	}()
+	workers.Wait()
+	close(ended)
+	<-page
 	var size int64
 	for _, p := range c.earlier {
 		size += p.size

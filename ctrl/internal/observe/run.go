@@ -170,9 +170,18 @@ func runOf(ctx context.Context) *Run {
 // Request is the text of the request.
 func (r *Run) Request() string {
 	if r.other != nil {
-		return fmt.Sprint(r.other)
+		return RequestText(r.other)
 	}
 	return NameText(r.Name)
+}
+
+// RequestText returns the text of a request that is no reconcile.Request. A pointer without a String method has its address: what it
+// points to belongs to the reconciler, and two requests that point to the same are two.
+func RequestText(request any) string {
+	if _, ok := request.(fmt.Stringer); !ok && reflect.TypeOf(request).Kind() == reflect.Pointer {
+		return fmt.Sprintf("%T(%p)", request, request)
+	}
+	return fmt.Sprint(request)
 }
 
 // NameText returns a name as it is written in the console: namespace/name, or name alone.
