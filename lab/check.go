@@ -51,6 +51,9 @@ func (w *world) checkWrite(c *change) {
 		return
 	}
 	o := &unstructured.Unstructured{Object: object}
+	if w.foreign[string(o.GetUID())] && metav1.GetControllerOf(o) == nil {
+		return // it has what the operator's own object had
+	}
 	relation := relationTo(o)
 	if w.known == nil {
 		w.touched[relation] = true
@@ -127,7 +130,9 @@ func (w *world) checkEnd(known *knowledge) {
 		w.checkGenerations(s)
 		return
 	}
-	differences := canonical.Compare(w.outcomeOf(s), known.outcome, known.noise)
+	differences := slices.DeleteFunc(canonical.Compare(w.outcomeOf(s), known.outcome, known.noise), func(d difference) bool {
+		return d.Path == "" && d.Got == canonical.Count(0) && w.worked[d.Object] // nobody needs to create it again
+	})
 	if len(differences) > 0 && slices.ContainsFunc(w.schedule, func(c Choice) bool { return c.leavesHistory() }) {
 		differences = w.withoutHistory(differences, newCanonical(s, w.names), known.noise)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,8 +31,10 @@ func (w *world) disturbObject(do Fault, name string) error {
 		return err
 	}
 	if do != Edit {
-		w.tookFinished = w.tookFinished || hasFinished(o)
 		w.deleted[name] = true
+		if err := w.noteWorked(o); err != nil {
+			return err
+		}
 	}
 	switch do {
 	case Delete:
@@ -42,6 +45,23 @@ func (w *world) disturbObject(do Fault, name string) error {
 		return w.recreate(ctx, o)
 	}
 	return fmt.Errorf("unknown fault %q", do)
+}
+
+// noteWorked notes an object that somebody else is about to delete, and the objects that it controls, as far as they have done
+// their work.
+func (w *world) noteWorked(o *unstructured.Unstructured) error {
+	s, err := w.state()
+	if err != nil {
+		return err
+	}
+	c := newCanonical(s, w.names)
+	for _, other := range s.objects {
+		owner := metav1.GetControllerOf(other)
+		if hasFinished(other) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
+			w.worked[w.known.noise.Key(c.Key(other))] = true
+		}
+	}
+	return nil
 }
 
 // object returns the object with a kind and canonical name, or nil.
@@ -69,15 +89,24 @@ func (w *world) editObject(ctx context.Context, o *unstructured.Unstructured) er
 	return client.IgnoreNotFound(w.client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
-// recreate replaces an object by another one with the same name, which belongs to nobody.
+// recreate replaces an object by another one with the same name. If the object has a controller, the other one has another controller,
+// for which a Namespace stands.
 func (w *world) recreate(ctx context.Context, o *unstructured.Unstructured) error {
 	o = o.DeepCopy()
+	var owners []metav1.OwnerReference
+	if metav1.GetControllerOf(o) != nil {
+		namespace := &corev1.Namespace{}
+		if err := w.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceDefault}, namespace); err != nil {
+			return err
+		}
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))}
+	}
 	if err := w.client.Delete(ctx, o, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	o.SetUID("")
 	o.SetResourceVersion("")
-	o.SetOwnerReferences(nil)
+	o.SetOwnerReferences(owners)
 	o.SetFinalizers(nil)
 	o.SetManagedFields(nil)
 	o.SetDeletionTimestamp(nil)

@@ -25,6 +25,14 @@ func (w *world) settle() {
 	}
 }
 
+// restAdvice is the advice for an operator that writes at intervals, such as a heartbeat, and in no hot loop.
+func (w *world) restAdvice(actions int) string {
+	if w.now()/time.Duration(actions) < time.Second {
+		return ""
+	}
+	return "; the operator writes at intervals: let it write only what changes, or leave these writes out in the test"
+}
+
 // run lets actions happen until the world is at rest and all steps of the scenario are done, or until there is a finding.
 func (w *world) run(steps []Step) {
 	for n := 0; ; n++ {
@@ -38,7 +46,7 @@ func (w *world) run(steps []Step) {
 		}
 		endless := n > w.limits.actions || w.limits.time > 0 && w.now() > w.limits.time
 		if endless {
-			if w.find(hotLoop, "%d actions in %s, and the world does not come to rest: %s", n, age(w.now()), w.busiest()); w.finding != nil {
+			if w.find(hotLoop, "%d actions in %s, and the world does not come to rest: %s%s", n, age(w.now()), w.busiest(), w.restAdvice(n)); w.finding != nil {
 				return
 			}
 			n = 0 // without the check, the next step begins

@@ -86,8 +86,8 @@ const (
 	Delete Fault = "delete"
 	// Edit sets an annotation of an object as a user does, so that the operator's copy of the object is stale.
 	Edit Fault = "edit"
-	// Recreate deletes an object and creates another one with the same name that belongs to nobody. Somebody deletes it
-	// when nothing has changed for half a minute.
+	// Recreate deletes an object and creates another one with the same name. It has another controller, or none if the object has
+	// none. Somebody deletes it when nothing has changed for half a minute.
 	Recreate Fault = "recreate"
 	// Change changes a custom resource by the patch of the choice, as a user does, and changes it back when the world is at
 	// rest again. If the schedule has no other choice, the state in between must be the one that a creation of the changed object

@@ -9,6 +9,12 @@ import (
 	"flyball.dev/storage"
 )
 
+// Of more than longStory events, a story has the faults, and the first and the last storyEnds.
+const (
+	longStory = 1000
+	storyEnds = 100
+)
+
 // story tells the run: what users and faults did, what the operator saw, what it wrote and why, and what the server stored. It ends
 // with the finding, unless that is nil.
 func (w *world) story(f *Finding) string {
@@ -16,8 +22,18 @@ func (w *world) story(f *Finding) string {
 	for i := range w.schedule {
 		fmt.Fprintf(&b, "choice %d: %s\n", i+1, w.schedule[i])
 	}
+	left := 0
 	for i := range w.trace {
-		w.tell(&b, &w.trace[i])
+		e := &w.trace[i]
+		if len(w.trace) > longStory && e.choice == nil && i >= storyEnds && i < len(w.trace)-storyEnds {
+			left++
+			continue
+		}
+		if left > 0 {
+			fmt.Fprintf(&b, "%9s  … %d more\n", "", left)
+			left = 0
+		}
+		w.tell(&b, e)
 	}
 	if f != nil {
 		fmt.Fprintf(&b, "%9s  ✗ %s: %s\n", age(f.at), f.Check, f.Message)

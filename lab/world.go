@@ -54,24 +54,24 @@ type world struct {
 	slow         *release // if not nil, the cluster's controllers wait
 	loops        map[loopOf]*loop
 
-	actor        *action // the last action that was chosen
-	trace        []event
-	deletions    deletions
-	gateway      *gateway        // of a program
-	done         int             // the number of steps that are done
-	rest         time.Duration   // of the last step, or zero
-	over         int             // the length of the trace when the scenario was over
-	disturbed    int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
-	deleted      map[string]bool // the objects that somebody else has deleted, by kind and canonical name
-	tookFinished bool            // somebody else has deleted an object that had done its work
-	rests        []outcome       // of a clean run, before each step
-	lastChange   time.Duration
-	finding      *Finding
-	created      *Choice         // see learnFresh
-	patched      bool            // the object of created has been created
-	foreign      map[string]bool // the UIDs of the objects that [Recreate] has made
-	own          map[string]bool // the UIDs of the objects that the operator has made
-	touched      map[string]bool // see [knowledge]
+	actor      *action // the last action that was chosen
+	trace      []event
+	deletions  deletions
+	gateway    *gateway        // of a program
+	done       int             // the number of steps that are done
+	rest       time.Duration   // of the last step, or zero
+	over       int             // the length of the trace when the scenario was over
+	disturbed  int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
+	deleted    map[string]bool // the objects that somebody else has deleted, by kind and canonical name
+	worked     map[string]bool // the objects that had done their work before they went because of somebody else, by key
+	rests      []outcome       // of a clean run, before each step
+	lastChange time.Duration
+	finding    *Finding
+	created    *Choice         // see learnFresh
+	patched    bool            // the object of created has been created
+	foreign    map[string]bool // the UIDs of the objects that [Recreate] has made
+	own        map[string]bool // the UIDs of the objects that the operator has made
+	touched    map[string]bool // see [knowledge]
 	// stored and decoded are the objects that this run has written, by key; decoded has only some of them.
 	stored  map[string][]byte
 	decoded map[string]*unstructured.Unstructured
@@ -131,7 +131,7 @@ func newWorld(e *explorer, schedule Schedule) *world {
 	return &world{
 		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
-		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{},
+		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, worked: map[string]bool{},
 		loops:    map[loopOf]*loop{},
 		counters: schedule.counters(), serverPoints: schedule.hasServerPoints(),
 		arrived: make(chan struct{}, 1), began: time.Now(),

@@ -1,0 +1,124 @@
+package zoo
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/lab"
+)
+
+// exploreIdiom explores an operator that makes something of each ConfigMap with the label app.
+func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)) *lab.Report {
+	t.Helper()
+	app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
+	report, err := lab.Find(t, lab.Operator{Start: func(cfg *rest.Config) (manager.Manager, error) {
+		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
+		if err != nil {
+			return nil, err
+		}
+		c := mgr.GetClient()
+		return mgr, ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(part).Complete(reconcile.AsReconciler(c,
+			reconcile.ObjectReconciler[*corev1.ConfigMap](reconcile.TypedFunc[*corev1.ConfigMap](func(ctx context.Context, app *corev1.ConfigMap) (ctrl.Result, error) {
+				if app.Labels["app"] == "" {
+					return ctrl.Result{}, nil
+				}
+				return do(ctx, c, app)
+			}))))
+	}}, lab.Scenario{Steps: []lab.Step{lab.Create(app), lab.Update(app, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} })}, Schedules: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// TestIdioms: what most operators do is no mistake.
+func TestIdioms(t *testing.T) {
+	secretOf := func(app *corev1.ConfigMap) *corev1.Secret {
+		return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name},
+			StringData: map[string]string{"size": app.Data["size"]}}
+	}
+	for name, tc := range map[string]struct {
+		part client.Object
+		do   func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)
+	}{
+		"create or update": {&corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+			secret := secretOf(app)
+			_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
+				secret.Data = map[string][]byte{"size": []byte(app.Data["size"])}
+				return controllerutil.SetControllerReference(app, secret, c.Scheme())
+			})
+			return ctrl.Result{}, err
+		}},
+		"server-side apply": {&corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+			secret := secretOf(app)
+			if err := controllerutil.SetControllerReference(app, secret, c.Scheme()); err != nil {
+				return ctrl.Result{}, err
+			}
+			return ctrl.Result{}, c.Patch(ctx, secret, client.Apply, client.FieldOwner("web"), client.ForceOwnership)
+		}},
+		"a Job that runs once": {&batchv1.Job{}, runOnce},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			for _, f := range exploreIdiom(t, tc.part, tc.do).Findings {
+				t.Errorf("%s: %s\n%s", f.Check, f.Message, f.Story)
+			}
+		})
+	}
+}
+
+// runOnce runs a Job for an app, and never again.
+func runOnce(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+	if app.Annotations["done"] != "" {
+		return ctrl.Result{}, nil
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(job), job); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	} else if err != nil {
+		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+		if err := controllerutil.SetControllerReference(app, job, c.Scheme()); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, c.Create(ctx, job)
+	}
+	if !metav1.IsControlledBy(job, app) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil // until the Job is gone
+	}
+	if !slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+	}) {
+		return ctrl.Result{}, nil
+	}
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, "done", "true")
+	return ctrl.Result{}, c.Update(ctx, app)
+}
+
+// TestHeartbeat: an operator that writes at intervals never lets the world rest. The finding says so, and is short.
+func TestHeartbeat(t *testing.T) {
+	report := exploreIdiom(t, &corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+		metav1.SetMetaDataAnnotation(&app.ObjectMeta, "seen", time.Now().Format(time.RFC3339))
+		return ctrl.Result{RequeueAfter: time.Minute}, c.Update(ctx, app)
+	})
+	if len(report.Findings) != 1 {
+		t.Fatalf("%d findings, want 1", len(report.Findings))
+	}
+	f := report.Findings[0]
+	if !strings.Contains(f.Message, "the operator writes at intervals") || strings.Count(f.Story, "\n") > 1000 || !strings.Contains(f.Story, " more\n") {
+		t.Errorf("%s: %s, in %d lines:\n%s", f.Check, f.Message, strings.Count(f.Story, "\n"), f.Story)
+	}
+}
