@@ -30,6 +30,7 @@ type knowledge struct {
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions
+	steps     int // the number of steps, after the last of which the outcome is the rest
 }
 
 // checkWrite checks a write when the server has stored it.
@@ -174,13 +175,19 @@ func (w *world) withoutHistory(all []difference, c *canonical.Form, n noise) []d
 	return slices.DeleteFunc(all, func(d difference) bool { return made[d.Object] || written[d.Object+" "+d.Path] })
 }
 
-// deletions counts how often the operator deleted the objects with a name that nobody generates, by kind and name.
-type deletions map[string]int
+// deletions counts how often the operator deleted the objects with a name that nobody generates.
+type deletions map[deletion]int
+
+// deletion names the object of a deletion by its kind and name, and the last step before.
+type deletion struct {
+	object string
+	step   int
+}
 
 // atLeast raises the counts to the ones of another run.
 func (d deletions) atLeast(other deletions) {
-	for object, n := range other {
-		d[object] = max(d[object], n)
+	for key, n := range other {
+		d[key] = max(d[key], n)
 	}
 }
 
@@ -195,7 +202,7 @@ func (w *world) countDeletion(a *action, c *change) {
 		name := o.GetNamespace() + "/" + o.GetName()
 		isGenerated := w.names.canonical(a.resource, o.GetNamespace(), o.GetName()) != name
 		if !isGenerated && (c.after == nil || o.GetDeletionTimestamp() != nil) && !w.isAbandoned(o) {
-			w.deletions[describe(o)]++
+			w.deletions[deletion{kindOf(o) + " " + name, w.done}]++
 		}
 	}
 }
@@ -225,11 +232,29 @@ func (w *world) checkDeletions(known *knowledge) {
 	if known == nil || w.finding != nil || slices.ContainsFunc(w.schedule, func(c Choice) bool { return !c.ofView() }) {
 		return
 	}
-	for _, object := range slices.Sorted(maps.Keys(w.deletions)) {
-		if n, want := w.deletions[object], known.deletions[object]; n > want {
-			w.find(dataLoss, "the operator has deleted %s %s, in the clean run %s", object, times(n), times(want))
+	wanted := known.countLasting(known.deletions)
+	all := known.countLasting(w.deletions)
+	for _, object := range slices.Sorted(maps.Keys(all)) {
+		if n, want := all[object], wanted[object]; n > want {
+			w.find(dataLoss, "the operator has deleted %s %s, in the clean run %s", strings.Replace(object, " /", " ", 1), times(n), times(want))
 		}
 	}
+}
+
+// countLasting counts the deletions by object, if a clean run has the object at the next rest. Without it there, a process that has started
+// on an old view may have made the object again, and deletes it when the view goes on.
+func (k *knowledge) countLasting(all deletions) map[string]int {
+	counts := map[string]int{}
+	for d, n := range all {
+		rest := k.outcome
+		if d.step < len(k.rests) {
+			rest = k.rests[d.step]
+		}
+		if len(rest[k.noise.Key(d.object)]) > 0 || d.step >= len(k.rests) && d.step < k.steps {
+			counts[d.object] += n
+		}
+	}
+	return counts
 }
 
 func times(n int) string {

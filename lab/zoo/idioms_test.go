@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -39,7 +40,8 @@ func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, cli
 				}
 				return do(ctx, c, app)
 			}))))
-	}}, lab.Scenario{Steps: []lab.Step{lab.Create(app), lab.Update(app, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} })}, Schedules: 60})
+	}}, lab.Scenario{Steps: []lab.Step{lab.Create(app), lab.Update(app, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} }),
+		lab.Remove(app)}, Schedules: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +74,7 @@ func TestIdioms(t *testing.T) {
 			return ctrl.Result{}, c.Patch(ctx, secret, client.Apply, client.FieldOwner("web"), client.ForceOwnership)
 		}},
 		"a Job that runs once": {&batchv1.Job{}, runOnce},
+		"finalizer":            {&corev1.Secret{}, role},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			for _, f := range exploreIdiom(t, tc.part, tc.do).Findings {
@@ -106,6 +109,27 @@ func runOnce(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.
 	}
 	metav1.SetMetaDataAnnotation(&app.ObjectMeta, "done", "true")
 	return ctrl.Result{}, c.Update(ctx, app)
+}
+
+// role makes a ClusterRole for an app, which cannot own it, and deletes the ClusterRole with the app.
+func role(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+	const finalizer = "zoo.flyball.dev/role"
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: app.Name}}
+	if app.DeletionTimestamp != nil {
+		err := client.IgnoreNotFound(c.Delete(ctx, role))
+		if err == nil && controllerutil.RemoveFinalizer(app, finalizer) {
+			err = client.IgnoreNotFound(c.Update(ctx, app))
+		}
+		return ctrl.Result{}, err
+	}
+	if controllerutil.AddFinalizer(app, finalizer) {
+		return ctrl.Result{}, c.Update(ctx, app)
+	}
+	err := c.Get(ctx, client.ObjectKeyFromObject(role), role)
+	if client.IgnoreNotFound(err) == nil && err != nil {
+		err = c.Create(ctx, role)
+	}
+	return ctrl.Result{RequeueAfter: time.Minute}, err // somebody may have deleted the ClusterRole
 }
 
 // TestHeartbeat: an operator that writes at intervals never lets the world rest. The finding says so, and is short.
