@@ -143,7 +143,7 @@ func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
 	case it.object == nil && l.store.isVerbatim(it.record):
 		it.metadataSize = uint32(l.store.verbatimMetadataSize(it.record))
 	default:
-		it.metadataSize = l.sizeOf(it, metadataOf)
+		it.metadataSize = l.sizeOf(it, metadata)
 	}
 	return int(it.metadataSize), it.metadataSize > 0
 }
@@ -151,7 +151,7 @@ func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
 // sizeOf returns the size of a part of the object of an item, or zero if there is none. It keeps the object if the list may keep
 // another one.
 func (l *listing) sizeOf(it *item, part part) uint32 {
-	o, err := l.decoded(*it)
+	o, err := part.decode(l, *it)
 	if err != nil {
 		return 0 // upstream's handler meets the same error and answers with it
 	}
@@ -159,7 +159,7 @@ func (l *listing) sizeOf(it *item, part part) uint32 {
 		l.kept++
 		it.object = o
 	}
-	message, ok := part(o)
+	message, ok := part.of(o)
 	if !ok {
 		return 0
 	}
@@ -176,7 +176,7 @@ func (l *listing) decoded(it item) (*object, error) {
 
 // AppendProtobuf implements [resource.StoredObjects].
 func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
-	it, raw, err := l.takeEncoded(i)
+	it, raw, err := l.takeEncoded(i, whole)
 	if err != nil {
 		return to, err
 	}
@@ -188,31 +188,31 @@ func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
 
 // AppendProtobufMetadata implements [resource.StoredObjects].
 func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
-	it, raw, err := l.takeEncoded(i)
+	it, raw, err := l.takeEncoded(i, metadata)
 	if err != nil {
 		return to, err
 	}
 	if raw != nil {
 		return appendVerbatimMetadata(to, raw, it.record.Revision), nil
 	}
-	return it.append(to, metadataOf, it.metadataSize)
+	return it.append(to, metadata, it.metadataSize)
 }
 
-// takeEncoded takes an item. It returns the encoded object of an item that is verbatim. Another item has its object.
-func (l *listing) takeEncoded(i int) (it item, raw []byte, err error) {
+// takeEncoded takes an item. It returns the encoded object of an item that is verbatim. Another item has its object, or the part of it.
+func (l *listing) takeEncoded(i int, part part) (it item, raw []byte, err error) {
 	l.preload(i)
 	it = l.take(i)
 	if it.object == nil && l.store.isVerbatim(it.record) {
 		raw, err = l.raw(it.record)
 	} else {
-		it.object, err = l.decoded(it)
+		it.object, err = part.decode(l, it)
 	}
 	return it, raw, err
 }
 
 // append appends a part of the decoded object of an item. The size of the list says that it has size bytes.
 func (it item) append(to []byte, part part, size uint32) ([]byte, error) {
-	message, ok := part(it.object)
+	message, ok := part.of(it.object)
 	if !ok {
 		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
 	}
@@ -225,22 +225,43 @@ func (it item) append(to []byte, part part, size uint32) ([]byte, error) {
 	return to, err
 }
 
-// part returns what a list has of an object, or false if the object has no encoding in protobuf.
-type part func(o *object) (protobufObject, bool)
-
-// whole is the part of an ordinary list.
-func whole(o *object) (protobufObject, bool) {
-	message, ok := o.Object.(protobufObject)
-	return message, ok
+// part is what a list has of each object.
+type part struct {
+	// decode returns an object with the part.
+	decode func(*listing, item) (*object, error)
+	// of returns the part of an object, or false if the part has no encoding in protobuf.
+	of func(*object) (protobufObject, bool)
 }
 
-// metadataOf is the part of a list of metadata.
-func metadataOf(o *object) (protobufObject, bool) {
-	m, ok := o.Object.(metav1.Object)
-	if _, is := o.Object.(protobufObject); !ok || !is {
-		return nil, false
+var (
+	whole = part{(*listing).decoded, func(o *object) (protobufObject, bool) {
+		message, ok := o.Object.(protobufObject)
+		return message, ok
+	}}
+	metadata = part{(*listing).decodedMetadata, func(o *object) (protobufObject, bool) {
+		m, ok := o.Object.(metav1.Object)
+		if !ok {
+			return nil, false
+		}
+		return meta.AsPartialObjectMetadata(m), true
+	}}
+)
+
+// decodedMetadata returns the object of an item, or only the metadata of an item that is text.
+func (l *listing) decodedMetadata(it item) (*object, error) {
+	if it.object != nil || !l.store.isText(it.record) {
+		return l.decoded(it)
 	}
-	return meta.AsPartialObjectMetadata(m), true
+	text, err := l.store.open(l.ctx, it.record, &l.scratch)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := metadataIn(text)
+	if !ok {
+		return l.decoded(it)
+	}
+	l.store.setVersion(m, it.record.Revision)
+	return &object{Object: m}, nil
 }
 
 // AppendJSON implements [resource.StoredObjects].
@@ -268,8 +289,8 @@ func (l *listing) AppendMetadata(to []byte, i int) ([]byte, bool) {
 	if err != nil {
 		return to, false
 	}
-	metadata, _, _ := protobuf.Next(raw)
-	l.encoded = appendMetadata(l.encoded[:0], metadata.Content, it.record.Revision)
+	found, _, _ := protobuf.Next(raw)
+	l.encoded = appendMetadata(l.encoded[:0], found.Content, it.record.Revision)
 	text, err := objectMeta().Append(to, l.encoded, &l.space)
 	if err != nil {
 		return to, false
