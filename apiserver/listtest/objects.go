@@ -231,7 +231,7 @@ func (w *world) store(key string, resource schema.GroupResource, obj object) {
 	}
 	if w.chance(30) {
 		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{}}`)}}})
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}})
 	}
 	var data string
 	if _, isCustom := obj.(*unstructured.Unstructured); isCustom {
