@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -135,10 +135,7 @@ func (s *server) startDumb(ctx context.Context) (*server, error) {
 	o := s.options
 	o.WithoutFastPath, o.Profile, o.Heap = true, "", ""
 	if o.DataDir != "" {
-		o.DataDir += "-dumb"
-		if err := os.Mkdir(o.DataDir, 0o700); err != nil {
-			return nil, err
-		}
+		o.DataDir = filepath.Join(s.dir, "dumb") // which ends with s
 	}
 	dumb, err := startServer(ctx, s.binary, "", o)
 	if err != nil {
