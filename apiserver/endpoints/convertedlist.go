@@ -26,7 +26,7 @@ func (h *lists) convertedEncoding(r *http.Request, out negotiation.MediaTypeOpti
 	_, info, err := negotiation.NegotiateOutputMediaType(r, codecs, h.scope)
 	version := out.Convert.GroupVersion()
 	isMetadata := out.Convert.Kind == "PartialObjectMetadataList" && version == metav1.SchemeGroupVersion
-	if err == nil && isMetadata && info.MediaType == runtime.ContentTypeProtobuf && h.decoded == "" && h.protobuf {
+	if err == nil && isMetadata && info.MediaType == runtime.ContentTypeProtobuf && h.decoded == "" {
 		return protobufList{encoder: codecs.EncoderForVersion(info.Serializer, version), metadata: true}.encode, ""
 	}
 	if err != nil || info.MediaType != runtime.ContentTypeJSON || info.Serializer == info.PrettySerializer {

@@ -2,6 +2,9 @@ package endpoints
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,8 +55,10 @@ func (j jsonList) encode(list runtime.Object, objects resource.StoredObjects, w 
 		if err := objects.Decode(list, from, to); err != nil {
 			return nil, err
 		}
-		err := j.marshal(list, false, &buffer)
-		return bytes.TrimSuffix(bytes.TrimPrefix(buffer.Bytes(), start), end), err
+		if err := j.marshal(list, false, &buffer); err != nil {
+			return nil, nameUnencodable(list, err)
+		}
+		return bytes.TrimSuffix(bytes.TrimPrefix(buffer.Bytes(), start), end), nil
 	}
 	w.begin(runtime.ContentTypeJSON)
 	w.write(before)
@@ -105,4 +110,26 @@ func (j jsonList) marshal(list runtime.Object, head bool, buffer *bytes.Buffer) 
 	allocator := runtime.AllocatorPool.Get().(*runtime.Allocator)
 	defer runtime.AllocatorPool.Put(allocator)
 	return encodeWith(j.encoder, allocator, list, buffer)
+}
+
+// nameUnencodable adds the name of the object of a list that JSON cannot encode, as an object with embedded JSON that is none, to the
+// error of the list.
+func nameUnencodable(list runtime.Object, err error) error {
+	_ = meta.EachListItem(list, func(obj runtime.Object) error {
+		_, unencodable := json.Marshal(obj)
+		if unencodable != nil {
+			err = named(obj, err)
+		}
+		return unencodable
+	})
+	return err
+}
+
+// named adds the name of an object to its error.
+func named(obj runtime.Object, err error) error {
+	m, unnamed := meta.Accessor(obj)
+	if unnamed != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path.Join(m.GetNamespace(), m.GetName()), err)
 }

@@ -24,7 +24,6 @@ type lists struct {
 	storage  rest.Lister
 	scope    *handlers.RequestScope
 	decoded  fallback // why objects must be decoded
-	protobuf bool     // whether the objects have an encoding in protobuf
 	upstream http.HandlerFunc
 }
 
@@ -34,8 +33,7 @@ func listHandler(storage rest.Lister, scope *handlers.RequestScope, upstream htt
 	if store == nil || store.Decorator != nil {
 		return fallBack(errUnsupported, upstream)
 	}
-	_, protobuf := store.New().(runtime.ProtobufMarshaller)
-	return (&lists{storage: storage, scope: scope, decoded: whyDecoded(store, scope), protobuf: protobuf, upstream: upstream}).serve
+	return (&lists{storage: storage, scope: scope, decoded: whyDecoded(store, scope), upstream: upstream}).serve
 }
 
 // serve is an [http.HandlerFunc].

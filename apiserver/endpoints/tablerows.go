@@ -75,7 +75,7 @@ func (r *tableRows) encode(list runtime.Object, objects resource.StoredObjects, 
 			return nil, err
 		}
 		if r.encoded, err = appendMarshalled(r.encoded, obj); err != nil {
-			return nil, err
+			return nil, named(obj, err)
 		}
 		r.encoded = append(r.encoded, '}')
 	}

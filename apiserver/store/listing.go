@@ -24,6 +24,8 @@ type item struct {
 	// size is the size of the object as protobuf, or zero if it is not known. It is known if the record is verbatim. A list needs it
 	// twice, and each read of a record among many is a wait for the memory.
 	size uint32
+	// metadataSize is the size of the metadata, or zero until a list of metadata has asked for it.
+	metadataSize uint32
 }
 
 // listing has the objects of a list for a [resource.Listing].
@@ -127,19 +129,41 @@ func (l *listing) decode(into reflect.Value, it item, unmanaged bool) (err error
 // ProtobufSize implements [resource.StoredObjects].
 func (l *listing) ProtobufSize(i int) (int, bool) {
 	it := &l.items[i]
-	if it.size > 0 {
-		return int(it.size), true
+	if it.size == 0 {
+		it.size = l.sizeOf(it, whole)
 	}
-	o, err := l.keep(it)
+	return int(it.size), it.size > 0
+}
+
+// ProtobufMetadataSize implements [resource.StoredObjects].
+func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
+	it := &l.items[i]
+	switch {
+	case it.metadataSize > 0:
+	case it.object == nil && l.store.isVerbatim(it.record):
+		it.metadataSize = uint32(l.store.verbatimMetadataSize(it.record))
+	default:
+		it.metadataSize = l.sizeOf(it, metadata)
+	}
+	return int(it.metadataSize), it.metadataSize > 0
+}
+
+// sizeOf returns the size of a part of the object of an item, or zero if there is none. It keeps the object if the list may keep
+// another one.
+func (l *listing) sizeOf(it *item, part part) uint32 {
+	o, err := part.decode(l, *it)
 	if err != nil {
-		return 0, false
+		return 0 // upstream's handler meets the same error and answers with it
 	}
-	obj, ok := o.Object.(protobufObject)
+	if it.object == nil && l.kept < keptObjects { // or else it is decoded again
+		l.kept++
+		it.object = o
+	}
+	message, ok := part.of(o)
 	if !ok {
-		return 0, false
+		return 0
 	}
-	it.size = uint32(obj.Size())
-	return int(it.size), true
+	return uint32(message.Size())
 }
 
 // decoded returns the object of an item.
@@ -150,95 +174,94 @@ func (l *listing) decoded(it item) (*object, error) {
 	return l.store.passing(l.ctx, it.record, &l.scratch)
 }
 
-// keep returns the decoded object of an item, and keeps the object if the list may keep another one.
-func (l *listing) keep(it *item) (*object, error) {
-	if it.object != nil {
-		return it.object, nil
-	}
-	o, err := l.store.passing(l.ctx, it.record, &l.scratch)
-	if err == nil && l.kept < keptObjects { // or else it is decoded again
-		l.kept++
-		it.object = o
-	}
-	return o, err
-}
-
 // AppendProtobuf implements [resource.StoredObjects].
 func (l *listing) AppendProtobuf(to []byte, i int) ([]byte, error) {
-	l.preload(i)
-	it := l.take(i)
-	if it.object == nil && l.store.isVerbatim(it.record) {
-		raw, err := l.raw(it.record)
-		if err != nil {
-			return to, err
-		}
+	it, raw, err := l.takeEncoded(i, whole)
+	if err != nil {
+		return to, err
+	}
+	if raw != nil {
 		return appendVerbatim(to, raw, it.record.Revision), nil
 	}
-	if it.object == nil {
-		var err error
-		if it.object, err = l.store.passing(l.ctx, it.record, &l.scratch); err != nil {
-			return to, err
-		}
-	}
-	obj, ok := it.object.Object.(protobufObject)
-	if !ok {
-		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
-	}
-	end, size := len(to), obj.Size()
-	if it.size > 0 && size != int(it.size) {
-		return to, fmt.Errorf("%s has %d bytes, and had %d", it.record.Key, size, it.size)
-	}
-	to = append(to, make([]byte, size)...)
-	_, err := obj.MarshalTo(to[end:])
-	return to, err
-}
-
-// ProtobufMetadataSize implements [resource.StoredObjects].
-func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
-	it := &l.items[i]
-	if it.object == nil && l.store.isVerbatim(it.record) {
-		return l.store.verbatimMetadataSize(it.record), true
-	}
-	o, err := l.keep(it)
-	if err != nil {
-		return 0, false
-	}
-	m, ok := metadataOf(o)
-	return m.Size(), ok
+	return it.append(to, whole, it.size)
 }
 
 // AppendProtobufMetadata implements [resource.StoredObjects].
 func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
-	l.preload(i)
-	it := l.take(i)
-	if it.object == nil && l.store.isVerbatim(it.record) {
-		raw, err := l.raw(it.record)
-		if err != nil {
-			return to, err
-		}
-		return appendVerbatimMetadata(to, raw, it.record.Revision), nil
-	}
-	o, err := l.decoded(it)
+	it, raw, err := l.takeEncoded(i, metadata)
 	if err != nil {
 		return to, err
 	}
-	m, ok := metadataOf(o)
-	if !ok {
-		return to, fmt.Errorf("%T has no protobuf encoding", o.Object)
+	if raw != nil {
+		return appendVerbatimMetadata(to, raw, it.record.Revision), nil
 	}
-	end := len(to)
-	to = append(to, make([]byte, m.Size())...)
-	_, err = m.MarshalTo(to[end:])
+	return it.append(to, metadata, it.metadataSize)
+}
+
+// takeEncoded takes an item. It returns the encoded object of an item that is verbatim. Another item has its object, or the part of it.
+func (l *listing) takeEncoded(i int, part part) (it item, raw []byte, err error) {
+	l.preload(i)
+	it = l.take(i)
+	if it.object == nil && l.store.isVerbatim(it.record) {
+		raw, err = l.raw(it.record)
+	} else {
+		it.object, err = part.decode(l, it)
+	}
+	return it, raw, err
+}
+
+// append appends a part of the decoded object of an item. The size of the list says that it has size bytes.
+func (it item) append(to []byte, part part, size uint32) ([]byte, error) {
+	message, ok := part.of(it.object)
+	if !ok {
+		return to, fmt.Errorf("%T has no protobuf encoding", it.object.Object)
+	}
+	end, now := len(to), message.Size()
+	if size > 0 && now != int(size) {
+		return to, fmt.Errorf("%s has %d bytes, and had %d", it.record.Key, now, size)
+	}
+	to = append(to, make([]byte, now)...)
+	_, err := message.MarshalTo(to[end:])
 	return to, err
 }
 
-// metadataOf returns the metadata of an object that has an encoding in protobuf.
-func metadataOf(o *object) (*metav1.PartialObjectMetadata, bool) {
-	m, ok := o.Object.(metav1.Object)
-	if _, is := o.Object.(protobufObject); !ok || !is {
-		return nil, false
+// part is what a list has of each object.
+type part struct {
+	// decode returns an object with the part.
+	decode func(*listing, item) (*object, error)
+	// of returns the part of an object, or false if the part has no encoding in protobuf.
+	of func(*object) (protobufObject, bool)
+}
+
+var (
+	whole = part{(*listing).decoded, func(o *object) (protobufObject, bool) {
+		message, ok := o.Object.(protobufObject)
+		return message, ok
+	}}
+	metadata = part{(*listing).decodedMetadata, func(o *object) (protobufObject, bool) {
+		m, ok := o.Object.(metav1.Object)
+		if !ok {
+			return nil, false
+		}
+		return meta.AsPartialObjectMetadata(m), true
+	}}
+)
+
+// decodedMetadata returns the object of an item, or only the metadata of an item that is text.
+func (l *listing) decodedMetadata(it item) (*object, error) {
+	if it.object != nil || !l.store.isText(it.record) {
+		return l.decoded(it)
 	}
-	return meta.AsPartialObjectMetadata(m), true
+	text, err := l.store.open(l.ctx, it.record, &l.scratch)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := metadataIn(text)
+	if !ok {
+		return l.decoded(it)
+	}
+	l.store.setVersion(m, it.record.Revision)
+	return &object{Object: m}, nil
 }
 
 // AppendJSON implements [resource.StoredObjects].
@@ -266,8 +289,8 @@ func (l *listing) AppendMetadata(to []byte, i int) ([]byte, bool) {
 	if err != nil {
 		return to, false
 	}
-	metadata, _, _ := protobuf.Next(raw)
-	l.encoded = appendMetadata(l.encoded[:0], metadata.Content, it.record.Revision)
+	found, _, _ := protobuf.Next(raw)
+	l.encoded = appendMetadata(l.encoded[:0], found.Content, it.record.Revision)
 	text, err := objectMeta().Append(to, l.encoded, &l.space)
 	if err != nil {
 		return to, false

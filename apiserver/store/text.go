@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/storage"
@@ -81,6 +83,18 @@ func placeOfVersion(text []byte) (at int, ok bool) {
 	}
 	at, has := seek(text, metadata, versionKey)
 	return at, !has && at < len(text) && string(text[at-1:at+1]) != "{}"
+}
+
+// metadataIn returns the metadata of an object that is text, without the resource version. It returns false if managed fields may be
+// another text when they are decoded and encoded as JSON.
+func metadataIn(text []byte) (*metav1.PartialObjectMetadata, bool) {
+	at, ok := seek(text, 0, metadataKey)
+	if !ok {
+		return nil, false
+	}
+	value := text[at:skipValue(text, at)]
+	m := &metav1.PartialObjectMetadata{}
+	return m, !bytes.ContainsAny(value, "<>&\u2028\u2029") && json.Unmarshal(value, &m.ObjectMeta) == nil
 }
 
 // seek returns where the value of a key begins in the object that begins at an index. If the object does not have the key, seek returns

@@ -40,6 +40,8 @@ type childOptions struct {
 	DataDir string
 	// EtcdServers are the URLs of an etcd cluster, for a flyball binary.
 	EtcdServers string
+	// WithoutFastPath leaves all requests to the handlers of k8s.io/apiserver.
+	WithoutFastPath bool
 	// Fill is how many pods the storage has at the start, if it is in memory.
 	Fill int
 	// Profile and Heap are the files for a CPU profile and a heap profile.
@@ -55,7 +57,8 @@ func runChild(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o); err != nil {
 		return err
 	}
-	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers, Nodes: nodes.Nodes(o.Nodes), DataDir: o.DataDir}
+	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: !o.Controllers, Nodes: nodes.Nodes(o.Nodes), DataDir: o.DataDir,
+		WithoutFastPath: o.WithoutFastPath}
 	if o.DataDir == "" {
 		options.Storage = memory.New(memory.Options{CompressAfter: 10 * time.Second}) // as flyball up
 	}
@@ -182,6 +185,9 @@ func (s *server) startBinary(ctx context.Context) ([]byte, error) {
 	}
 	if s.options.EtcdServers != "" {
 		args = append(args, "--etcd-servers", s.options.EtcdServers)
+	}
+	if s.options.WithoutFastPath {
+		args = append(args, "--without-fast-path")
 	}
 	s.cmd = exec.CommandContext(ctx, s.binary, args...)
 	out, err := s.cmd.StdoutPipe()

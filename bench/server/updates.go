@@ -21,7 +21,7 @@ const rounds = 5
 // definitionUpdates creates definitions with large schemas and an object of each kind, adds a field to
 // each definition five times, updates the object each time, and deletes the definitions. After each
 // round a client reads all documents that describe them, as kubectl does. It prints the memory after each
-// step, and the CPU time that the server takes for an update.
+// step and at most, the CPU time that the server takes for an update, and whether the memory reaches the goals.
 func definitionUpdates(ctx context.Context, s *server, n int) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
@@ -29,6 +29,10 @@ func definitionUpdates(ctx context.Context, s *server, n int) error {
 	}
 	kinds := customKinds{client.Resource(apischema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}), client, n}
+	before, err := s.use()
+	if err != nil {
+		return err
+	}
 	var took time.Duration // of the CPU
 	steps := []func() error{
 		func() error { return reportMemory(s, "at the start") },
@@ -55,13 +59,28 @@ func definitionUpdates(ctx context.Context, s *server, n int) error {
 		func() error { return readDocuments(ctx, s) },
 		func() error { return reportMemory(s, "deleted") },
 		reportAfter(10*time.Second, "after 10 seconds"),
-		reportAfter(110*time.Second, "after 2 minutes"))
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
+		reportAfter(110*time.Second, "after 2 minutes"),
+		reportAfter(collectTime-2*time.Minute, "after 3 minutes"))
+	peak, err := s.during(ctx, func() error {
+		for _, step := range steps {
+			if err := step(); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	after, err := s.use()
+	if err != nil {
+		return err
 	}
 	fmt.Printf("CPU for each update: %.1f ms\n", took.Seconds()*1e3/float64(rounds*n))
+	var goals goals
+	goals.add("MB of anonymous memory at most", float64(peak)/1e6, 300)
+	goals.add("memory after all, to before", after.to(before), 1.3)
+	goals.print()
 	return nil
 }
 
