@@ -17,8 +17,6 @@ type action struct {
 	verify bool
 	// lookup are the owners that must be read live first.
 	lookup []metav1.OwnerReference
-	// invalidOwners are the references to owners in another namespace.
-	invalidOwners []metav1.OwnerReference
 	// unresolved is set if the existence of an owner cannot be determined. The object then stays.
 	unresolved bool
 	// patch replaces the owner references or the finalizers.
@@ -133,11 +131,8 @@ func (g *graph) processDeletingDependents(v *vertex) action {
 	a := action{node: v.node()}
 	blocked := false
 	for d := range g.dependentsOf(v) {
-		if d == v {
-			continue // an object does not block its own deletion
-		}
 		if !slices.ContainsFunc(d.rest().owners, func(ref *metav1.OwnerReference) bool {
-			return blocksOwnerDeletion(*ref) && v.isReferredToBy(ref, d.at.namespace)
+			return blocksOwnerDeletion(*ref) && ref.UID == a.node.uid
 		}) {
 			continue
 		}
@@ -161,33 +156,27 @@ func (g *graph) attemptToDelete(v *vertex, found ownerStates) action {
 	a := action{node: v.node()}
 	n := &a.node
 	solid, waitingForDependentsDeletion := false, false
-	removable := map[coordinates]bool{}
+	removable := map[types.UID]bool{}
 	for _, ref := range n.ownerReferences {
 		state, ok := g.ownerState(n, ref, found)
 		switch {
 		case !ok:
 			a.lookup = append(a.lookup, ref)
 			continue
-		case state == ownerUnknown:
+		case state == ownerUnknown, state == ownerUnresolvable:
 			a.unresolved = true
-		case state == ownerUnresolvable:
-			a.unresolved = true
-			a.invalidOwners = append(a.invalidOwners, ref)
 		case state == ownerPresent:
 			solid = true
 		default:
 			waitingForDependentsDeletion = waitingForDependentsDeletion || state == ownerWaiting
-			removable[coordinatesOf(ref)] = true
-		}
-		if owner := g.find(ref.UID); state == ownerAbsent && owner != nil && !owner.canOwnIn(n.namespace) {
-			a.invalidOwners = append(a.invalidOwners, ref)
+			removable[ref.UID] = true
 		}
 	}
 	switch {
 	case len(a.lookup) > 0, a.unresolved:
 	case solid && len(removable) > 0:
 		a.patch = &patch{ownerReferences: without(n.ownerReferences, func(ref metav1.OwnerReference) bool {
-			return removable[coordinatesOf(ref)]
+			return removable[ref.UID]
 		})}
 	case solid:
 	case waitingForDependentsDeletion && g.dependents[v.id] != nil:
@@ -211,11 +200,12 @@ func (g *graph) attemptToDelete(v *vertex, found ownerStates) action {
 // a reference or deletes an object. A deleted UID is never used again.
 func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
 	deleted := g.tombstone(ref.UID)
-	if deleted != nil && deleted.confirmedAbsent {
+	wasIt := deleted != nil && deleted.lastKnown != nil && deleted.lastKnown.isReferredToBy(&ref, n.namespace)
+	if wasIt && deleted.confirmedAbsent {
 		return ownerAbsent, true
 	}
 	if state, ok = found[coordinatesOf(ref)]; ok {
-		if state == ownerUnknown && deleted != nil {
+		if state == ownerUnknown && wasIt {
 			return ownerAbsent, true
 		}
 		return state, true

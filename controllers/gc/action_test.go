@@ -65,7 +65,6 @@ type summary struct {
 	Delete     metav1.DeletionPropagation
 	Orphans    []string
 	Enqueue    []string
-	Invalid    []string
 	Unresolved bool
 	Verify     bool
 }
@@ -86,9 +85,6 @@ func summarize(a action) summary {
 	}
 	if a.lookup != nil {
 		s.Lookup = names(a.lookup)
-	}
-	if a.invalidOwners != nil {
-		s.Invalid = names(a.invalidOwners)
 	}
 	if a.patch != nil && a.patch.ownerReferences != nil {
 		s.Owners = names(a.patch.ownerReferences)
@@ -159,16 +155,21 @@ func TestNextAction(t *testing.T) {
 		{name: "owner in another namespace", nodes: []*node{newTestNode("a", inOtherNamespace), newTestNode("x", ownedBy("a"))}, of: "x",
 			want: summary{Lookup: []string{"a"}}},
 		{name: "owner in another namespace, looked up and absent", nodes: []*node{newTestNode("a", inOtherNamespace), newTestNode("x", ownedBy("a"))}, of: "x",
-			found: map[string]ownerState{"a": ownerAbsent}, want: summary{Delete: metav1.DeletePropagationBackground, Invalid: []string{"a"}}},
+			found: map[string]ownerState{"a": ownerAbsent}, want: summary{Delete: metav1.DeletePropagationBackground}},
 		{name: "owner in another namespace, and one that is present", nodes: []*node{newTestNode("a", inOtherNamespace), newTestNode("b"), newTestNode("x", ownedBy("a", "b"))}, of: "x",
-			found: map[string]ownerState{"a": ownerAbsent}, want: summary{Owners: []string{"b"}, Invalid: []string{"a"}}},
+			found: map[string]ownerState{"a": ownerAbsent}, want: summary{Owners: []string{"b"}}},
+		{name: "owner confirmed absent, and a reference of another kind to its UID, dependent cluster-scoped", of: "x",
+			nodes: []*node{newTestNode("a", clusterScoped), newTestNode("x", ownedBy("a", "a"), clusterScoped, func(o *node) {
+				o.ownerReferences[1].Kind, o.ownerReferences[1].Name = "Namespaced", "b"
+			})},
+			deleted: []types.UID{"a"}, found: map[string]ownerState{"b": ownerUnresolvable}, want: summary{Unresolved: true}},
 		{name: "owner cluster-scoped", nodes: []*node{newTestNode("a", clusterScoped), newTestNode("x", ownedBy("a"))}, of: "x"},
 		{name: "owner in a namespace, dependent cluster-scoped", nodes: []*node{newTestNode("a"), newTestNode("x", ownedBy("a"), clusterScoped)}, of: "x",
 			want: summary{Lookup: []string{"a"}}},
 		{name: "owner in a namespace, dependent cluster-scoped, looked up", nodes: []*node{newTestNode("a"), newTestNode("x", ownedBy("a"), clusterScoped)}, of: "x",
-			found: map[string]ownerState{"a": ownerUnresolvable}, want: summary{Unresolved: true, Invalid: []string{"a"}}},
+			found: map[string]ownerState{"a": ownerUnresolvable}, want: summary{Unresolved: true}},
 		{name: "owner of a namespaced kind absent, dependent cluster-scoped", nodes: []*node{newTestNode("x", ownedBy("a", "b"), clusterScoped)}, of: "x",
-			found: map[string]ownerState{"a": ownerUnresolvable, "b": ownerAbsent}, want: summary{Unresolved: true, Invalid: []string{"a"}}},
+			found: map[string]ownerState{"a": ownerUnresolvable, "b": ownerAbsent}, want: summary{Unresolved: true}},
 		{name: "same UID, other name", nodes: []*node{newTestNode("a"), newTestNode("x", ownedBy("a"), func(o *node) { o.ownerReferences[0].Name = "b" })}, of: "x",
 			want: summary{Lookup: []string{"b"}}},
 		{name: "has the finalizer orphan", nodes: []*node{newTestNode("a"), newTestNode("x", ownedBy("a"), with(orphan))},
@@ -191,14 +192,19 @@ func TestNextAction(t *testing.T) {
 		{name: "foreground deletion, with blocking dependents", of: "a",
 			nodes: []*node{newTestNode("a", deleting("f", foreground)), newTestNode("x", blockingOn("a")), newTestNode("y", ownedBy("a")), newTestNode("z", blockingOn("a"), deleting("f"))},
 			want:  summary{Enqueue: []string{"x"}}},
-		{name: "foreground deletion, blocked by nothing but itself", nodes: []*node{newTestNode("x", blockingOn("x"), deleting(foreground))}, of: "x",
-			want: summary{Finalizers: []string{}}},
+		{name: "foreground deletion, blocked by itself", nodes: []*node{newTestNode("x", blockingOn("x"), deleting(foreground))}, of: "x"},
 		{name: "foreground deletion, with no blocking dependents", of: "a",
 			nodes: []*node{newTestNode("a", deleting("f", foreground)), newTestNode("y", ownedBy("a"))},
 			want:  summary{Finalizers: []string{"f"}}},
-		{name: "an object in another namespace does not block", of: "a",
+		{name: "an object in another namespace blocks", of: "a",
 			nodes: []*node{newTestNode("a", deleting(foreground)), newTestNode("y", blockingOn("a"), inOtherNamespace)},
-			want:  summary{Finalizers: []string{}}},
+			want:  summary{Enqueue: []string{"y"}}},
+		{name: "two references to one UID, one present", of: "x",
+			nodes: []*node{newTestNode("a"), newTestNode("b"), newTestNode("x", ownedBy("a", "b"), func(o *node) {
+				o.ownerReferences = append(o.ownerReferences, o.ownerReferences[0])
+				o.ownerReferences[2].Name = "c"
+			})},
+			found: map[string]ownerState{"c": ownerAbsent}, want: summary{Owners: []string{"b"}}},
 		{name: "a cycle is broken", of: "x",
 			found: map[string]ownerState{"a": ownerWaiting},
 			nodes: []*node{newTestNode("a", deleting(foreground), blockingOn("x")), newTestNode("x", blockingOn("a"))},
@@ -254,7 +260,7 @@ func TestEnqueued(t *testing.T) {
 		{"another version of it", func() []types.UID { return g.update(newTestNode("x", ownedBy("a"), version("6"))) }, nil},
 		{"an older state", func() []types.UID { return g.update(newTestNode("x", version("4"))) }, nil},
 		{"an unknown object is updated", func() []types.UID { return g.updateExisting(newTestNode("q", ownedBy("a"))) }, nil},
-		{"the owner begins to wait", func() []types.UID { return g.update(newTestNode("a", deleting(foreground))) }, []types.UID{"a", "x"}},
+		{"the owner begins to wait, which its dependents see before it goes on", func() []types.UID { return g.update(newTestNode("a", deleting(foreground))) }, []types.UID{"x", "a"}},
 		{"the reference is removed", func() []types.UID { return g.update(newTestNode("x", version("7"))) }, []types.UID{"a"}},
 		{"and added again", func() []types.UID { return g.update(newTestNode("x", ownedBy("a"), version("8"))) }, []types.UID{"x", "a"}},
 		{"the owner is deleted", func() []types.UID { return g.remove("a") }, []types.UID{"x"}},

@@ -10,9 +10,9 @@
 // keeps the owner, by a finalizer, until no dependent with blockOwnerDeletion exists. Orphan removes the references of
 // the dependents before it deletes the owner, which has a finalizer until then.
 //
-// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference the collector records
-// the event OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced dependent. A cluster-scoped
-// dependent with such an owner is never collected.
+// An owner is either cluster-scoped or in the namespace of its dependent. For a reference to an existing object in another
+// namespace the collector records the event OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced
+// dependent. A cluster-scoped dependent of a namespaced owner is never collected.
 //
 // The graph has a vertex for each object (vertex.go): 16 bytes of the UID, the name, the revision and a pointer to what
 // the objects of its kind and namespace share. Owners and finalizers are in a part that most objects do not have, and
@@ -142,6 +142,7 @@ func (c *collector) enqueue(uids []types.UID) {
 // OnUpdate implements inventory.Handler.
 func (c *collector) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	c.enqueue(c.graph.update(newNode(r.Kind, obj)))
+	c.reportInvalid()
 }
 
 // OnDelete implements inventory.Handler.
@@ -246,9 +247,6 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 		}
 		a = c.graph.nextAction(uid, nil)
 	}
-	for _, ref := range a.invalidOwners {
-		c.reportInvalid(&a.node, ref)
-	}
 	if a.unresolved {
 		return reconcile.Result{}, errUnresolved
 	}
@@ -326,6 +324,7 @@ func (c *collector) listMissingDependents(ctx context.Context, a *action) error 
 		for _, d := range dependents {
 			c.enqueue(c.graph.update(d))
 		}
+		c.reportInvalid()
 	}
 	return nil
 }
@@ -348,6 +347,7 @@ func (c *collector) updateGraph(uid types.UID, now *node) {
 		return
 	}
 	c.enqueue(c.graph.updateExisting(now))
+	c.reportInvalid()
 }
 
 // patch replaces a list in the metadata of an object, if it has not changed since the graph was

@@ -52,7 +52,8 @@ type graph struct {
 	// tombstones has a tombstone of each deleted owner as long as an object refers to the owner.
 	tombstones map[id]*tombstone
 	places     map[place]*shared
-	unsure     int // the number of unverified vertices
+	unsure     int                // the number of unverified vertices
+	invalid    []invalidReference // until takeInvalid
 }
 
 // tombstone stands for an object after an informer has delivered its deletion.
@@ -98,8 +99,10 @@ func (g *graph) updateLocked(n *node) []types.UID {
 	delete(g.tombstones, key)
 
 	g.addDependentToOwners(v)
+	g.findInvalid(v, old.rest().owners)
 	affected := orderedSet{}
 	if isNew {
+		g.findInvalidDependents(v)
 		// They may have been reconciled before it was added, or refer to its UID with another name
 		// or namespace.
 		affected.addDependents(g.dependents[key])
@@ -110,13 +113,13 @@ func (g *graph) updateLocked(n *node) []types.UID {
 		}
 	}
 	if isNew || changesOwnership(&old, v) {
+		if v.isDeletingDependents() && (isNew || !old.isDeletingDependents()) {
+			affected.addDependents(g.dependents[key]) // they are deleted while their owner waits
+		}
 		if len(v.rest().owners) > 0 || v.isDeletingDependents() || v.isOrphaningDependents() {
 			affected.add(n.uid)
 		}
 		g.addWaitingOwners(&affected, v)
-		if v.isDeletingDependents() && (isNew || !old.isDeletingDependents()) {
-			affected.addDependents(g.dependents[key])
-		}
 	}
 	return affected.list
 }
@@ -253,6 +256,54 @@ func (g *graph) addDependentToOwners(v *vertex) {
 	for _, ref := range v.rest().owners {
 		key, _ := idOf(ref.UID)
 		g.dependents[key].dependents.add(v)
+	}
+}
+
+// invalidReference is a reference of a dependent to an object in another namespace.
+type invalidReference struct {
+	dependent node
+	owner     metav1.OwnerReference
+}
+
+// takeInvalid returns the references that have been found since the last call.
+func (g *graph) takeInvalid() []invalidReference {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	found := g.invalid
+	g.invalid = nil
+	return found
+}
+
+// findInvalid finds the first new reference of v that does not fit the object with its UID, if that is in another namespace.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.addDependentToOwners
+func (g *graph) findInvalid(v *vertex, old []*metav1.OwnerReference) {
+	for _, ref := range v.rest().owners {
+		owner := g.find(ref.UID)
+		if owner == nil || owner.isReferredToBy(ref, v.at.namespace) || slices.ContainsFunc(old, func(o *metav1.OwnerReference) bool { return o.UID == ref.UID }) {
+			continue
+		}
+		if !owner.canOwnIn(v.at.namespace) {
+			g.invalid = append(g.invalid, invalidReference{v.node(), *ref})
+		}
+		return
+	}
+}
+
+// findInvalidDependents finds the references to v from other namespaces.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.processGraphChanges
+func (g *graph) findInvalidDependents(v *vertex) {
+	for d := range g.dependentsOf(v) {
+		if d == v || v.canOwnIn(d.at.namespace) {
+			continue
+		}
+		for _, ref := range d.rest().owners {
+			if ref.UID == v.uid() {
+				g.invalid = append(g.invalid, invalidReference{d.node(), *ref})
+				break
+			}
+		}
 	}
 }
 

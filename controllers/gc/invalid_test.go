@@ -69,28 +69,28 @@ func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
 		if want := []string{"of-never 1", "of-never-and-unserved 2", "of-owner 1"}; !slices.Equal(left, want) {
 			t.Errorf("there is %v, want %v", left, want)
 		}
-		message := func(name, uid string) string {
-			return fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: %s, uid: %s] does not exist in namespace ""`, name, uid)
-		}
-		wantInvalid(e,
-			"default PersistentVolume/of-never-and-unserved: "+message("never", "never-existed"),
-			"default PersistentVolume/of-never: "+message("never", "never-existed"),
-			"default PersistentVolume/of-owner: "+message("owner", string(owner.UID)),
-		)
+		wantInvalid(e, "default PersistentVolume/of-owner: "+fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: owner, uid: %s] does not exist in namespace ""`, owner.UID))
 	})
 }
 
-// TestNamespacedOwnerIsReleased: an owner that is deleted in a way that waits for its dependents
-// does not wait for one that cannot be its dependent.
-func TestNamespacedOwnerIsReleased(t *testing.T) {
+// TestNamespacedOwnerWaits: an owner that is deleted in the foreground also waits for what cannot be its dependent, as in a
+// cluster: for an object in no namespace, and for itself.
+func TestNamespacedOwnerWaits(t *testing.T) {
 	controllerstest.InVirtualTime(t, controllerstest.OnlyGC, func(e controllerstest.Env) {
 		owner := controllerstest.ConfigMap("owner")
 		e.CreateAll(owner)
 		e.CreateAll(volume("v", owner))
 		e.WaitIdle()
+		self := controllerstest.ConfigMap("self")
+		e.CreateAll(self)
+		controllerstest.Owned(self, self)
+		e.Must(e.Update(e.Context(), self))
+		e.WaitIdle()
 		e.Must(e.Delete(e.Context(), owner, client.PropagationPolicy(foreground)))
-		wantConfigMaps(e)
-		e.Must(e.Get(e.Context(), client.ObjectKey{Name: "v"}, &corev1.PersistentVolume{}))
+		e.Must(e.Delete(e.Context(), self, client.PropagationPolicy(foreground)))
+		wantConfigMaps(e, "owner", "self")
+		e.Must(e.Delete(e.Context(), volume("v")))
+		wantConfigMaps(e, "self")
 	})
 }
 

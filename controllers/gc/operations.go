@@ -170,13 +170,15 @@ func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPro
 		Preconditions: preconditions})
 }
 
-// reportInvalid records an event about an object that refers to an owner in another namespace.
+// reportInvalid records the events about references to objects in other namespaces that the graph has found.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.reportInvalidNamespaceOwnerRef
-func (o *operations) reportInvalid(n *node, ref metav1.OwnerReference) {
-	about := metadataOf(n)
-	about.ResourceVersion = "" // so that repeated events are the same, and are counted
-	o.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
-		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
-		ref.APIVersion, ref.Kind, n.namespace, ref.Name, ref.UID, n.namespace)
+func (c *collector) reportInvalid() {
+	for _, i := range c.graph.takeInvalid() {
+		about := metadataOf(&i.dependent)
+		about.ResourceVersion = "" // so that repeated events are the same, and are counted
+		c.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+			"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+			i.owner.APIVersion, i.owner.Kind, about.Namespace, i.owner.Name, i.owner.UID, about.Namespace)
+	}
 }

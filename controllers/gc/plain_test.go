@@ -67,13 +67,13 @@ func (g *plainGraph) update(n *node) []types.UID {
 		}
 	}
 	if old == nil || plainlyChanges(old, n) {
+		if n.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
+			affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
+		}
 		if len(n.ownerReferences) > 0 || n.isDeletingDependents() || n.isOrphaningDependents() {
 			affected.add(n.uid)
 		}
 		affected.addAll(g.waitingOwners(n))
-		if n.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
-			affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
-		}
 	}
 	return affected.list
 }
@@ -190,11 +190,8 @@ func (g *plainGraph) processDeletingDependents(n *node) action {
 	a := action{node: *n}
 	blocked := false
 	for uid, d := range g.dependents[n.uid] {
-		if uid == n.uid {
-			continue // an object does not block its own deletion
-		}
 		if !slices.ContainsFunc(d.ownerReferences, func(ref metav1.OwnerReference) bool {
-			return ref.UID == n.uid && blocksOwnerDeletion(ref) && n.plainlyReferredToBy(ref, d.namespace)
+			return ref.UID == n.uid && blocksOwnerDeletion(ref)
 		}) {
 			continue
 		}
@@ -212,33 +209,27 @@ func (g *plainGraph) processDeletingDependents(n *node) action {
 func (g *plainGraph) attemptToDelete(n *node, found ownerStates) action {
 	a := action{node: *n}
 	solid, waitingForDependentsDeletion := false, false
-	removable := map[coordinates]bool{}
+	removable := map[types.UID]bool{}
 	for _, ref := range n.ownerReferences {
 		state, ok := g.ownerState(n, ref, found)
 		switch {
 		case !ok:
 			a.lookup = append(a.lookup, ref)
 			continue
-		case state == ownerUnknown:
+		case state == ownerUnknown, state == ownerUnresolvable:
 			a.unresolved = true
-		case state == ownerUnresolvable:
-			a.unresolved = true
-			a.invalidOwners = append(a.invalidOwners, ref)
 		case state == ownerPresent:
 			solid = true
 		default:
 			waitingForDependentsDeletion = waitingForDependentsDeletion || state == ownerWaiting
-			removable[coordinatesOf(ref)] = true
-		}
-		if owner := g.uidToNode[ref.UID]; state == ownerAbsent && owner != nil && !owner.plainlyOwnsIn(n.namespace) {
-			a.invalidOwners = append(a.invalidOwners, ref)
+			removable[ref.UID] = true
 		}
 	}
 	switch {
 	case len(a.lookup) > 0, a.unresolved:
 	case solid && len(removable) > 0:
 		a.patch = &patch{ownerReferences: without(n.ownerReferences, func(ref metav1.OwnerReference) bool {
-			return removable[coordinatesOf(ref)]
+			return removable[ref.UID]
 		})}
 	case solid:
 	case waitingForDependentsDeletion && len(g.dependents[n.uid]) > 0:
@@ -259,11 +250,12 @@ func (g *plainGraph) attemptToDelete(n *node, found ownerStates) action {
 
 func (g *plainGraph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
 	deleted := g.tombstones[ref.UID]
-	if deleted != nil && deleted.confirmedAbsent {
+	wasIt := deleted != nil && deleted.lastKnown != nil && deleted.lastKnown.plainlyReferredToBy(ref, n.namespace)
+	if wasIt && deleted.confirmedAbsent {
 		return ownerAbsent, true
 	}
 	if state, ok = found[coordinatesOf(ref)]; ok {
-		if state == ownerUnknown && deleted != nil {
+		if state == ownerUnknown && wasIt {
 			return ownerAbsent, true
 		}
 		return state, true

@@ -13,6 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/controllers"
@@ -200,14 +206,16 @@ func TestTargets(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"missing": `deployments.apps "missing" not found`,
-			"job":     "the server could not find the requested resource",
+			"job":     scaleError(e, schema.GroupResource{Group: "batch", Resource: "jobs"}, "job"),
 			"w":       `no matches for kind "Widget" in group "example.com"`,
 		} {
 			a := &autoscalingv2.HorizontalPodAutoscaler{}
 			e.Must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: name}, a))
-			if c := a.Status.Conditions; len(c) != 1 || c[0].Reason != "FailedGetScale" || !strings.HasPrefix(c[0].Message, "the HPA controller was unable to get the target's current scale: "+want) {
-				t.Errorf("%s: conditions %+v", name, c)
+			if c := a.Status.Conditions; len(c) != 1 || c[0].Type != autoscalingv2.AbleToScale || c[0].Status != corev1.ConditionFalse || c[0].Reason != "FailedGetScale" ||
+				c[0].Message != "the HPA controller was unable to get the target's current scale: "+want {
+				t.Errorf("%s: conditions %+v, want %s", name, c, want)
 			}
+			e.WantEvents("HorizontalPodAutoscaler", name, "Warning FailedGetScale horizontal-pod-autoscaler: "+want)
 		}
 		e.CreateAll(deployment(3, "cpu=1"), autoscaler(1, 9), func() client.Object { a := autoscaler(1, 9); a.Name = "other"; return a }())
 		time.Sleep(time.Minute) // virtual
@@ -222,6 +230,19 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%d replicas", n)
 		}
 	})
+}
+
+// scaleError returns the error of Kubernetes's client, if it reads the scale of an object.
+func scaleError(e controllerstest.Env, resource schema.GroupResource, name string) string {
+	e.Helper()
+	kinds := discovery.NewDiscoveryClientForConfigOrDie(e.Plane.Config())
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds))
+	scales, err := scale.NewForConfig(e.Plane.Config(), mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(kinds))
+	e.Must(err)
+	if _, err = scales.Scales("default").Get(e.Context(), resource, name, metav1.GetOptions{}); err == nil {
+		e.Fatalf("%s %s has a scale", resource, name)
+	}
+	return err.Error()
 }
 
 // TestWithoutRequests: a target of utilization needs the requests of the containers.

@@ -15,23 +15,49 @@ import (
 	"flyball.dev/ctrl/manager"
 )
 
-// Faults makes the writes of a controller fail at random: before they reach the server, or after, so that they were
-// executed. After half of the failures the controller stops.
+// Faults makes writes of a controller fail: before they reach the server, or after, so that they were executed.
 type Faults struct {
-	mu     sync.Mutex
-	random *rand.Rand // nil if no write fails
-	failed int
-	stop   func()
+	mu             sync.Mutex
+	choose         func(n int) fault // of the nth write, counted from 0; nil if no write fails
+	writes, failed int
+	stop           func()
 }
 
-// NewFaults returns faults that are the same for the same seed and the same writes.
-func NewFaults(seed uint64) *Faults { return &Faults{random: rand.New(rand.NewPCG(seed, 2))} }
+// fault is what happens to a write.
+type fault struct {
+	before, after bool // whether the write fails before or after its execution
+	stops         bool // whether the controller stops then
+}
+
+// NewFaults returns faults at random, the same for the same seed and the same writes. After half of them the controller stops.
+func NewFaults(seed uint64) *Faults {
+	random := rand.New(rand.NewPCG(seed, 2))
+	return &Faults{choose: func(int) fault {
+		n := random.IntN(10)
+		if n >= 2 {
+			return fault{}
+		}
+		return fault{before: n == 0, after: n == 1, stops: random.IntN(2) == 0}
+	}}
+}
+
+// FailWrites makes the writes fail for which a function returns true, before or after their execution. They are counted from 0.
+func FailWrites(fails func(n int) bool, executed bool) *Faults {
+	return &Faults{choose: func(n int) fault { return fault{before: fails(n) && !executed, after: fails(n) && executed} }}
+}
 
 // End ends the faults. No later write fails.
 func (f *Faults) End() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.random = nil
+	f.choose = nil
+}
+
+// Writes returns how many writes there were, up to the end.
+func (f *Faults) Writes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
 }
 
 // Failed returns how many writes have failed.
@@ -41,19 +67,19 @@ func (f *Faults) Failed() int {
 	return f.failed
 }
 
-// next returns whether a write fails before or after its execution, and whether the controller stops then.
-func (f *Faults) next() (before, after, stops bool) {
+// next returns what happens to the next write.
+func (f *Faults) next() fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.random == nil {
-		return false, false, false
+	if f.choose == nil {
+		return fault{}
 	}
-	n := f.random.IntN(10)
-	if n >= 2 {
-		return false, false, false
+	is := f.choose(f.writes)
+	f.writes++
+	if is.before || is.after {
+		f.failed++
 	}
-	f.failed++
-	return n == 0, n == 1, f.random.IntN(2) == 0
+	return is
 }
 
 // ErrFault is the error of writes that fail.
@@ -70,17 +96,17 @@ func (f *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/events") {
 		return f.RoundTripper.RoundTrip(r)
 	}
-	before, after, stops := f.next()
-	if before {
-		if stops {
+	is := f.next()
+	if is.before {
+		if is.stops {
 			f.stop()
 		}
 		return nil, ErrFault
 	}
 	response, err := f.RoundTripper.RoundTrip(r)
-	if after && err == nil {
+	if is.after && err == nil {
 		response.Body.Close()
-		if stops {
+		if is.stops {
 			f.stop()
 		}
 		return nil, ErrFault

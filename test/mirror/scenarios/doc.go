@@ -1,4 +1,4 @@
-// Package scenarios compares controllers that have a state with Kubernetes's: the garbage collector of pods, the eviction by
+// Package scenarios compares controllers that have a state with Kubernetes's, such as the two garbage collectors, the eviction by
 // taints, and the binding of volumes. Package plans compares the controllers that reconcile one object.
 //
 // A scenario is a list of steps. A step writes an object, and some time passes. Each scenario runs on two control planes, in

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,7 +29,6 @@ type observer struct {
 // state returns the state.
 func (o observer) state(e controllerstest.Env, kinds []client.ObjectList) []string {
 	e.Helper()
-	lines := o.events(e)
 	var objects []client.Object
 	for _, list := range kinds {
 		list = list.DeepCopyObject().(client.ObjectList)
@@ -43,6 +43,7 @@ func (o observer) state(e controllerstest.Env, kinds []client.ObjectList) []stri
 			o.uids[uid] = fmt.Sprintf("uid of %s", obj.GetName())
 		}
 	}
+	lines := o.events(e)
 	for _, obj := range objects {
 		fields := o.fields(e, obj)
 		slices.Sort(fields[1:])
@@ -85,9 +86,7 @@ func (o observer) flatten(at string, v any, lines []string) []string {
 		}
 		return lines
 	case string:
-		if name, ok := o.uids[v]; ok {
-			return append(lines, at+" "+name)
-		}
+		v = o.withoutUIDs(v)
 		if _, err := time.Parse(time.RFC3339, v); err == nil && !o.times {
 			v = "a time"
 		}
@@ -95,6 +94,14 @@ func (o observer) flatten(at string, v any, lines []string) []string {
 	default:
 		return append(lines, fmt.Sprint(at, " ", v))
 	}
+}
+
+// uid is a UID.
+var uid = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+// withoutUIDs replaces UIDs by the names of the objects.
+func (o observer) withoutUIDs(text string) string {
+	return uid.ReplaceAllStringFunc(text, func(uid string) string { return cmp.Or(o.uids[uid], "uid of another one") })
 }
 
 // suffix is the end of a generated name.
@@ -115,7 +122,7 @@ func (o observer) events(e controllerstest.Env) []string {
 	counts := map[string]int32{}
 	for _, ev := range list.Items {
 		counts[fmt.Sprintf("Event of %s %s: %s %s %s %s", ev.InvolvedObject.Kind, ev.InvolvedObject.Name, ev.Source.Component, ev.Type, ev.Reason,
-			ev.Message)] += max(1, ev.Count)
+			o.withoutUIDs(ev.Message))] += max(1, ev.Count)
 	}
 	var lines []string
 	for text, n := range counts {
