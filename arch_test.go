@@ -42,6 +42,8 @@ var may = []struct {
 	{path: "apiserver/store", imports: []string{"storage", "apiserver/resource", "internal/protobuf"}},
 	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/store", "apiserver/webhook", "storage"}},
 	{path: "apiserver/auditlog"},
+	{path: "apiserver/background", imports: []string{"apiserver/authz/rbac", "apiserver/builtin", "apiserver/kinds", "apiserver/managedfields", "apiserver/resource",
+		"apiserver/store", "storage"}},
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz", imports: []string{"apiserver/podrefs"}},
 	{path: "apiserver/serviceaccount"},
