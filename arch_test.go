@@ -55,6 +55,8 @@ var may = []struct {
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
 	{path: "apiserver/builtin", imports: []string{"apiserver/kinds"}},
+	{path: "apiserver/builtin/strategytest", imports: []string{"apiserver/authz", "apiserver/builtin", "apiserver/kinds", "apiserver/resource", "apiserver/schema",
+		"apiserver/store", "storage/memory"}},
 	{path: "apiserver/kinds", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/equality"}},
 	{path: "apiserver/kinds/fieldrules"},
 	{path: "apiserver/kinds/columns"},

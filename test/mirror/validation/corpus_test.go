@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/builtin/strategytest"
 )
 
 // fieldKey names a field of a struct.
@@ -58,7 +59,7 @@ func (c *corpus) readSeeds() error {
 		line, body, _ := strings.Cut(section, "\n\n")
 		path := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "POST "), "/apis/"), "/api/")
 		version, plural := path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]
-		if err := c.addSeed(strings.ReplaceAll(body, "$NS", testNamespace), version, plural); err != nil {
+		if err := c.addSeed(strings.ReplaceAll(body, "$NS", strategytest.Namespace), version, plural); err != nil {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
@@ -98,12 +99,12 @@ func (c *corpus) addSeed(text, version, plural string) error {
 			return err
 		}
 		i := slices.IndexFunc(all, func(k *kind) bool {
-			return k.resource.GroupVersion().String() == version && k.resource.Resource == plural
+			return k.Resource.GroupVersion().String() == version && k.Resource.Resource == plural
 		})
 		if i < 0 {
 			return nil // CustomResourceDefinitions
 		}
-		text = fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", version, all[i].gvk.Kind, withoutType(text))
+		text = fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", version, all[i].GVK.Kind, withoutType(text))
 	}
 	body, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *corpus) readConstants() error {
 		return err
 	}
 	for _, k := range all {
-		obj, err := builtin.Scheme().New(k.gvk)
+		obj, err := builtin.Scheme().New(k.GVK)
 		if err != nil {
 			return err
 		}
