@@ -153,9 +153,9 @@ func Compare(ours, theirs *Outcome) []string {
 			all = append(all, what+" "+d)
 		}
 	}
-	add("default", objectDifferences(ours.Defaulted, theirs.Defaulted)...)
+	add("default", Differences(ours.Defaulted, theirs.Defaulted)...)
 	if len(all) == 0 {
-		add("object", objectDifferences(ours.Result, theirs.Result)...)
+		add("object", Differences(ours.Result, theirs.Result)...)
 	}
 	add("missing error", without(theirs.Errors, ours.Errors)...)
 	add("further error", without(ours.Errors, theirs.Errors)...)
@@ -177,8 +177,8 @@ func without(a, b []string) []string {
 	return left
 }
 
-// objectDifferences returns the paths at which two JSON objects differ, with both values.
-func objectDifferences(ours, theirs string) []string {
+// Differences returns the paths at which two JSON objects differ, with both values.
+func Differences(ours, theirs string) []string {
 	if ours == theirs || ours == "" || theirs == "" {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -37,12 +39,17 @@ type corpus struct {
 	enums  map[string][]string              // constants of a type, such as k8s.io/api/core/v1.Protocol
 	keys   []string                         // keys of labels and annotations that have a meaning
 	seeds  map[string][]runtime.Object      // by apiVersion/kind
+	// requests are writes that the mutations rarely reach, by the name of the kind. Most are invalid.
+	requests map[string][]*strategytest.Recorded
 }
 
 var theCorpus = sync.OnceValues(func() (*corpus, error) {
 	c := &corpus{values: map[reflect.Type][]reflect.Value{}, fields: map[fieldKey][]string{},
-		enums: map[string][]string{}, seeds: map[string][]runtime.Object{}}
+		enums: map[string][]string{}, seeds: map[string][]runtime.Object{}, requests: map[string][]*strategytest.Recorded{}}
 	if err := c.readSeeds(); err != nil {
+		return nil, err
+	}
+	if err := c.readRequests(); err != nil {
 		return nil, err
 	}
 	return c, c.readConstants()
@@ -87,6 +94,29 @@ func (c *corpus) readSeeds() error {
 				return fmt.Errorf("%s, document %d: %w", file, i, err)
 			}
 		}
+	}
+	return nil
+}
+
+// readRequests reads the requests of testdata.
+func (c *corpus) readRequests() error {
+	text, err := os.ReadFile("testdata/requests.jsonl")
+	if err != nil {
+		return err
+	}
+	all, err := allKinds()
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(text) {
+		r := &strategytest.Recorded{}
+		if err := json.Unmarshal(line, r); err != nil {
+			return fmt.Errorf("requests.jsonl: %w", err)
+		}
+		if !slices.ContainsFunc(all, func(k *kind) bool { return k.Name == r.Kind }) {
+			return fmt.Errorf("requests.jsonl: no kind has the name %q", r.Kind)
+		}
+		c.requests[r.Kind] = append(c.requests[r.Kind], r)
 	}
 	return nil
 }

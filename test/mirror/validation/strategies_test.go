@@ -149,6 +149,7 @@ type run struct {
 	*kind
 	mutator
 	list   *listed
+	record selection        // nil unless the writes are recorded
 	inputs []runtime.Object // objects to create
 	stored []runtime.Object // objects to update
 	fixed  int              // the first of both, which are the seeds
@@ -212,6 +213,24 @@ func (r *run) all(ctx context.Context, t *testing.T, n int) {
 		copyIdentity(obj, old)
 		r.write(strategytest.Write{Subresource: sub, Object: obj, Old: old})
 	}
+	for _, asked := range r.requests[r.Name] { // last, so that the others do not depend on them
+		r.ask(t, asked)
+	}
+}
+
+// ask does a write of testdata/requests.jsonl.
+func (r *run) ask(t *testing.T, asked *strategytest.Recorded) {
+	w, err := asked.Write(r.Kind)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if w.Old != nil {
+		r.complete(w.Old)
+		r.theirs.Defaulter.Default(w.Old)
+		copyIdentity(w.Object, w.Old)
+	}
+	r.write(w)
 }
 
 // copyIdentity gives an object the name of another, as the handlers of updates require.
@@ -265,6 +284,9 @@ func (r *run) write(w strategytest.Write) *strategytest.Outcome {
 	}
 	for _, d := range differences {
 		r.note(d, w)
+	}
+	if len(differences) == 0 && r.record != nil {
+		r.record.consider(r.kind, w, &theirs)
 	}
 	if len(differences) == 0 && theirs.Valid() {
 		r.keep(w, &theirs)
