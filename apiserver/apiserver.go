@@ -44,10 +44,10 @@
 // # Several servers of one storage
 //
 // With Shared, others may write to the storage. Most of the server needs no change for this, because it watches its own
-// objects. Definitions of others are observed by package crd, and servers announce their addresses (masterleases.go).
-// An allocation of a node port is claimed (claims.go): a claim is a record that is created under a condition and
-// expires after a minute, the longest time of a request. After that, the stored Service itself shows the allocation, so
-// a crash leaves nothing behind.
+// objects. Package crd observes the definitions of others, and servers announce their addresses by master leases
+// (package background). An allocation of a node port is claimed (claims.go): a claim is a record that is created under
+// a condition and expires after a minute, the longest time of a request. After that, the stored Service itself shows the
+// allocation, so a crash leaves nothing behind.
 //
 // The creation of an object requires the revision at which its namespace was found not to be terminating
 // (namespaces.go), and the deletion of a namespace changes that revision. So a terminating namespace that was found
@@ -87,6 +87,7 @@ import (
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/authz/node"
 	"flyball.dev/apiserver/authz/rbac"
+	"flyball.dev/apiserver/background"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/discovery"
@@ -226,11 +227,7 @@ type Server struct {
 	// owners and fieldManagers are what this server and forks of it share.
 	owners        *store.Owners
 	fieldManagers *kinds.FieldManagers
-	// address is the advertised address, and reconciled the address for which the Service kubernetes was reconciled in the
-	// server that this one is a fork of.
-	address, reconciled netip.AddrPort
-
-	registrations registrations
+	background    *background.Controllers
 }
 
 // New returns a server for the objects in the storage. New creates the namespaces and the priority classes that every
@@ -241,7 +238,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, catalog: &resource.Catalog{}, owners: &store.Owners{}, fieldManagers: &kinds.FieldManagers{}}
 	if o.ForkOf != nil {
-		s.owners, s.fieldManagers, s.reconciled = o.ForkOf.owners, o.ForkOf.fieldManagers, o.ForkOf.address
+		s.owners, s.fieldManagers = o.ForkOf.owners, o.ForkOf.fieldManagers
 	}
 	s.objects = &objects{server: s}
 	s.webhooks = webhook.NewDialer(o.DialWebhook, s.connections().DialPod)
@@ -281,15 +278,9 @@ func (s *Server) start() error {
 	if err := s.setUpAdmission(services); err != nil {
 		return err
 	}
-	if s.options.ForkOf == nil {
-		if err := s.bootstrap(); err != nil {
-			return err
-		}
-	}
-	for _, keep := range []func() error{s.keepFlowControl, s.publishAuthentication, s.registerAPIServices} {
-		if err := keep(); err != nil {
-			return err
-		}
+	s.background = background.New(s.stopping, s.backgroundConfig())
+	if err := s.background.Start(); err != nil {
+		return err
 	}
 	s.aggregator = s.newAggregator(services)
 	s.handler = chain(s.pipeline(), s.aggregator.Wrap(s.routes()))
@@ -297,6 +288,33 @@ func (s *Server) start() error {
 	s.ready.Store(true)
 	return nil
 }
+
+// backgroundConfig returns what the controllers in the background need of the server.
+func (s *Server) backgroundConfig() background.Config {
+	o := &s.options
+	c := background.Config{
+		Storage: o.Storage, Catalog: s.catalog, Transformers: o.Transformers, Exclusive: s.exclusive,
+		Objects: o.Objects, RBAC: slices.Contains(s.modes, authz.ModeRBAC), ServiceNetwork: o.ServiceNetwork, Shared: o.Shared,
+		Authentication: background.Authentication{ClientCA: o.Aggregation.ClientCA, ProxyCA: o.Aggregation.CA, ProxyName: ProxyClient},
+	}
+	if o.ForkOf != nil {
+		c.ForkOf = o.ForkOf.background
+	}
+	return c
+}
+
+// ServiceIP returns the cluster IP of the Service "kubernetes": the first address of the service
+// network.
+func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.ServiceNetwork) }
+
+// Advertise creates the Service "kubernetes" in the namespace default, with its Endpoints and its EndpointSlice. Until
+// [Server.Stop], it reconciles them after changes, together with the default ServiceCIDR and the system namespaces,
+// because users can delete kube-node-lease. Advertise must be called at most once.
+//
+// The address is the listen address of the server. For an unspecified address, the endpoints get an address of the
+// host. For a loopback address or the zero value, they get the unreachable address 192.0.2.1. With [Options].Shared, the
+// endpoints have the addresses of all servers, with the port of one of them: the servers should have the same port.
+func (s *Server) Advertise(address netip.AddrPort) error { return s.background.Advertise(address) }
 
 // setUpAuthentication sets the authenticators, and the issuer of service account tokens.
 func (s *Server) setUpAuthentication() error {
@@ -440,6 +458,9 @@ func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()
 	s.work.Wait()
+	if s.background != nil {
+		s.background.Wait()
+	}
 	s.objects.close()
 	if s.custom != nil {
 		s.custom.Close()

@@ -28,7 +28,7 @@ func (s *Server) Checkpoint() error {
 	return s.gate.exclude(func() error {
 		// The APIServices and resources that follow from the definitions are created in the background, and belong to
 		// the state.
-		if err := s.registrations.reconcile(); err != nil {
+		if err := s.background.RegisterVersions(); err != nil {
 			return err
 		}
 		s.custom.Checkpoint()

@@ -22,6 +22,11 @@ import (
 	"flyball.dev/storage/memory"
 )
 
+// lasting is a storage that is not closed by a control plane.
+type lasting struct{ *memory.Store }
+
+func (lasting) Close() error { return nil }
+
 // addressed returns a service with that cluster IP.
 func addressed(name, ip string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -8,11 +8,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,21 +35,6 @@ func signingRequest(t *testing.T) string {
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 	return fmt.Sprintf(`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: "a b:c"}, spec: {request: %s, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}`,
 		base64.StdEncoding.EncodeToString(text))
-}
-
-func TestCertificateSigningRequestValidation(t *testing.T) {
-	invalidWhen(t, signingRequest(t), map[string]change{
-		"no request":     {`spec: {request: ""}`, []string{`spec.request: Invalid value: "": PEM block type must be CERTIFICATE REQUEST`}},
-		"no usages":      {`spec: {usages: []}`, []string{"spec.usages: Required value"}},
-		"unknown usage":  {`spec: {usages: [fun]}`, []string{`spec.usages[0]: Unsupported value: "fun": supported values: "any", "cert sign", "client auth", …`}},
-		"usage twice":    {`spec: {usages: [any, any]}`, []string{`spec.usages[1]: Duplicate value: "any"`}},
-		"no signer":      {`spec: {signerName: ""}`, []string{"spec.signerName: Required value"}},
-		"legacy signer":  {`spec: {signerName: kubernetes.io/legacy-unknown}`, []string{`spec.signerName: Invalid value: "kubernetes.io/legacy-unknown": the legacy signerName is not allowed via this API version`}},
-		"bare signer":    {`spec: {signerName: me}`, []string{`spec.signerName: Invalid value: "me": must be a fully qualified domain and path of the form 'example.com/signer-name'`}},
-		"signer domain":  {`spec: {signerName: com/me}`, []string{`spec.signerName: Invalid value: "com": should be a domain with at least two segments separated by dots`}},
-		"signer path":    {`spec: {signerName: a.com/Me}`, []string{`spec.signerName: Invalid value: "Me": validating label "Me": a lowercase RFC 1123 subdomain …`}},
-		"short lifetime": {`spec: {expirationSeconds: 599}`, []string{"spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)"}},
-	})
 }
 
 func TestCertificateSigningRequestConditions(t *testing.T) {
@@ -113,34 +96,6 @@ func TestCertificateSigningRequestOwner(t *testing.T) {
 	if c := now.Status.Conditions[0]; c.LastUpdateTime.IsZero() || c.LastTransitionTime.IsZero() {
 		t.Errorf("a condition without times: %+v", c)
 	}
-}
-
-func TestTrustBundleValidation(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := func(authority bool) string {
-		der, err := x509.CreateCertificate(rand.Reader,
-			&x509.Certificate{SerialNumber: big.NewInt(1), IsCA: authority, BasicConstraintsValid: true},
-			&x509.Certificate{}, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	anchor := certificate(true)
-	invalidWhen(t, `{apiVersion: certificates.k8s.io/v1, kind: ClusterTrustBundle, metadata: {name: "example.com:signer:a"}, spec: {signerName: example.com/signer, trustBundle: `+anchor+`}}`, map[string]change{
-		"name":      {`spec: {signerName: example.com/other}`, []string{`metadata.name: Invalid value: "example.com:signer:a": ClusterTrustBundle for signerName example.com/other must be named with prefix example.com:other:`}},
-		"no signer": {`spec: {signerName: null}`, []string{`metadata.name: Invalid value: "example.com:signer:a": ClusterTrustBundle without signer name must not have ":" in its name`}},
-		"empty":     {`spec: {trustBundle: ""}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": at least one trust anchor must be provided`}},
-		"leaf":      {`spec: {trustBundle: ` + certificate(false) + `}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": entry 0 does not have the CA bit set`}},
-		"twice":     {`spec: {trustBundle: ` + strings.TrimSuffix(anchor, `"`) + strings.TrimPrefix(anchor, `"`) + `}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": duplicate trust anchor (indices [0 1])`}},
-	})
 }
 
 func TestPodCertificateRequests(t *testing.T) {

@@ -34,11 +34,12 @@
 // watch.go serves watches. The goroutine of a watch reads events from the store and writes frames. A frame is encoded
 // once for all watchers. The frames of initial events are made from the stored bytes, as lists are (storedevent.go):
 // informers list by such a watch. TestWatchListsAsUpstream compares the initial events of all kinds with upstream's, and
-// TestPausedWatchesAsUpstream watches during which others write. The watches of the control plane's own controllers get shallow copies of the stored objects
-// instead, if these are the objects that the client would decode: the body of the response is an inprocess.EventReader.
-// The controllers must not change what the objects refer to: TestSharedObjectsStay, and
-// KUBE_CACHE_MUTATION_DETECTOR=true go test ./controllers/... check this. A client of a user shares nothing
+// TestPausedWatchesAsUpstream watches during which others write. The watches of the control plane's own controllers get
+// shallow copies of the stored objects instead, if these are the objects that the client would decode: the body of the
+// response is an inprocess.EventReader. The controllers must not change what the objects refer to: TestSharedObjectsStay,
+// and KUBE_CACHE_MUTATION_DETECTOR=true go test ./controllers/... check this. A client of a user shares nothing
 // (TestObjectsOfUsers). Upstream's handler serves tables, metadata, CBOR and WebSockets.
+//
 // TestWatchesAsUpstream compares the bytes with upstream's. The metric of the paths also says why the fast path decodes
 // all objects of a list or of initial events: the version is not the stored one, or the client shares objects.
 //

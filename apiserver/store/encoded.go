@@ -15,11 +15,11 @@ import (
 	"flyball.dev/storage"
 )
 
-// The notes of a record are about its value as it is when it is decrypted. A value is verbatim if decoding it and encoding the object changes nothing. The note of a
-// verbatim value is the length of its metadata, plus noteVerbatim. The metadata is the first field of the encoded object.
-// The note of an exact value has noteExact too: the codec adds nothing to the object that JSON shows and protobuf does not,
-// such as the kind of a StatefulSet's claim templates. So the JSON of the object follows from the value. See text.go for the notes of
-// stores of JSON.
+// The notes of a record are about its decrypted value. A value is verbatim if decoding it and encoding the object changes
+// nothing. The note of a verbatim value is the length of its metadata, plus noteVerbatim. The metadata is the first field of
+// the encoded object. The note of an exact value has noteExact too: the codec adds nothing to the object that JSON shows and
+// protobuf does not, such as the kind of a StatefulSet's claim templates. So the JSON of the object follows from the value.
+// See text.go for the notes of stores of JSON.
 const (
 	noteNone     = 0 // nothing is known about the value
 	noteSound    = 1 // it can be decoded

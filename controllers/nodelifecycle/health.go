@@ -52,7 +52,7 @@ func (s signs) record(c *corev1.NodeCondition) signs {
 	return s
 }
 
-// renewal has what is known of the lease of a node.
+// renewal is the history of the lease of a node, as far as it decides whether the kubelet is alive.
 type renewal struct {
 	sign     revision  // of the lease that was a sign of life
 	last     revision  // of the lease as it is; earlier if the clock was ahead

@@ -17,27 +17,17 @@ import (
 // containers computes the container statuses of a pod, and which processes have to be started and stopped.
 type containers struct {
 	courses
+	actions
 	started       bool              // the delay before they start has passed
 	missingImages []string          // patterns of images that cannot be pulled
 	config        map[string]string // by container, the error in its configuration
 	stopping      map[string]moment // by container, when the stop of a changed one began
 	preStops      map[string]sandbox.PreStop
-	pulls         map[string]pullBackOff  // by image, as its pulls are known
-	delays        map[runKey]restartDelay // the back-offs of runs
-	generation    int64                   // of the pod when its last resize was granted, or zero
+	generation    int64 // of the pod when its last resize was granted, or zero
 	now           metav1.Time
 
-	pulledSince time.Time      // when the pull of the next container began
-	start, stop []runKey       // processes to start and to stop
-	changes     []change       // containers that stop because they have changed
-	noGrace     bool           // the processes to stop have no grace period
-	stopPod     *time.Duration // stop all processes with this grace period
-	running     []string       // containers without a process that still run while the pod is stopped
-	killing     []string       // containers that are stopped
-	waits       []string       // sidecars that have succeeded and are in their back-off
-	hooks       []hook         // hooks of containers that are stopped
-	podLimits   bool           // a container stops because of new limits of the pod
-	after       time.Duration  // until the next change by time, or zero
+	pulledSince time.Time // when the pull of the next container began
+	podLimits   bool      // a container stops because of new limits of the pod
 }
 
 // runKey is the key of a run of a container of a pod.

@@ -57,7 +57,7 @@ func end(c *containers, why ending) step {
 	}
 	c.stopAll(&s, since, limit)
 	running := c.live("") || anyRuns(&s)
-	next := step{after: c.after, ending: &why, running: c.running, killing: c.killing, hooks: c.hooks}
+	next := step{actions: actions{after: c.after, running: c.running, killing: c.killing, hooks: c.hooks}, ending: &why}
 	if running {
 		grace := max(why.since.Add(why.grace).Sub(c.now.Time), 0) // also for those that end by script
 		next.stopPod = &grace

@@ -100,8 +100,16 @@ const (
 
 // step is the next change of a pod.
 type step struct {
-	remove  bool                    // delete the pod without a grace period
-	status  *corev1.PodStatus       // update the status, if not nil
+	actions
+	remove bool              // delete the pod without a grace period
+	status *corev1.PodStatus // update the status, if not nil
+	ending *ending           // the end of a pod
+	ended  bool              // no container of an ending pod runs
+	frees  bool              // resources of the node: the pod has ended, or was resized
+}
+
+// actions are the part of a step that follows from the statuses of the containers.
+type actions struct {
 	start   []runKey                // start these processes, and then compute the step again
 	stop    []runKey                // stop these processes
 	noGrace bool                    // they have no grace period
@@ -113,10 +121,7 @@ type step struct {
 	hooks   []hook                  // execute these hooks of containers without a process
 	pulls   map[string]pullBackOff  // by image, as its pulls are known now
 	delays  map[runKey]restartDelay // the back-offs of runs
-	ending  *ending                 // the end of a pod
-	ended   bool                    // no container of an ending pod runs
-	frees   bool                    // resources of the node: the pod has ended, or was resized
-	after   time.Duration           // reconcile it again after that time, if not zero
+	after   time.Duration           // compute the step again after that time, if not zero
 }
 
 // provision is the set of resources that the node has for a pod, and the state of its processes.
@@ -144,8 +149,9 @@ type provision struct {
 func newContainers(pod *corev1.Pod, given provision, o *Options, now time.Time) *containers {
 	return &containers{
 		courses:       courses{pod: pod, script: given.script, executed: given.executed, runs: given.runs, started: given.started},
-		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, preStops: given.preStops, pulls: expirePulls(given.pulls, now),
-		delays: expireDelays(given.delays, now), generation: given.generation, now: metav1.NewTime(now),
+		actions:       actions{pulls: expirePulls(given.pulls, now), delays: expireDelays(given.delays, now)},
+		missingImages: o.missingImages(), config: given.config, stopping: given.stopping, preStops: given.preStops,
+		generation: given.generation, now: metav1.NewTime(now),
 	}
 }
 
@@ -170,7 +176,7 @@ func next(pod *corev1.Pod, given provision, o *Options, now time.Time) step {
 	if why := c.firstEnd(&status); why != nil {
 		c.until(why.since.Sub(now))
 	}
-	s := step{start: c.start, stop: c.stop, noGrace: c.noGrace, changes: c.changes, stopPod: c.stopPod, running: c.running, killing: c.killing, waits: c.waits, hooks: c.hooks, pulls: c.pulls, delays: c.delays, after: c.after}
+	s := step{actions: c.actions}
 	if !equality.Semantic.DeepEqual(status, pod.Status) {
 		s.status = &status
 		s.frees = podstate.Finished(&corev1.Pod{Status: status}) || resizing(pod, &pod.Status) && !resizing(pod, &status)
@@ -195,7 +201,7 @@ func (c *containers) delete() step {
 		return s
 	}
 	// Without a grace period and finalizers its deletion was interrupted, perhaps by the end of the server.
-	return step{remove: grace(c.pod) > 0 || len(c.pod.Finalizers) == 0, ending: s.ending, killing: s.killing}
+	return step{actions: actions{killing: s.killing}, remove: grace(c.pod) > 0 || len(c.pod.Finalizers) == 0, ending: s.ending}
 }
 
 // clean returns the step of a pod that has terminated, although processes of it may run, if another has ended it.
@@ -204,7 +210,7 @@ func (c *containers) clean() step {
 		return step{}
 	}
 	period := gracePeriod(c.pod)
-	s := step{stopPod: &period}
+	s := step{actions: actions{stopPod: &period}}
 	for spec := range podstate.Containers(&c.pod.Spec) {
 		if c.live(spec.Name) {
 			s.killing = append(s.killing, spec.Name)

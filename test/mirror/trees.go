@@ -17,6 +17,7 @@ var trees = []string{
 	"apiserver/admission",
 	"apiserver/aggregator",
 	"apiserver/authz",
+	"apiserver/background",
 	"apiserver/crd",
 	"apiserver/endpoints",
 	"apiserver/kinds",

@@ -53,6 +53,7 @@ func (s *Sandboxes) Executes(pod *corev1.Pod, c *corev1.Container) Executor {
 			}
 		}
 	}
+	// A container of a Job that has no process succeeds at once. A process for its hook would never end.
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil && !podstate.OfJob(pod) && s.starts(pod, c, &image, c.Lifecycle.PostStart) {
 		return ByShell
 	}

@@ -25,7 +25,7 @@ const maxPacked = 10_000
 
 var recordSize = int(reflect.TypeFor[packed]().Size())
 
-// vocabulary numbers the words and kinds of packed records: verbs, subresources, results and kinds, of which a manager has few.
+// vocabulary numbers the words and kinds of packed records. A manager has few of them: verbs, subresources, results and kinds.
 type vocabulary struct {
 	reading
 	wordNumbers map[string]int

@@ -38,7 +38,7 @@ import (
 const doomed = "doomed"
 
 // TestNamespaces compares the deletion of namespaces, attempt by attempt, while objects end or lose their finalizers, requests
-// fail, and groups cannot be discovered. What is compared are the objects, the namespace, and the time of the next attempt.
+// fail, and groups cannot be discovered. It compares the objects, the namespace, and the time of the next attempt.
 //
 // Kubernetes also sends deletions that change nothing, and ours does not. They do not fail in the worlds.
 //

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/builtin/strategytest"
 )
 
 // fieldKey names a field of a struct.
@@ -36,12 +39,17 @@ type corpus struct {
 	enums  map[string][]string              // constants of a type, such as k8s.io/api/core/v1.Protocol
 	keys   []string                         // keys of labels and annotations that have a meaning
 	seeds  map[string][]runtime.Object      // by apiVersion/kind
+	// requests are writes that the mutations rarely reach, by the name of the kind. Most are invalid.
+	requests map[string][]*strategytest.Recorded
 }
 
 var theCorpus = sync.OnceValues(func() (*corpus, error) {
 	c := &corpus{values: map[reflect.Type][]reflect.Value{}, fields: map[fieldKey][]string{},
-		enums: map[string][]string{}, seeds: map[string][]runtime.Object{}}
+		enums: map[string][]string{}, seeds: map[string][]runtime.Object{}, requests: map[string][]*strategytest.Recorded{}}
 	if err := c.readSeeds(); err != nil {
+		return nil, err
+	}
+	if err := c.readRequests(); err != nil {
 		return nil, err
 	}
 	return c, c.readConstants()
@@ -58,7 +66,7 @@ func (c *corpus) readSeeds() error {
 		line, body, _ := strings.Cut(section, "\n\n")
 		path := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "POST "), "/apis/"), "/api/")
 		version, plural := path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]
-		if err := c.addSeed(strings.ReplaceAll(body, "$NS", testNamespace), version, plural); err != nil {
+		if err := c.addSeed(strings.ReplaceAll(body, "$NS", strategytest.Namespace), version, plural); err != nil {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
@@ -90,6 +98,29 @@ func (c *corpus) readSeeds() error {
 	return nil
 }
 
+// readRequests reads the requests of testdata.
+func (c *corpus) readRequests() error {
+	text, err := os.ReadFile("testdata/requests.jsonl")
+	if err != nil {
+		return err
+	}
+	all, err := allKinds()
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(text) {
+		r := &strategytest.Recorded{}
+		if err := json.Unmarshal(line, r); err != nil {
+			return fmt.Errorf("requests.jsonl: %w", err)
+		}
+		if !slices.ContainsFunc(all, func(k *kind) bool { return k.Name == r.Kind }) {
+			return fmt.Errorf("requests.jsonl: no kind has the name %q", r.Kind)
+		}
+		c.requests[r.Kind] = append(c.requests[r.Kind], r)
+	}
+	return nil
+}
+
 // addSeed adds the object of a document. Without an apiVersion and a kind, the object is of the resource.
 func (c *corpus) addSeed(text, version, plural string) error {
 	if version != "" {
@@ -98,12 +129,12 @@ func (c *corpus) addSeed(text, version, plural string) error {
 			return err
 		}
 		i := slices.IndexFunc(all, func(k *kind) bool {
-			return k.resource.GroupVersion().String() == version && k.resource.Resource == plural
+			return k.Resource.GroupVersion().String() == version && k.Resource.Resource == plural
 		})
 		if i < 0 {
 			return nil // CustomResourceDefinitions
 		}
-		text = fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", version, all[i].gvk.Kind, withoutType(text))
+		text = fmt.Sprintf("apiVersion: %s\nkind: %s\n%s", version, all[i].GVK.Kind, withoutType(text))
 	}
 	body, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
@@ -198,7 +229,7 @@ func (c *corpus) readConstants() error {
 		return err
 	}
 	for _, k := range all {
-		obj, err := builtin.Scheme().New(k.gvk)
+		obj, err := builtin.Scheme().New(k.GVK)
 		if err != nil {
 			return err
 		}

@@ -6,4 +6,8 @@
 // progress; an interrupt ends it with the report of what it has found:
 //
 //	go test -C test/mirror ./validation -run TestStrategies -v -objects 1000000 -kind '^pods$' -timeout 0
+//
+// TestRecording records Kubernetes's answers for package builtin, which replays them:
+//
+//	go test -C test/mirror ./validation -run TestRecording -record -objects 900 -timeout 30m
 package validation

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/builtin/strategytest"
 	_ "flyball.dev/internal/orphans"
 )
 
@@ -65,9 +66,9 @@ func TestStrategies(t *testing.T) {
 	t.Run("reset fields", func(t *testing.T) {
 		for _, k := range all {
 			for _, sub := range k.subresources() {
-				ours, theirs := k.ours.resetFields(sub, k), k.theirs.resetFields(sub, k)
-				if ours != theirs && !list.has(k.name+strings.TrimSuffix("/"+sub, "/")+" reset", ours+" instead of "+theirs) {
-					t.Errorf("%s/%s: ours %s, theirs %s", k.name, sub, ours, theirs)
+				ours, theirs := resetFields(&k.Ours, sub, k), resetFields(&k.theirs, sub, k)
+				if ours != theirs && !list.has(k.Name+strings.TrimSuffix("/"+sub, "/")+" reset", ours+" instead of "+theirs) {
+					t.Errorf("%s/%s: ours %s, theirs %s", k.Name, sub, ours, theirs)
 				}
 			}
 		}
@@ -79,10 +80,10 @@ func TestStrategies(t *testing.T) {
 	total, valid := 0, 0
 	t.Run("kinds", func(t *testing.T) {
 		for _, k := range all {
-			if !selected.MatchString(k.name) {
+			if !selected.MatchString(k.Name) {
 				continue
 			}
-			t.Run(k.name, func(t *testing.T) {
+			t.Run(k.Name, func(t *testing.T) {
 				t.Parallel()
 				r := newRun(k, values, list)
 				r.all(ctx, t, *objects)
@@ -124,12 +125,12 @@ func showProgress() (end func()) {
 }
 
 // resetFields returns the fields that a strategy resets, in the version of the kind.
-func (s *side) resetFields(subresource string, k *kind) string {
-	strategy, ok := s.strategies[subresource].(rest.ResetFieldsStrategy)
+func resetFields(s *strategytest.Side, subresource string, k *kind) string {
+	strategy, ok := s.Strategies[subresource].(rest.ResetFieldsStrategy)
 	if !ok {
 		return ""
 	}
-	set := strategy.GetResetFields()[fieldpath.APIVersion(k.resource.GroupVersion().String())]
+	set := strategy.GetResetFields()[fieldpath.APIVersion(k.Resource.GroupVersion().String())]
 	if set == nil {
 		return ""
 	}
@@ -148,6 +149,7 @@ type run struct {
 	*kind
 	mutator
 	list   *listed
+	record selection        // nil unless the writes are recorded
 	inputs []runtime.Object // objects to create
 	stored []runtime.Object // objects to update
 	fixed  int              // the first of both, which are the seeds
@@ -160,23 +162,23 @@ type run struct {
 type finding struct {
 	count   int
 	example string
-	write   write
+	write   strategytest.Write
 }
 
 func newRun(k *kind, values *corpus, list *listed) *run {
 	h := fnv.New64a()
-	h.Write([]byte(k.name))
+	h.Write([]byte(k.Name))
 	r := &run{kind: k, mutator: mutator{Rand: rand.New(rand.NewPCG(*seed, h.Sum64())), corpus: values, graph: graph{}}, list: list, found: map[string]*finding{}}
 	return r
 }
 
 // all does n writes, or fewer if ctx ends.
 func (r *run) all(ctx context.Context, t *testing.T, n int) {
-	for _, seed := range r.seeds[r.gvk.GroupVersion().String()+"/"+r.gvk.Kind] {
+	for _, seed := range r.seeds[r.GVK.GroupVersion().String()+"/"+r.GVK.Kind] {
 		r.complete(seed)
 		r.inputs = append(r.inputs, seed)
-		if theirs := r.write(write{obj: seed}); !theirs.valid() {
-			t.Errorf("a seed is invalid upstream: %v %s", theirs.errors, theirs.failed)
+		if theirs := r.write(strategytest.Write{Object: seed}); !theirs.Valid() {
+			t.Errorf("a seed is invalid upstream: %v %s", theirs.Errors, theirs.Failed)
 		}
 	}
 	if len(r.inputs) == 0 {
@@ -185,7 +187,7 @@ func (r *run) all(ctx context.Context, t *testing.T, n int) {
 	}
 	for _, seed := range r.inputs {
 		old := seed.DeepCopyObject()
-		r.theirs.defaulter.Default(old) // defaults can have the time of the write
+		r.theirs.Defaulter.Default(old) // defaults can have the time of the write
 		r.stored = append(r.stored, old)
 	}
 	r.fixed = len(r.inputs)
@@ -194,7 +196,7 @@ func (r *run) all(ctx context.Context, t *testing.T, n int) {
 		if r.chance(45) {
 			obj := r.choose(r.inputs).DeepCopyObject()
 			r.object(obj, map[string]int{"TypeMeta": 0, "ObjectMeta": 1, "Status": 0})
-			r.write(write{obj: obj})
+			r.write(strategytest.Write{Object: obj})
 			continue
 		}
 		sub := subresources[r.IntN(len(subresources))]
@@ -209,8 +211,26 @@ func (r *run) all(ctx context.Context, t *testing.T, n int) {
 		}
 		r.object(obj, weights)
 		copyIdentity(obj, old)
-		r.write(write{subresource: sub, obj: obj, old: old})
+		r.write(strategytest.Write{Subresource: sub, Object: obj, Old: old})
 	}
+	for _, asked := range r.requests[r.Name] { // last, so that the others do not depend on them
+		r.ask(t, asked)
+	}
+}
+
+// ask does a write of testdata/requests.jsonl.
+func (r *run) ask(t *testing.T, asked *strategytest.Recorded) {
+	w, err := asked.Write(r.Kind)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if w.Old != nil {
+		r.complete(w.Old)
+		r.theirs.Defaulter.Default(w.Old)
+		copyIdentity(w.Object, w.Old)
+	}
+	r.write(w)
 }
 
 // copyIdentity gives an object the name of another, as the handlers of updates require.
@@ -227,8 +247,8 @@ func (r *run) complete(obj runtime.Object) {
 	object.SetUID("00000000-0000-0000-0000-000000000001")
 	object.SetCreationTimestamp(metav1.NewTime(time.Unix(1700000000, 0).UTC()))
 	object.SetResourceVersion("1")
-	if r.namespaced {
-		object.SetNamespace(testNamespace)
+	if r.Namespaced {
+		object.SetNamespace(strategytest.Namespace)
 	} else {
 		object.SetNamespace("")
 	}
@@ -246,26 +266,29 @@ func (r *run) choose(from []runtime.Object) runtime.Object {
 }
 
 // write does a write on both sides, and returns upstream's outcome.
-func (r *run) write(w write) *outcome {
-	r.complete(w.obj)
-	ours, theirs := r.do(&r.ours, w), r.do(&r.theirs, w)
-	if strings.HasPrefix(theirs.failed, "panic: ") {
+func (r *run) write(w strategytest.Write) *strategytest.Outcome {
+	r.complete(w.Object)
+	ours, theirs := r.Do(&r.Ours, w), r.Do(&r.theirs, w)
+	if strings.HasPrefix(theirs.Failed, "panic: ") {
 		return &theirs // a request that crashes kube-apiserver is no measure
 	}
 	r.writes++
 	written.Add(1)
-	if theirs.valid() {
+	if theirs.Valid() {
 		r.valid++
 	}
-	differences := compare(&ours, &theirs)
+	differences := strategytest.Compare(&ours, &theirs)
 	if len(differences) > 0 { // a second may have begun between the two
-		ours, theirs = r.do(&r.ours, w), r.do(&r.theirs, w)
-		differences = compare(&ours, &theirs)
+		ours, theirs = r.Do(&r.Ours, w), r.Do(&r.theirs, w)
+		differences = strategytest.Compare(&ours, &theirs)
 	}
 	for _, d := range differences {
 		r.note(d, w)
 	}
-	if len(differences) == 0 && theirs.valid() {
+	if len(differences) == 0 && r.record != nil {
+		r.record.consider(r.kind, w, &theirs)
+	}
+	if len(differences) == 0 && theirs.Valid() {
 		r.keep(w, &theirs)
 	}
 	return &theirs
@@ -275,16 +298,16 @@ func (r *run) write(w write) *outcome {
 const kept = 60
 
 // keep keeps a valid object, and what was stored of it.
-func (r *run) keep(w write, o *outcome) {
-	if len(o.object) > 8000 || !r.chance(30) {
+func (r *run) keep(w strategytest.Write, o *strategytest.Outcome) {
+	if len(o.Result) > 8000 || !r.chance(30) {
 		return
 	}
-	if w.old == nil {
-		r.inputs = r.put(r.inputs, w.obj)
+	if w.Old == nil {
+		r.inputs = r.put(r.inputs, w.Object)
 	}
-	stored, err := builtin.Scheme().New(r.gvk)
+	stored, err := builtin.Scheme().New(r.GVK)
 	if err == nil {
-		err = json.Unmarshal([]byte(o.object), stored)
+		err = json.Unmarshal([]byte(o.Result), stored)
 	}
 	if err == nil {
 		r.stored = r.put(r.stored, stored)
@@ -301,14 +324,14 @@ func (r *run) put(list []runtime.Object, obj runtime.Object) []runtime.Object {
 }
 
 // note counts a difference.
-func (r *run) note(difference string, w write) {
-	at := r.name
-	if w.old == nil {
+func (r *run) note(difference string, w strategytest.Write) {
+	at := r.Name
+	if w.Old == nil {
 		at += " create"
 	} else {
-		at += strings.TrimSuffix("/"+w.subresource, "/") + " update"
+		at += strings.TrimSuffix("/"+w.Subresource, "/") + " update"
 	}
-	sign := signature(difference)
+	sign := strategytest.Signature(difference)
 	if r.list.has(at, sign) {
 		return
 	}
@@ -334,14 +357,14 @@ func (r *run) report(t *testing.T) {
 		return
 	}
 	t.Errorf("%d kinds of differences; to see them again: go test ./validation -run TestStrategies -kind '^%s$' -objects %d -seed %d",
-		len(r.found), r.name, *objects, *seed)
+		len(r.found), r.Name, *objects, *seed)
 	keys := slices.SortedFunc(maps.Keys(r.found), func(a, b string) int { return r.found[b].count - r.found[a].count })
 	for i, key := range keys {
 		f := r.found[key]
 		t.Logf("%5d %s\n      %.600s", f.count, key, f.example)
 		if i < *examples {
-			old, _ := json.Marshal(f.write.old)
-			obj, _ := json.Marshal(f.write.obj)
+			old, _ := json.Marshal(f.write.Old)
+			obj, _ := json.Marshal(f.write.Object)
 			t.Logf("      old: %s\n      new: %s", old, obj)
 		}
 	}

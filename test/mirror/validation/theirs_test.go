@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -80,13 +79,12 @@ import (
 	"k8s.io/utils/clock"
 
 	_ "flyball.dev/test/mirror/install"
+
+	"flyball.dev/apiserver/builtin/strategytest"
 )
 
-// strategies are upstream's strategies of a resource, and of its subresources by name; "" is the resource.
-type strategies map[string]rest.RESTUpdateStrategy
-
 // upstreamStrategies returns the strategies that kube-apiserver registers for each resource.
-func upstreamStrategies() map[schema.GroupResource]strategies {
+func upstreamStrategies() map[schema.GroupResource]strategytest.Strategies {
 	claims := resourceclaim.NewStrategy(namespaces(), allowed{})
 	certificates := podcertificaterequest.NewStrategy()
 	validatingPolicies := validatingadmissionpolicy.NewStrategy(allowed{}, resolve)
@@ -94,7 +92,7 @@ func upstreamStrategies() map[schema.GroupResource]strategies {
 	at := func(group, resource string) schema.GroupResource {
 		return schema.GroupResource{Group: group, Resource: resource}
 	}
-	return map[schema.GroupResource]strategies{
+	return map[schema.GroupResource]strategytest.Strategies{
 		at("", "configmaps"):             {"": configmap.Strategy},
 		at("", "endpoints"):              {"": endpoint.Strategy},
 		at("", "events"):                 {"": event.Strategy},
@@ -181,12 +179,9 @@ func upstreamScheme(group string) *runtime.Scheme {
 	return legacyscheme.Scheme
 }
 
-// testNamespace is the namespace of all objects.
-const testNamespace = "default"
-
 // namespaces returns a client for the namespace of the objects.
 func namespaces() typedcore.NamespaceInterface {
-	return fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}).CoreV1().Namespaces()
+	return fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: strategytest.Namespace}}).CoreV1().Namespaces()
 }
 
 // allowed permits everything.

@@ -20,26 +20,26 @@ func MentionsAlreadyExists(n ast.Node) bool {
 
 // IsKnownError reports whether an error cannot be nil: it is made in place or before, or tested by
 // an if statement or a case around it, or wraps one that was.
-func (p *Package) IsKnownError(e ast.Expr, within []ast.Node) bool {
+func (src Source) IsKnownError(e ast.Expr, within []ast.Node) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.CallExpr:
-		return p.makesError(e) || wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
-			return IsError(p.Info.TypeOf(argument)) && p.IsKnownError(argument, within)
+		return src.makesError(e) || wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
+			return IsError(src.Info.TypeOf(argument)) && src.IsKnownError(argument, within)
 		})
 	case *ast.Ident:
-		v := p.Object(e)
+		v := src.Object(e)
 		for i := len(within) - 1; i >= 0 && v != nil; i-- {
-			if p.isMadeIn(Statements(within[i]), v, e.Pos()) {
+			if src.isMadeIn(Statements(within[i]), v, e.Pos()) {
 				return true
 			}
 			switch around := within[i].(type) {
 			case *ast.IfStmt:
-				if within[i+1] == around.Body && p.IsKnownBy(around.Cond, v) {
-					return !p.assignedBefore(around.Body, v, e.Pos())
+				if within[i+1] == around.Body && src.IsKnownBy(around.Cond, v) {
+					return !src.assignedBefore(around.Body, v, e.Pos())
 				}
 			case *ast.CaseClause:
-				if len(around.List) == 1 && p.IsKnownBy(around.List[0], v) {
-					return !p.assignedBefore(around, v, e.Pos())
+				if len(around.List) == 1 && src.IsKnownBy(around.List[0], v) {
+					return !src.assignedBefore(around, v, e.Pos())
 				}
 			}
 		}
@@ -49,8 +49,8 @@ func (p *Package) IsKnownError(e ast.Expr, within []ast.Node) bool {
 
 // makesError reports whether a call is of a function such as fmt.Errorf, errors.New and the
 // constructors of API errors.
-func (p *Package) makesError(call *ast.CallExpr) bool {
-	callee := typeutil.Callee(p.Info, call)
+func (src Source) makesError(call *ast.CallExpr) bool {
+	callee := typeutil.Callee(src.Info, call)
 	if callee == nil || callee.Pkg() == nil {
 		return false
 	}
@@ -60,17 +60,17 @@ func (p *Package) makesError(call *ast.CallExpr) bool {
 
 // isMadeIn reports whether the last of some statements that assigns a variable before a position
 // makes an error.
-func (p *Package) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool {
+func (src Source) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool {
 	made := false
 	for _, statement := range list {
 		if statement.End() > before {
 			break
 		}
 		assignment, ok := statement.(*ast.AssignStmt)
-		if ok && len(assignment.Lhs) == 1 && p.Object(assignment.Lhs[0]) == v {
+		if ok && len(assignment.Lhs) == 1 && src.Object(assignment.Lhs[0]) == v {
 			call, ok := assignment.Rhs[0].(*ast.CallExpr)
-			made = ok && p.makesError(call)
-		} else if p.Reassigns(statement, v) {
+			made = ok && src.makesError(call)
+		} else if src.Reassigns(statement, v) {
 			made = false
 		}
 	}
@@ -80,25 +80,25 @@ func (p *Package) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool
 // IsKnownBy reports whether a condition is false if an error is nil. The condition compares the error with
 // nil, perhaps after a function has ignored some errors, or asks for the kind of the error, perhaps among
 // other conditions.
-func (p *Package) IsKnownBy(condition ast.Expr, v *types.Var) bool {
+func (src Source) IsKnownBy(condition ast.Expr, v *types.Var) bool {
 	switch c := ast.Unparen(condition).(type) {
 	case *ast.BinaryExpr:
 		if c.Op == token.LAND {
-			return p.IsKnownBy(c.X, v) || p.IsKnownBy(c.Y, v)
+			return src.IsKnownBy(c.X, v) || src.IsKnownBy(c.Y, v)
 		}
-		return c.Op == token.NEQ && IsNil(c.Y) && p.Object(p.Unfiltered(c.X)) == v
+		return c.Op == token.NEQ && IsNil(c.Y) && src.Object(src.Unfiltered(c.X)) == v
 	case *ast.CallExpr:
-		return (p.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(CalleeName(c), "Is")) &&
-			len(c.Args) > 0 && p.Object(c.Args[0]) == v && IsError(v.Type())
+		return (src.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(CalleeName(c), "Is")) &&
+			len(c.Args) > 0 && src.Object(c.Args[0]) == v && IsError(v.Type())
 	}
 	return false
 }
 
 // Unfiltered returns the error that is passed to a call which ignores some errors, such as
 // client.IgnoreNotFound. It returns other expressions as they are.
-func (p *Package) Unfiltered(e ast.Expr) ast.Expr {
+func (src Source) Unfiltered(e ast.Expr) ast.Expr {
 	e = ast.Unparen(e)
-	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(p.Info.TypeOf(call)) {
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(src.Info.TypeOf(call)) {
 		return call.Args[len(call.Args)-1]
 	}
 	return e
@@ -115,10 +115,10 @@ func wraps(call *ast.CallExpr) bool {
 
 // assignedBefore reports whether a statement of a block or case that stands before a position assigns a
 // variable something else than an error that wraps its own.
-func (p *Package) assignedBefore(body ast.Node, v *types.Var, before token.Pos) bool {
+func (src Source) assignedBefore(body ast.Node, v *types.Var, before token.Pos) bool {
 	return Contains(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
-		isIt := func(e ast.Expr) bool { return p.Object(e) == v }
+		isIt := func(e ast.Expr) bool { return src.Object(e) == v }
 		if !ok || statement.Pos() >= before || !slices.ContainsFunc(statement.Lhs, isIt) {
 			return false
 		}
@@ -128,9 +128,9 @@ func (p *Package) assignedBefore(body ast.Node, v *types.Var, before token.Pos) 
 }
 
 // ErrorArgument reports whether an argument of a call is an error.
-func (p *Package) ErrorArgument(call *ast.CallExpr) bool {
+func (src Source) ErrorArgument(call *ast.CallExpr) bool {
 	for _, argument := range call.Args {
-		if IsError(p.Info.TypeOf(argument)) {
+		if IsError(src.Info.TypeOf(argument)) {
 			return true
 		}
 	}
@@ -138,7 +138,7 @@ func (p *Package) ErrorArgument(call *ast.CallExpr) bool {
 }
 
 // IsErrorTest reports whether a condition is that there was an error, of whatever kind.
-func (p *Package) IsErrorTest(condition ast.Expr) bool {
+func (src Source) IsErrorTest(condition ast.Expr) bool {
 	binary, ok := ast.Unparen(condition).(*ast.BinaryExpr)
-	return ok && binary.Op == token.NEQ && IsNil(binary.Y) && IsError(p.Info.TypeOf(binary.X))
+	return ok && binary.Op == token.NEQ && IsNil(binary.Y) && IsError(src.Info.TypeOf(binary.X))
 }

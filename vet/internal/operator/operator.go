@@ -24,11 +24,17 @@ var Analyzer = &analysis.Analyzer{
 	ResultType: reflect.TypeFor[*Package](),
 }
 
-// Package has the declarations of an operator's package. Generated files, test files and files that import
-// a package for tests are left out.
+// Source answers questions about statements and expressions that need nothing but their types.
+type Source struct {
+	Info *types.Info
+}
+
+// Package has the declarations of an operator's package, and answers questions that need them: about its functions, its
+// reconcilers, its kinds and its calls of the client. Generated files, test files and files that import a package for
+// tests are left out.
 type Package struct {
+	Source
 	Types       *types.Package
-	Info        *types.Info
 	Files       []*ast.File
 	Functions   []*Function
 	Reconcilers []*Reconciler
@@ -73,7 +79,7 @@ type Reconciler struct {
 func run(pass *analysis.Pass) (any, error) {
 	p := &Package{
 		Types:     pass.Pkg,
-		Info:      pass.TypesInfo,
+		Source:    Source{pass.TypesInfo},
 		functions: map[*types.Func]*Function{},
 		calls:     map[*ast.CallExpr]*Call{},
 		hot:       map[*Function]bool{},

@@ -61,7 +61,7 @@ func Ident(e ast.Expr) *ast.Ident {
 
 // SoleLiteral returns the literal that a variable is declared with, if nothing else is done with the
 // variable than to read it.
-func (p *Package) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
+func (src Source) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
 	var literal *ast.CompositeLit
 	changed := false
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
@@ -69,14 +69,14 @@ func (p *Package) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				switch {
-				case p.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
+				case src.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
 					literal = LiteralOf(n.Rhs[i])
-				case p.Object(left) == v, p.Root(left) == v && IsObservedGeneration(left):
+				case src.Object(left) == v, src.Root(left) == v && IsObservedGeneration(left):
 					changed = true
 				}
 			}
 		case *ast.UnaryExpr:
-			changed = changed || p.Object(n.X) == v
+			changed = changed || src.Object(n.X) == v
 		}
 		return true
 	})
@@ -187,21 +187,21 @@ func LiteralOf(e ast.Expr) *ast.CompositeLit {
 }
 
 // Reassigns reports whether a statement assigns a variable, or declares it anew in a loop.
-func (p *Package) Reassigns(n ast.Node, object *types.Var) bool {
+func (src Source) Reassigns(n ast.Node, object *types.Var) bool {
 	if id, ok := n.(*ast.Ident); ok {
-		return p.Object(id) == object // of a range statement
+		return src.Object(id) == object // of a range statement
 	}
 	return Contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if p.Object(left) == object {
+				if src.Object(left) == object {
 					return true
 				}
 			}
 		case *ast.ValueSpec:
 			for _, name := range n.Names {
-				if p.Object(name) == object {
+				if src.Object(name) == object {
 					return true
 				}
 			}
@@ -211,9 +211,9 @@ func (p *Package) Reassigns(n ast.Node, object *types.Var) bool {
 }
 
 // Mentions reports whether a node mentions one of the variables.
-func (p *Package) Mentions(n ast.Node, variables map[*types.Var]bool) bool {
+func (src Source) Mentions(n ast.Node, variables map[*types.Var]bool) bool {
 	return Contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
-		return ok && p.Object(id) != nil && variables[p.Object(id)]
+		return ok && src.Object(id) != nil && variables[src.Object(id)]
 	})
 }

@@ -65,7 +65,7 @@ func unpackInto(w *View, v Value, out reflect.Value) {
 }
 
 // equal compares as deeply as it goes: nil is not empty, and equal quantities in two forms are not
-// the same. What is compared refers to nothing by two pointers, so that its hash is the same too.
+// the same. The values refer to nothing by two pointers, so that their hashes are the same too.
 func equal(t *testing.T, got, want any) {
 	t.Helper()
 	if identical(reflect.ValueOf(got), reflect.ValueOf(want)) && dump.ForHash(got) == dump.ForHash(want) {

@@ -64,7 +64,7 @@ func (s *Store) replace(r *record, old *state) {
 	}
 	st := &state{uid: old.uid, version: old.version}
 	st.decoded.Store(old.decoded.Load())
-	s.publish(&r.key, st)
+	s.packing.publish(&r.key, st)
 	if st.value.IsZero() {
 		return
 	}
@@ -76,6 +76,6 @@ func (s *Store) replace(r *record, old *state) {
 	if r.visible == old {
 		r.visible = st
 	}
-	s.view = s.packer.View()
+	s.kind, s.view = s.packing.kind, s.packing.packer.View()
 	old.decoded.Store(&decoded{replacement: s.object(r, st)})
 }

@@ -24,7 +24,7 @@ func TestPackingIsDeferred(t *testing.T) {
 		if snapshot.Object() != client.Object(obj) {
 			t.Fatal("the listeners are not given the object of the event")
 		}
-		old := s.record(key("a")).watched
+		old := s.records.get(key("a")).watched
 		if !old.value.IsZero() {
 			t.Fatal("the object is packed at once")
 		}
@@ -32,7 +32,7 @@ func TestPackingIsDeferred(t *testing.T) {
 		snapshot = snapshot.Packed()
 
 		c.Pack()
-		if s.record(key("a")).watched.value.IsZero() || old.decoded.Load().object != nil {
+		if s.records.get(key("a")).watched.value.IsZero() || old.decoded.Load().object != nil {
 			t.Fatal("the object is not packed, or its Go value is kept")
 		}
 		for _, got := range []client.Object{before.Copy(), before.Shared(), snapshot.Object(), get(s, key("a"), true)} {
@@ -53,7 +53,7 @@ func TestDeferredPackingIsBounded(t *testing.T) {
 		c.Changed(object(fmt.Sprint(n), "u", n+1))
 	}
 	pending := func() (count int) {
-		s.all(func(r *record) {
+		s.records.all(func(r *record) {
 			if r.watched.value.IsZero() {
 				count++
 			}
@@ -77,7 +77,7 @@ func TestPackedAfterSomeTime(t *testing.T) {
 			synctest.Wait()
 			s.mu.RLock()
 			defer s.mu.RUnlock()
-			return !s.record(key("a")).watched.value.IsZero()
+			return !s.records.get(key("a")).watched.value.IsZero()
 		}
 		for n := range 3 {
 			c.Changed(object("a", "u", n+1))
@@ -104,8 +104,8 @@ func TestSupersededBeforePacking(t *testing.T) {
 		t.Errorf("got version %s", got.GetResourceVersion())
 	}
 	c.Deleted(object("a", "u", 5))
-	if s.size != 0 || s.count != 0 {
-		t.Errorf("%d bytes of %d objects are left", s.size, s.count)
+	if s.packing.size != 0 || s.records.count != 0 {
+		t.Errorf("%d bytes of %d objects are left", s.packing.size, s.records.count)
 	}
 }
 

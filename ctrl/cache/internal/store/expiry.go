@@ -1,41 +1,50 @@
 package store
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // overlayTTL bounds how long an overlay or an invalidation lasts. The watch usually ends it within
 // milliseconds; the bound is for writes that the watch never delivers, and does not depend on
 // bookmarks.
 const overlayTTL = 5 * time.Minute
 
-// deadline returns when an overlay or an invalidation that begins now expires, as the
-// time since the store was made.
-func (s *Store) deadline() time.Duration {
-	until := time.Since(s.made) + overlayTTL
-	s.expireAt.CompareAndSwap(0, int64(until))
+// deadlines have the deadlines of overlays and invalidations, as times since the store was made.
+type deadlines struct {
+	made time.Time
+	// earliest is no later than the earliest deadline, or zero if there are none.
+	earliest atomic.Int64
+}
+
+// begin returns the deadline of an overlay or an invalidation that begins now.
+func (d *deadlines) begin() time.Duration {
+	until := time.Since(d.made) + overlayTTL
+	d.earliest.CompareAndSwap(0, int64(until))
 	return until
+}
+
+// overdue reports whether an overlay or an invalidation may be past its deadline.
+func (d *deadlines) overdue() bool {
+	at := d.earliest.Load()
+	return at != 0 && int64(time.Since(d.made)) >= at
 }
 
 // expire drops the overlays and invalidations that are past their deadline.
 func (s *Store) expire() {
-	if s.overdue() {
+	if s.deadlines.overdue() {
 		s.writing.Lock()
 		defer s.unlock()
 		s.dropExpired()
 	}
 }
 
-// overdue reports whether an overlay or an invalidation may be past its deadline.
-func (s *Store) overdue() bool {
-	at := s.expireAt.Load()
-	return at != 0 && int64(time.Since(s.made)) >= at
-}
-
 // dropExpired is expire for the writer.
 func (s *Store) dropExpired() {
-	if !s.overdue() {
+	if !s.deadlines.overdue() {
 		return
 	}
-	now, next := time.Since(s.made), time.Duration(0)
+	now, next := time.Since(s.deadlines.made), time.Duration(0)
 	expired := func(until time.Duration) bool {
 		if until <= now {
 			return true
@@ -54,14 +63,14 @@ func (s *Store) dropExpired() {
 	invalid := func(q *queue[*Invalidation]) {
 		for v, ok := q.peek(); ok && expired(v.expires); v, ok = q.peek() {
 			q.pop()
-			s.validate(v)
+			s.invalid.end(v)
 		}
 	}
 	writes(&s.deletions)
-	invalid(&s.unboundedInvalid)
+	invalid(&s.invalid.unbounded)
 	for _, c := range s.scopes {
 		writes(&c.overlays)
 		invalid(&c.invalid)
 	}
-	s.expireAt.Store(int64(next))
+	s.deadlines.earliest.Store(int64(next))
 }

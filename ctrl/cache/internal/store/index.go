@@ -10,6 +10,14 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
+// indexes are the indexes of the visible objects.
+type indexes struct {
+	fields, labels map[string]*index
+	all            []*index // in the order in which they were added
+	// terms is a buffer: the terms of the record that is being changed.
+	terms []term
+}
+
 // index is an inverted index: it maps the values that a function returns for visible objects to the
 // records of these objects.
 type index struct {
@@ -31,28 +39,28 @@ type term struct {
 	value string
 }
 
-// computeTerms sets s.terms to the terms of a state that is to be visible, which may be nil. It
-// calls functions of the program, so mu is not held. It returns false if these are the terms of the
-// record already.
-func (s *Store) computeTerms(r *record, visible *state) bool {
-	s.terms = s.terms[:0]
-	if visible != nil && len(s.indexes) > 0 {
-		o := s.object(r, visible)
-		for _, x := range s.indexes {
-			for _, value := range x.values(o) {
-				s.terms = append(s.terms, term{x, value})
+// compute sets the terms to the ones of an object that is to be visible; the zero Object stands for
+// none. It calls functions of the program, so the store is not locked. It returns false if the
+// record has these terms already.
+func (x *indexes) compute(r *record, shown Object) bool {
+	x.terms = x.terms[:0]
+	if shown.state != nil {
+		for _, of := range x.all {
+			for _, value := range of.values(shown) {
+				x.terms = append(x.terms, term{of, value})
 			}
 		}
 	}
-	return !slices.EqualFunc(s.terms, r.postings, func(t term, p *postings) bool {
+	return !slices.EqualFunc(x.terms, r.postings, func(t term, p *postings) bool {
 		return t.index == p.index && t.value == p.value
 	})
 }
 
-// updatePostings moves a record to the postings of s.terms. The caller is the writer and holds mu.
-func (s *Store) updatePostings(r *record) {
+// update moves a record to the postings of the terms. The caller is the writer and holds the lock of
+// the store.
+func (x *indexes) update(r *record) {
 	var lists []*postings
-	for _, t := range s.terms {
+	for _, t := range x.terms {
 		lists = append(lists, t.index.postingsOf(t.value))
 		t.index.postingsOf(t.value).add(r)
 	}
@@ -62,7 +70,7 @@ func (s *Store) updatePostings(r *record) {
 		}
 	}
 	r.postings = lists
-	clear(s.terms)
+	clear(x.terms)
 }
 
 // postingsOf returns the postings of a value, and adds them if there are none.
@@ -89,12 +97,12 @@ func (x *index) of(value string) *set {
 func (s *Store) AddIndex(name string, values func(client.Object) []string) error {
 	s.writing.Lock()
 	defer s.unlock()
-	if s.fields[name] != nil {
+	if s.indexes.fields[name] != nil {
 		return fmt.Errorf("an index by %q exists already", name)
 	}
 	// The writer calls the function, and so do queries for watched objects.
 	var calling sync.Mutex
-	s.add(s.fields, name, func(o Object) []string {
+	s.add(s.indexes.fields, name, func(o Object) []string {
 		obj := o.peek()
 		calling.Lock()
 		defer calling.Unlock()
@@ -109,7 +117,7 @@ func (s *Store) IndexValues(name string) []string {
 	s.expire()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	x := s.fields[name]
+	x := s.indexes.fields[name]
 	if x == nil {
 		return nil
 	}
@@ -119,7 +127,7 @@ func (s *Store) IndexValues(name string) []string {
 // add adds an index of the present objects. The caller is the writer.
 func (s *Store) add(to map[string]*index, name string, values func(Object) []string) {
 	x := &index{values: values, postings: map[string]*postings{}}
-	s.all(func(r *record) {
+	s.records.all(func(r *record) {
 		if r.visible == nil {
 			return
 		}
@@ -129,7 +137,7 @@ func (s *Store) add(to map[string]*index, name string, values func(Object) []str
 			r.postings = append(r.postings, p)
 		}
 	})
-	s.indexes = append(s.indexes, x)
+	s.indexes.all = append(s.indexes.all, x)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to[name] = x
@@ -147,17 +155,17 @@ const (
 // indexLabel adds an index by the label if there is none and it is worth its memory.
 func (s *Store) indexLabel(label string) {
 	s.mu.RLock()
-	worth := s.labels[label] == nil && len(s.labels) < maxLabelIndexes && s.count >= labelIndexThreshold
+	worth := s.indexes.labels[label] == nil && len(s.indexes.labels) < maxLabelIndexes && s.records.count >= labelIndexThreshold
 	s.mu.RUnlock()
 	if !worth {
 		return
 	}
 	s.writing.Lock()
 	defer s.unlock()
-	if s.labels[label] != nil || len(s.labels) >= maxLabelIndexes {
+	if s.indexes.labels[label] != nil || len(s.indexes.labels) >= maxLabelIndexes {
 		return
 	}
-	s.add(s.labels, label, labelValues(label))
+	s.add(s.indexes.labels, label, labelValues(label))
 }
 
 // labelValues returns the function of an index by a label.

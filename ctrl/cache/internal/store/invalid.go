@@ -1,6 +1,7 @@
 package store
 
 import (
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +21,78 @@ type Invalidation struct {
 	// deleted is the UID of the object that was deleted, or is terminating since. It is
 	// empty if the write was not a deletion, or if the UID is not known.
 	deleted types.UID
-	// expires is the deadline (see Store.deadline).
+	// expires is the deadline (see deadlines).
 	expires time.Duration
+}
+
+// invalidations are the invalidations in effect, by key. They belong to the writer.
+type invalidations struct {
+	of map[Key]*Invalidation
+	// count is their number, for others (see Store.unlock).
+	count atomic.Int64
+	// unbounded are the invalidations that the progress of a watch does not end, in the order in which
+	// they were made.
+	unbounded queue[*Invalidation]
+}
+
+// add adds an invalidation, and merges it with the one of the key. It reports whether the progress of a
+// watch ends it.
+func (i *invalidations) add(v *Invalidation) (endsWithProgress bool) {
+	if other := i.of[v.Key]; other != nil {
+		switch {
+		case other.deleted != v.deleted, other.version == 0, v.version == 0:
+			// No event ends both, so only a live read does.
+			v.version, v.deleted = 0, ""
+		default:
+			v.version = max(v.version, other.version)
+		}
+	}
+	i.of[v.Key] = v
+	if v.endsWithProgress() {
+		return true
+	}
+	for oldest, ok := i.unbounded.peek(); ok && !i.inEffect(oldest); oldest, ok = i.unbounded.peek() {
+		i.unbounded.pop()
+	}
+	i.unbounded.push(v)
+	return false
+}
+
+// inEffect reports whether an invalidation is still in effect.
+func (i *invalidations) inEffect(v *Invalidation) bool { return i.of[v.Key] == v }
+
+// end ends an invalidation, if it is still in effect.
+func (i *invalidations) end(v *Invalidation) {
+	if i.inEffect(v) {
+		delete(i.of, v.Key)
+	}
+}
+
+// endBy ends the invalidation of a key if st, a state of the object with that key, is as new
+// as the write that caused it. Deleted is set if the object was deleted.
+func (i *invalidations) endBy(key Key, st *state, deleted bool) {
+	if len(i.of) == 0 {
+		return
+	}
+	v := i.of[key]
+	switch {
+	case v == nil:
+		return
+	case v.endsWithProgress():
+		if st.version < v.version {
+			return
+		}
+	case v.deleted != "" && v.deleted == st.uid:
+		// The object may have been terminating before this deletion, so only its end
+		// counts, and only a later one: before, it may just have stopped matching the
+		// selector.
+		if !deleted || v.version == 0 || st.version <= v.version {
+			return
+		}
+	case v.version == 0 || st.version <= v.version:
+		return
+	}
+	i.end(v)
 }
 
 // Invalidate records that a write brought an object to a resource version but did not
@@ -30,7 +101,7 @@ type Invalidation struct {
 func (s *Store) Invalidate(key Key, version uint64) {
 	s.writing.Lock()
 	defer s.unlock()
-	c, r := s.scope(key.Namespace), s.record(key)
+	c, r := s.scope(key.Namespace), s.records.get(key)
 	switch {
 	case c == nil:
 		return
@@ -48,7 +119,7 @@ func (s *Store) Invalidate(key Key, version uint64) {
 func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.unlock()
-	c, r := s.scope(key.Namespace), s.record(key)
+	c, r := s.scope(key.Namespace), s.records.get(key)
 	switch {
 	case c == nil:
 		return
@@ -67,46 +138,17 @@ func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 
 // invalidate adds an invalidation. The caller is the writer.
 func (s *Store) invalidate(c *Scope, v *Invalidation) {
-	if other := s.invalid[v.Key]; other != nil {
-		switch {
-		case other.deleted != v.deleted, other.version == 0, v.version == 0:
-			// No event ends both, so only a live read does.
-			v.version, v.deleted = 0, ""
-		default:
-			v.version = max(v.version, other.version)
-		}
-	}
-	v.expires = s.deadline()
-	s.invalid[v.Key] = v
-	if v.endsWithProgress() {
+	v.expires = s.deadlines.begin()
+	if s.invalid.add(v) {
 		c.invalid.push(v)
-	} else {
-		s.pruneInvalidations()
-		s.unboundedInvalid.push(v)
 	}
 	s.dropExpired()
-}
-
-// pruneInvalidations pops the oldest invalidations that are no longer in effect. The caller is the
-// writer.
-func (s *Store) pruneInvalidations() {
-	for v, ok := s.unboundedInvalid.peek(); ok && s.invalid[v.Key] != v; v, ok = s.unboundedInvalid.peek() {
-		s.unboundedInvalid.pop()
-	}
-}
-
-// validate ends an invalidation, if it is still in effect. The caller is the writer.
-func (s *Store) validate(v *Invalidation) {
-	if s.invalid[v.Key] != v {
-		return
-	}
-	delete(s.invalid, v.Key)
 }
 
 // Invalid returns the keys that must be read live before a read of one key, of a
 // namespace if name is empty, or of everything if namespace is empty too.
 func (s *Store) Invalid(namespace, name string) []*Invalidation {
-	if s.invalidKeys.Load() == 0 {
+	if s.invalid.count.Load() == 0 {
 		return nil
 	}
 	s.writing.Lock()
@@ -115,18 +157,18 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	var found []*Invalidation
 	add := func(v *Invalidation) {
 		if v.endsWithProgress() && v.version <= s.scope(v.Key.Namespace).progress {
-			s.validate(v)
+			s.invalid.end(v)
 		} else {
 			found = append(found, v)
 		}
 	}
 	if name != "" {
-		if v := s.invalid[Key{Namespace: namespace, Name: name}]; v != nil {
+		if v := s.invalid.of[Key{Namespace: namespace, Name: name}]; v != nil {
 			add(v)
 		}
 		return found
 	}
-	for key, v := range s.invalid {
+	for key, v := range s.invalid.of {
 		if namespace == "" || key.Namespace == namespace {
 			add(v)
 		}
@@ -140,7 +182,7 @@ func (s *Store) InEffect(invalid []*Invalidation) []*Invalidation {
 	defer s.unlock()
 	var inEffect []*Invalidation
 	for _, v := range invalid {
-		if s.invalid[v.Key] == v {
+		if s.invalid.inEffect(v) {
 			inEffect = append(inEffect, v)
 		}
 	}
@@ -158,14 +200,14 @@ func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) 
 	} else {
 		s.absent(v.Key, version)
 	}
-	s.validate(v)
+	s.invalid.end(v)
 }
 
 // Validate ends an invalidation without a live read: reads return the object of the store.
 func (s *Store) Validate(v *Invalidation) {
 	s.writing.Lock()
 	defer s.unlock()
-	s.validate(v)
+	s.invalid.end(v)
 }
 
 // endsWithProgress reports whether the invalidation ends once the watch has delivered
@@ -174,43 +216,16 @@ func (v *Invalidation) endsWithProgress() bool {
 	return v.deleted == "" && v.version != 0
 }
 
-// validateBy ends the invalidation of a key if st, a state of the object with that key, is as new
-// as the write that caused it. Deleted is set if the object was deleted. The caller is the writer.
-func (s *Store) validateBy(key Key, st *state, deleted bool) {
-	if len(s.invalid) == 0 {
-		return
-	}
-	v := s.invalid[key]
-	switch {
-	case v == nil:
-		return
-	case v.endsWithProgress():
-		if st.version < v.version {
-			return
-		}
-	case v.deleted != "" && v.deleted == st.uid:
-		// The object may have been terminating before this deletion, so only its end
-		// counts, and only a later one: before, it may just have stopped matching the
-		// selector.
-		if !deleted || v.version == 0 || st.version <= v.version {
-			return
-		}
-	case v.version == 0 || st.version <= v.version:
-		return
-	}
-	s.validate(v)
-}
-
 // validateAbsent ends the invalidations of deleted objects that a list at a version no longer
 // contained. The caller is the writer.
 func (c *Scope) validateAbsent(version uint64) {
 	s := c.store
-	for key, v := range s.invalid {
+	for key, v := range s.invalid.of {
 		if v.deleted == "" || v.version == 0 || v.version > version || s.scope(key.Namespace) != c {
 			continue
 		}
-		if r := s.record(key); r == nil || r.watched == nil || r.watched.uid != v.deleted {
-			s.validate(v)
+		if r := s.records.get(key); r == nil || r.watched == nil || r.watched.uid != v.deleted {
+			s.invalid.end(v)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (s *Store) check(r *record) {
 		visible = r.overlay.visible
 	}
 	invariants.Check(r.visible == visible, "%s shows a state that is neither its overlay's nor the watched one", r.key)
-	present := s.record(r.key) == r
+	present := s.records.get(r.key) == r
 	invariants.Check(present == (r.watched != nil || r.overlay != nil),
 		"%s is in the store: %t, watched: %t, overlaid: %t",
 		r.key, present, r.watched != nil, r.overlay != nil)
@@ -40,7 +40,7 @@ func (s *Store) checkLabels(r *record) {
 	if r.visible == nil {
 		return
 	}
-	for label, x := range s.labels { // but not s.fields: its functions are the program's
+	for label, x := range s.indexes.labels { // but not s.indexes.fields: its functions are the program's
 		for _, value := range x.values(s.object(r, r.visible)) {
 			invariants.Check(slices.Contains(r.postings, x.postings[value]),
 				"%s is not in the postings of %s=%s", r.key, label, value)

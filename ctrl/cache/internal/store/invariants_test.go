@@ -33,11 +33,11 @@ func TestInvariants(t *testing.T) {
 			s.check(r)
 		}, "without an object"},
 		{"records are in the store", func(s *Store, c *Scope, r *record) {
-			delete(s.namespaces["ns"].records, "a")
+			delete(s.records.namespaces["ns"].records, "a")
 			c.Pack()
 		}, "is in the store: false"},
 		{"postings have their records", func(s *Store, c *Scope, r *record) {
-			s.labels["app"].postings["web"].remove(r)
+			s.indexes.labels["app"].postings["web"].remove(r)
 			c.Pack()
 		}, "is not in its postings"},
 		{"labels are indexed", func(s *Store, c *Scope, r *record) {
@@ -53,7 +53,7 @@ func TestInvariants(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // where no time passes, and so Pack is not called later
 				s := New(ShareOnDemand)
 				c := s.Scope("")
-				s.add(s.labels, "app", labelValues("app"))
+				s.add(s.indexes.labels, "app", labelValues("app"))
 				obj := object("a", "u", 2)
 				obj.Labels = map[string]string{"app": "web"}
 				c.Changed(obj)
@@ -62,7 +62,7 @@ func TestInvariants(t *testing.T) {
 						t.Errorf("got %s, want a violation with %q", got, test.violated)
 					}
 				}()
-				test.violate(s, c, s.record(key("a")))
+				test.violate(s, c, s.records.get(key("a")))
 			})
 		})
 	}
@@ -73,7 +73,7 @@ func TestInvariants(t *testing.T) {
 func TestListenersThatChangeObjects(t *testing.T) {
 	s := New(ShareOnDemand)
 	c := s.Scope("")
-	s.add(s.labels, "app", labelValues("app"))
+	s.add(s.indexes.labels, "app", labelValues("app"))
 	obj := object("a", "u", 2)
 	obj.Labels = map[string]string{"app": "web"}
 	c.Changed(obj).New.Object().GetLabels()["app"] = "changed"

@@ -17,7 +17,7 @@ func TestOddServers(t *testing.T) {
 		oneOf := func(all ...string) string { return all[random.IntN(len(all))] }
 		s := New(Sharing(random.IntN(3)))
 		scopes := []*Scope{s.Scope("ns"), s.Scope(oneOf("", "other"))}
-		s.add(s.labels, "app", labelValues("app"))
+		s.add(s.indexes.labels, "app", labelValues("app"))
 		version := func() string { return oneOf("", "0", "x", "-1", strconv.Itoa(random.IntN(20))) }
 		random20 := func() uint64 { return random.Uint64N(20) }
 		for range 200 {

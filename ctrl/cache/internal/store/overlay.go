@@ -34,12 +34,12 @@ func (s *Store) Wrote(obj client.Object) {
 func (s *Store) wrote(obj client.Object) {
 	st := newState(obj)
 	key := client.ObjectKeyFromObject(obj)
-	s.validateBy(key, st, false)
+	s.invalid.endBy(key, st, false)
 	c := s.scope(key.Namespace)
 	if c == nil || st.version == 0 || st.version <= c.progress {
 		return
 	}
-	r := s.record(key)
+	r := s.records.get(key)
 	switch {
 	case r == nil:
 		r = s.getOrAdd(key)
@@ -59,14 +59,14 @@ func (s *Store) Absent(key Key, version uint64) {
 
 // absent is Absent for the writer.
 func (s *Store) absent(key Key, version uint64) {
-	if v := s.invalid[key]; v != nil && v.endsWithProgress() && v.version <= version {
-		s.validate(v)
+	if v := s.invalid.of[key]; v != nil && v.endsWithProgress() && v.version <= version {
+		s.invalid.end(v)
 	}
 	c := s.scope(key.Namespace)
 	if c == nil || version <= c.progress {
 		return
 	}
-	r := s.record(key)
+	r := s.records.get(key)
 	o := &overlay{version: version}
 	switch {
 	case r == nil:
@@ -90,7 +90,7 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	if c == nil || uid == "" {
 		return
 	}
-	r := s.record(key)
+	r := s.records.get(key)
 	switch {
 	case r == nil && version <= c.progress:
 		// The watch has delivered the deletion already, or, without a version, may have.
@@ -114,8 +114,8 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 		// It was an earlier object with that name.
 		return
 	}
-	if v := s.invalid[r.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
-		s.validate(v)
+	if v := s.invalid.of[r.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
+		s.invalid.end(v)
 	}
 	s.setOverlay(c, r, &overlay{version: version, deleted: uid})
 }
@@ -123,7 +123,7 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 // setOverlay sets the overlay of a record. The caller is the writer.
 func (s *Store) setOverlay(c *Scope, r *record, o *overlay) {
 	s.set(r, r.watched, o)
-	queued := queuedOverlay{key: r.key, overlay: o, expires: s.deadline()}
+	queued := queuedOverlay{key: r.key, overlay: o, expires: s.deadlines.begin()}
 	if o.deleted != "" {
 		// Progress never ends the overlay of a deletion, so deletions have a queue of their own.
 		s.pruneDeletions()
@@ -176,7 +176,7 @@ func (o *overlay) absentAt(version uint64) *overlay {
 	return o
 }
 
-// queuedOverlay is an overlay in a queue, with its key and its deadline (see Store.deadline).
+// queuedOverlay is an overlay in a queue, with its key and its deadline (see deadlines).
 type queuedOverlay struct {
 	key     Key
 	overlay *overlay
@@ -196,11 +196,11 @@ func (c *Scope) progressed(version uint64) {
 		s.dropOverlay(queued)
 	}
 	for v, ok := c.invalid.peek(); ok; v, ok = c.invalid.peek() {
-		if s.invalid[v.Key] == v && v.version > c.progress {
+		if s.invalid.inEffect(v) && v.version > c.progress {
 			break
 		}
 		c.invalid.pop()
-		s.validate(v)
+		s.invalid.end(v)
 	}
 	s.dropExpired()
 	s.evictShared()
@@ -209,7 +209,7 @@ func (c *Scope) progressed(version uint64) {
 // dropOverlays drops all overlays and invalidations of a scope. The caller is the writer.
 func (s *Store) dropOverlays(c *Scope) {
 	var dropped []queuedOverlay
-	s.all(func(r *record) {
+	s.records.all(func(r *record) {
 		if r.overlay != nil && s.scope(r.key.Namespace) == c {
 			dropped = append(dropped, queuedOverlay{key: r.key, overlay: r.overlay})
 		}
@@ -217,16 +217,16 @@ func (s *Store) dropOverlays(c *Scope) {
 	for _, queued := range dropped {
 		s.dropOverlay(queued)
 	}
-	for key, v := range s.invalid {
+	for key, v := range s.invalid.of {
 		if s.scope(key.Namespace) == c {
-			s.validate(v)
+			s.invalid.end(v)
 		}
 	}
 }
 
 // inEffect reports whether the record still has the overlay.
 func (s *Store) inEffect(queued queuedOverlay) bool {
-	r := s.record(queued.key)
+	r := s.records.get(queued.key)
 	return r != nil && r.overlay == queued.overlay
 }
 
@@ -241,7 +241,7 @@ func (s *Store) pruneDeletions() {
 // dropOverlay makes the watched state visible again, if the overlay is still in effect.
 func (s *Store) dropOverlay(queued queuedOverlay) {
 	if s.inEffect(queued) {
-		r := s.record(queued.key)
+		r := s.records.get(queued.key)
 		s.set(r, r.watched, nil)
 	}
 }

@@ -94,7 +94,7 @@ func (c condition) each(visit func(*record)) {
 func (s *Store) conditions(q Query, requirements labels.Requirements) ([]condition, error) {
 	conditions := make([]condition, 0, len(q.Fields)+len(requirements))
 	for _, f := range q.Fields {
-		x := s.fields[f.Field]
+		x := s.indexes.fields[f.Field]
 		if x == nil {
 			return nil, fmt.Errorf("there is no index by %q", f.Field)
 		}
@@ -118,7 +118,7 @@ func (s *Store) conditions(q Query, requirements labels.Requirements) ([]conditi
 			of = packedLabels(o)
 			return r.Matches(&of)
 		}}
-		if x := s.labels[r.Key()]; x != nil && !q.Watched && indexable(*r) {
+		if x := s.indexes.labels[r.Key()]; x != nil && !q.Watched && indexable(*r) {
 			c.indexed = true
 			for value := range r.Values() {
 				c.sets = append(c.sets, x.of(value))
@@ -136,9 +136,9 @@ func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, 
 	if err != nil {
 		return nil, true, err
 	}
-	size, each, sorted := s.count, s.inOrder, true
+	size, each, sorted := s.records.count, s.records.inOrder, true
 	if q.Namespace != "" {
-		sp := s.namespaces[q.Namespace]
+		sp := s.records.namespaces[q.Namespace]
 		if sp == nil {
 			return nil, true, nil
 		}

@@ -109,7 +109,7 @@ func (c *Scope) Begin() {
 func (c *Scope) receive(obj client.Object) (*record, *state) {
 	r, st := c.store.getOrAdd(client.ObjectKeyFromObject(obj)), newState(obj)
 	r.listed = c.list
-	c.store.validateBy(r.key, st, false)
+	c.store.invalid.endBy(r.key, st, false)
 	return r, st
 }
 
@@ -159,8 +159,8 @@ func (c *Scope) Deleted(obj client.Object) Change {
 	defer s.unlock()
 	var change Change
 	key, st := client.ObjectKeyFromObject(obj), newState(obj)
-	s.validateBy(key, st, true)
-	if r := s.record(key); r != nil {
+	s.invalid.endBy(key, st, true)
+	if r := s.records.get(key); r != nil {
 		change = s.unsetWatched(r, st, obj)
 	}
 	c.progressed(st.version)
@@ -206,12 +206,12 @@ func (c *Scope) Agrees(list map[Key]uint64, version uint64) bool {
 		if !c.covers(key.Namespace) {
 			continue
 		}
-		if r := s.record(key); r == nil || r.watched == nil || r.watched.version < v {
+		if r := s.records.get(key); r == nil || r.watched == nil || r.watched.version < v {
 			return false
 		}
 	}
 	agrees := true
-	s.all(func(r *record) {
+	s.records.all(func(r *record) {
 		if r.watched == nil || r.watched.version > version || s.scope(r.key.Namespace) != c {
 			return
 		}
@@ -229,7 +229,7 @@ func (c *Scope) Complete(version string) []*Snapshot {
 	s.writing.Lock()
 	defer s.unlock()
 	var gone []*record
-	s.all(func(r *record) {
+	s.records.all(func(r *record) {
 		if r.listed != c.list && s.scope(r.key.Namespace) == c {
 			gone = append(gone, r)
 		}

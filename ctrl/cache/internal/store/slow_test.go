@@ -25,7 +25,7 @@ func TestSlowObjects(t *testing.T) {
 			c := s.Scope("")
 			c.Changed(pod.DeepCopy())
 			c.Pack()
-			record := s.record(key("a")).watched
+			record := s.records.get(key("a")).watched
 			if record.value.IsZero() || !record.value.Slow() {
 				t.Fatal("the pod is not packed, or not slow")
 			}

@@ -3,7 +3,6 @@ package store
 import (
 	"reflect"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,54 +50,6 @@ func newState(obj client.Object) *state {
 	return st
 }
 
-// publish makes a state ready for readers: it packs the object, if it can be packed. The caller is
-// the writer.
-func (s *Store) publish(key *Key, st *state) {
-	if st == nil || st.published {
-		return
-	}
-	st.published = true
-	obj := st.decoded.Load().object
-	k := s.kind
-	if typ := reflect.TypeOf(obj).Elem(); k == nil {
-		k = &kind{typ, compact.TypeOf(typ)}
-		s.mu.Lock()
-		s.kind = k
-		s.mu.Unlock()
-	} else if typ != k.typ {
-		return
-	}
-	header := append(make([]string, 0, 16), string(st.uid), obj.GetResourceVersion())
-	for key, value := range obj.GetLabels() {
-		header = append(header, key, value)
-	}
-	value, ok := s.packer.Pack(given(key), header, k.packed, obj)
-	if !ok {
-		return
-	}
-	st.value = value
-	s.size += value.Size()
-	// From here on the record keeps nothing of the object.
-	h := s.packer.View().Header(value)
-	uid, _ := h.Next()
-	st.uid = types.UID(uid)
-	st.decoded.Store(nil)
-	if s.sharing == ShareAll {
-		st.decoded.Store(&decoded{object: (Object{key: key, state: st, kind: k, view: s.packer.View()}).unpacked()})
-	}
-}
-
-// given returns the strings of an object that its record has, so that its packed value need not.
-func given(key *Key) []string { return []string{key.Namespace, key.Name} }
-
-// release ends the use of a state that is in no record any more.
-func (s *Store) release(st *state) {
-	if st != nil {
-		s.packer.Release(st.value)
-		s.size -= st.value.Size()
-	}
-}
-
 // Object refers to an object as it was in the store at one time.
 type Object struct {
 	key       *Key
@@ -111,7 +62,7 @@ type Object struct {
 
 // object returns an Object for a state of a record. The caller holds mu or is the writer.
 func (s *Store) object(r *record, st *state) Object {
-	return Object{&r.key, st, s.kind, s.view, s.sharing, &s.anyShared}
+	return Object{&r.key, st, s.kind, s.view, s.sharing, &s.eviction.anyShared}
 }
 
 // resolve returns the object as a Go value if it is not packed. Otherwise it returns an Object with
@@ -243,42 +194,18 @@ func (o Object) Shared() client.Object {
 	return obj
 }
 
-// evictSharedAfter is how long a shared value is kept, at least, after it was last read.
-const evictSharedAfter = 2 * time.Minute
-
 // evictShared evicts the shared values that were not read since the last round, if it is time for
 // another one. The caller is the writer.
 func (s *Store) evictShared() {
-	if !s.anyShared.Load() {
+	if !s.eviction.begin() {
 		return
 	}
-	now := time.Now()
-	if s.evictAt.IsZero() {
-		s.evictAt = now.Add(evictSharedAfter)
-	}
-	if now.Before(s.evictAt) {
-		return
-	}
-	s.evictAt = time.Time{}
-	s.anyShared.Store(false)
-	s.all(func(r *record) {
-		s.evictSharedOf(r.watched)
+	s.records.all(func(r *record) {
+		s.eviction.evict(r.watched)
 		if r.visible != r.watched {
-			s.evictSharedOf(r.visible)
+			s.eviction.evict(r.visible)
 		}
 	})
-}
-
-// evictSharedOf evicts the shared value of one state, unless it is referenced or the object is not
-// packed.
-func (s *Store) evictSharedOf(st *state) {
-	switch {
-	case st == nil || st.value.IsZero() || st.decoded.Load() == nil:
-	case st.referenced.Swap(false):
-		s.anyShared.Store(true)
-	default:
-		st.decoded.Store(nil)
-	}
 }
 
 // peek returns the object for a caller that reads it at once and neither changes nor keeps it. The

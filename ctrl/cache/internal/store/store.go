@@ -32,7 +32,6 @@ package store
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -59,49 +58,28 @@ const (
 
 // Store holds the objects of one kind. Use New to make one.
 type Store struct {
-	sharing Sharing
-	// anyShared is set when a shared value was read that can be evicted. Evictions are considered
-	// at evictAt.
-	anyShared atomic.Bool
-	evictAt   time.Time
-
 	// writing is held by the writer, who changes the store. The writer reads without further
 	// locks. It holds mu only for the change itself, after everything that can be computed before,
 	// so readers wait for assignments of pointers at most.
 	writing sync.Mutex
 	mu      sync.RWMutex
 
-	namespaces map[string]*namespace
-	count      int
-	fields     map[string]*index
-	labels     map[string]*index
-	// indexes are the indexes of both maps in the order in which they were added.
-	indexes []*index
-	// terms is a buffer: the index terms of the record that is being changed.
-	terms []term
+	records records
+	indexes indexes
 
-	packer *compact.Packer
-	// view unpacks the values of all records. kind is the Go type of the packed objects, nil before
-	// the first one.
+	packing packing
+	// view and kind are what unpacks the values of all records. kind is nil before the first one is
+	// packed.
 	view *compact.View
 	kind *kind
-	// size is the size of the packed values in bytes.
-	size int
 
-	scopes []*Scope
+	sharing  Sharing
+	eviction eviction
 
-	// invalid are the keys that reads must not take from the store. It belongs to the writer;
-	// others use invalidKeys, its length.
-	invalid     map[Key]*Invalidation
-	invalidKeys atomic.Int64
-	// deletions and unboundedInvalid are the overlays and invalidations that the progress of a
-	// watch does not end.
-	deletions        queue[queuedOverlay]
-	unboundedInvalid queue[*Invalidation]
-	// expireAt is no later than the earliest deadline of an overlay or invalidation, as the time
-	// since the store was made, or zero if there are none.
-	made     time.Time
-	expireAt atomic.Int64
+	scopes    []*Scope
+	invalid   invalidations
+	deletions queue[queuedOverlay] // the overlays that the progress of a watch does not end
+	deadlines deadlines
 }
 
 // record has the states of the object with a key. It stays the same while the object changes, so
@@ -122,14 +100,13 @@ type record struct {
 func New(sharing Sharing) *Store {
 	packer := compact.NewPacker()
 	return &Store{
-		sharing:    sharing,
-		namespaces: map[string]*namespace{},
-		fields:     map[string]*index{},
-		labels:     map[string]*index{},
-		invalid:    map[Key]*Invalidation{},
-		made:       time.Now(),
-		packer:     packer,
-		view:       packer.View(),
+		records:   records{namespaces: map[string]*namespace{}},
+		indexes:   indexes{fields: map[string]*index{}, labels: map[string]*index{}},
+		packing:   packing{packer: packer, shareAll: sharing == ShareAll},
+		view:      packer.View(),
+		sharing:   sharing,
+		invalid:   invalidations{of: map[Key]*Invalidation{}},
+		deadlines: deadlines{made: time.Now()},
 	}
 }
 
@@ -147,7 +124,7 @@ func (s *Store) Get(key Key, watched bool) (Object, bool) {
 	s.expire()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if r := s.record(key); r != nil {
+	if r := s.records.get(key); r != nil {
 		if st := r.state(watched); st != nil {
 			return s.object(r, st), true
 		}
@@ -159,13 +136,29 @@ func (s *Store) Get(key Key, watched bool) (Object, bool) {
 func (s *Store) Watched() []*Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]*Snapshot, 0, s.count)
-	s.inOrder(func(r *record) {
+	all := make([]*Snapshot, 0, s.records.count)
+	s.records.inOrder(func(r *record) {
 		if r.watched != nil {
 			all = append(all, s.snapshot(r, r.watched))
 		}
 	})
 	return all
+}
+
+// Namespaces returns the namespaces of the visible objects, in no order.
+func (s *Store) Namespaces() (names []string) {
+	s.expire()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, ns := range s.records.namespaces {
+		for _, r := range ns.records {
+			if r.visible != nil {
+				names = append(names, ns.name)
+				break
+			}
+		}
+	}
+	return names
 }
 
 // Size returns how many objects there are in either state, and how many bytes the packed values and
@@ -174,36 +167,27 @@ func (s *Store) Size() (objects, bytes int) {
 	s.expire()
 	s.writing.Lock()
 	defer s.unlock()
-	return s.count, s.count*recordCost + s.size + s.packer.Size()
+	return s.records.count, s.records.count*recordCost + s.packing.size + s.packing.packer.Size()
 }
 
 // recordCost is about how many bytes a record and its state take.
 const recordCost = 320
 
-// record returns the record of a key or nil. The caller is the writer or holds mu.
-func (s *Store) record(key Key) *record {
-	if space := s.namespaces[key.Namespace]; space != nil {
-		return space.records[key.Name]
-	}
-	return nil
-}
-
 // getOrAdd returns the record of a key, and adds it if there is none. The caller is the writer and
 // sets one of its states before it unlocks the store.
 func (s *Store) getOrAdd(key Key) *record {
-	if r := s.record(key); r != nil {
+	if r := s.records.get(key); r != nil {
 		return r
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count++
-	return s.namespace(key.Namespace).add(key.Name)
+	return s.records.add(key)
 }
 
-// unlock ends a change of the store. Readers check invalidKeys without a lock, so it is updated
+// unlock ends a change of the store. Readers check the number of invalidations without a lock, so it is updated
 // only here: an invalidation may end before the object that ends it can be read.
 func (s *Store) unlock() {
-	s.invalidKeys.Store(int64(len(s.invalid)))
+	s.invalid.count.Store(int64(len(s.invalid.of)))
 	s.writing.Unlock()
 }
 
@@ -215,26 +199,30 @@ func (s *Store) set(r *record, watched *state, o *overlay) {
 		visible = o.visible
 	}
 	changed := visible != r.visible
-	reindex := changed && s.computeTerms(r, visible)
-	s.publish(&r.key, watched)
-	s.publish(&r.key, visible)
+	var shown Object
+	if visible != nil {
+		shown = s.object(r, visible)
+	}
+	reindex := changed && s.indexes.compute(r, shown)
+	s.packing.publish(&r.key, watched)
+	s.packing.publish(&r.key, visible)
 	before := [...]*state{r.watched, r.visible}
 	if r.watched == r.visible {
 		before[1] = nil
 	}
 	s.mu.Lock()
 	r.watched, r.visible, r.overlay = watched, visible, o
-	s.view = s.packer.View()
+	s.kind, s.view = s.packing.kind, s.packing.packer.View()
 	if reindex {
-		s.updatePostings(r)
+		s.indexes.update(r)
 	}
 	if watched == nil && o == nil {
-		s.remove(r)
+		s.records.remove(r)
 	}
 	s.mu.Unlock()
 	for _, st := range before {
 		if st != watched && st != visible {
-			s.release(st)
+			s.packing.release(st)
 		}
 	}
 	if invariants.Enabled {
@@ -243,13 +231,4 @@ func (s *Store) set(r *record, watched *state, o *overlay) {
 			s.checkLabels(r)
 		}
 	}
-}
-
-// remove removes a record. The caller is the writer and holds mu.
-func (s *Store) remove(r *record) {
-	s.namespaces[r.key.Namespace].remove(r.key.Name)
-	if len(s.namespaces[r.key.Namespace].records) == 0 {
-		delete(s.namespaces, r.key.Namespace)
-	}
-	s.count--
 }

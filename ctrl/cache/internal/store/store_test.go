@@ -295,16 +295,16 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing, full bool) (inde
 		compareAll(t, r, s, m, handled)
 		compareQuery(t, r, s, m)
 	}
-	indexed = len(s.labels) > 0
+	indexed = len(s.indexes.labels) > 0
 	// No overlay lasts for ever, whatever the watch delivers.
 	time.Sleep(overlayTTL)
 	compareAll(t, r, s, m, handled)
-	s.all(func(r *record) {
+	s.records.all(func(r *record) {
 		if r.overlay != nil || r.visible != r.watched {
 			t.Errorf("%s still has an overlay", r.key)
 		}
 	})
-	if pending := len(s.invalid) + len(s.deletions.items) + len(s.unboundedInvalid.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.expireAt.Load() != 0 {
+	if pending := len(s.invalid.of) + len(s.deletions.items) + len(s.invalid.unbounded.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.deadlines.earliest.Load() != 0 {
 		t.Errorf("%d overlays and invalidations are left", pending)
 	}
 	return indexed
@@ -322,7 +322,7 @@ func (m *model) answer(r *rand.Rand, s *Store, key Key, position int) func() {
 		case kind < 3 && before != nil && (st.obj == nil || st.obj.Labels["ignore"] != ""):
 			// It was deleted, or the server goes on to delete it.
 			s.InvalidateDeleted(key, before.UID, uint64(position-1))
-		case kind == 3 && st.obj == nil && s.record(key) != nil:
+		case kind == 3 && st.obj == nil && s.records.get(key) != nil:
 			s.Deleted(key, st.last.UID, 0)
 		case st.obj == nil:
 			s.Deleted(key, st.last.UID, uint64(position-1))
@@ -478,8 +478,8 @@ func TestOverlaysAreDropped(t *testing.T) {
 		t.Fatalf("got %v after the watch has passed it", got)
 	}
 	c.Progress("1001")
-	if s.count != 0 || len(s.namespaces) != 0 || len(c.overlays.items) != 0 {
-		t.Fatalf("%d records in %d namespaces and %d overlays are left", s.count, len(s.namespaces), len(c.overlays.items))
+	if s.records.count != 0 || len(s.records.namespaces) != 0 || len(c.overlays.items) != 0 {
+		t.Fatalf("%d records in %d namespaces and %d overlays are left", s.records.count, len(s.records.namespaces), len(c.overlays.items))
 	}
 }
 
@@ -508,7 +508,7 @@ func TestSharedValuesAreEvicted(t *testing.T) {
 		}
 		pass()
 		pass()
-		if r := s.record(key("a")).watched; r.decoded.Load() != nil || s.anyShared.Load() {
+		if r := s.records.get(key("a")).watched; r.decoded.Load() != nil || s.eviction.anyShared.Load() {
 			t.Fatal("a value that is not read was not evicted")
 		}
 	})
@@ -533,7 +533,7 @@ func TestConfirmedDeletionsArePruned(t *testing.T) {
 		s.InvalidateDeleted(key(name), types.UID(uid), uint64(version))
 		c.Deleted(object(name, uid, version+1))
 	}
-	if got := len(s.unboundedInvalid.items); got > 2 {
+	if got := len(s.invalid.unbounded.items); got > 2 {
 		t.Errorf("%d invalidations are queued", got)
 	}
 }
@@ -555,8 +555,8 @@ func TestDeletionsExpire(t *testing.T) {
 		if get(s, key("a"), false) == nil {
 			t.Fatal("an object that the watch has not deleted is hidden for ever")
 		}
-		if s.count != 1 || len(s.deletions.items) != 0 {
-			t.Fatalf("%d records and %d deletions are left", s.count, len(s.deletions.items))
+		if s.records.count != 1 || len(s.deletions.items) != 0 {
+			t.Fatalf("%d records and %d deletions are left", s.records.count, len(s.deletions.items))
 		}
 	})
 }

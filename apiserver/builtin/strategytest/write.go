@@ -1,4 +1,4 @@
-package validation
+package strategytest
 
 import (
 	"context"
@@ -20,87 +20,88 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// write is a request: a create, or an update of an object or of its subresource.
-type write struct {
-	subresource string
-	obj, old    runtime.Object // as clients send it, and as it is stored; old is nil on create
+// Write is a request: a create, or an update of an object or of its subresource.
+type Write struct {
+	Subresource string
+	// Object is as clients send it, and Old as it is stored; Old is nil on create.
+	Object, Old runtime.Object
 }
 
-// outcome is what becomes of a write.
-type outcome struct {
-	defaulted string // as JSON
-	object    string // as JSON, with what the strategy has reset
-	errors    []string
-	warnings  []string
-	failed    string // an error that is not about fields
+// Outcome is what becomes of a write.
+type Outcome struct {
+	// Defaulted is the object with defaults, and Result with what the strategy has set and reset, both as JSON.
+	Defaulted, Result string
+	// Errors are the errors of fields, and Warnings the warnings, each in order. Failed is an error that is not about fields.
+	Errors, Warnings []string
+	Failed           string
 }
 
-// valid reports whether the write is carried out.
-func (o *outcome) valid() bool { return len(o.errors) == 0 && o.failed == "" }
+// Valid reports whether the write is carried out.
+func (o *Outcome) Valid() bool { return len(o.Errors) == 0 && o.Failed == "" }
 
-// do carries out a write on one side.
-func (k *kind) do(s *side, w write) (o outcome) {
+// Do carries out a write on one side. It does not change the objects.
+func (k *Kind) Do(s *Side, w Write) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			o.failed = fmt.Sprintf("panic: %v", p)
+			o.Failed = fmt.Sprintf("panic: %v", p)
 		}
 	}()
-	obj, err := s.read(w.obj)
+	obj, err := s.read(w.Object)
 	if err == nil {
-		o.defaulted, err = k.encode(s, obj)
+		o.Defaulted, err = k.encode(s, obj)
 	}
 	if err != nil {
-		o.failed = "read: " + err.Error()
+		o.Failed = "read: " + err.Error()
 		return o
 	}
 	ctx := k.context(w, &o)
-	strategy := s.strategies[w.subresource]
-	if w.old == nil {
+	strategy := s.Strategies[w.Subresource]
+	if w.Old == nil {
 		err = rest.BeforeCreate(strategy.(rest.RESTCreateStrategy), ctx, obj)
 	} else {
 		var old runtime.Object
-		if old, err = s.read(w.old); err != nil {
-			o.failed = "read the old object: " + err.Error()
+		if old, err = s.read(w.Old); err != nil {
+			o.Failed = "read the old object: " + err.Error()
 			return o
 		}
 		err = rest.BeforeUpdate(strategy, ctx, obj, old)
 	}
 	o.addErrors(k, err)
-	if o.object, err = k.encode(s, obj); err != nil {
-		o.failed = "write: " + err.Error()
+	if o.Result, err = k.encode(s, obj); err != nil {
+		o.Failed = "write: " + err.Error()
 	}
-	slices.Sort(o.warnings)
+	slices.Sort(o.Warnings)
 	return o
 }
 
 // read returns a copy of the object with defaults, in the version of the strategies.
-func (s *side) read(obj runtime.Object) (runtime.Object, error) {
+func (s *Side) read(obj runtime.Object) (runtime.Object, error) {
 	obj = obj.DeepCopyObject()
-	s.defaulter.Default(obj)
-	return s.convertor.ConvertToVersion(obj, s.hub)
+	s.Defaulter.Default(obj)
+	return s.Convertor.ConvertToVersion(obj, s.Hub)
 }
 
 // encode returns the JSON of an object in the version of the kind.
-func (k *kind) encode(s *side, obj runtime.Object) (string, error) {
-	versioned, err := s.convertor.ConvertToVersion(obj.DeepCopyObject(), k.gvk.GroupVersion())
+func (k *Kind) encode(s *Side, obj runtime.Object) (string, error) {
+	versioned, err := s.Convertor.ConvertToVersion(obj.DeepCopyObject(), k.GVK.GroupVersion())
 	if err != nil {
 		return "", err
 	}
-	s.defaulter.Default(versioned) // as a stored object, when it is read again
-	versioned.GetObjectKind().SetGroupVersionKind(k.gvk)
+	s.Defaulter.Default(versioned) // as a stored object, when it is read again
+	versioned.GetObjectKind().SetGroupVersionKind(k.GVK)
 	text, err := json.Marshal(versioned)
 	return string(text), err
 }
 
 // context returns the context of a request. The warnings go to o.
-func (k *kind) context(w write, o *outcome) context.Context {
-	info := &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIPrefix: "apis", APIGroup: k.resource.Group,
-		APIVersion: k.resource.Version, Resource: k.resource.Resource, Subresource: w.subresource}
-	if w.old == nil {
+func (k *Kind) context(w Write, o *Outcome) context.Context {
+	info := &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIPrefix: "apis", APIGroup: k.Resource.Group,
+		APIVersion: k.Resource.Version, Resource: k.Resource.Resource, Subresource: w.Subresource}
+	if w.Old == nil {
 		info.Verb = "create"
 	}
-	if k.namespaced {
-		info.Namespace = testNamespace
+	if k.Namespaced {
+		info.Namespace = Namespace
 	}
 	ctx := request.WithNamespace(context.Background(), info.Namespace)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "jane", UID: "7", Groups: []string{"system:authenticated"}})
@@ -108,11 +109,11 @@ func (k *kind) context(w write, o *outcome) context.Context {
 }
 
 // recorder collects the warnings of a write.
-type recorder outcome
+type recorder Outcome
 
 func (r *recorder) AddWarning(_, text string) {
 	if !strings.HasPrefix(text, "this server stores ") { // kinds that have no effect here
-		r.warnings = append(r.warnings, text)
+		r.Warnings = append(r.Warnings, text)
 	}
 }
 
@@ -121,46 +122,46 @@ func (r *recorder) AddWarning(_, text string) {
 var shuffled = regexp.MustCompile(`^(spec\.template\.spec\.volumes)\[\d+\]`)
 
 // addErrors adds the errors of fields, or err itself if it has none.
-func (o *outcome) addErrors(k *kind, err error) {
+func (o *Outcome) addErrors(k *Kind, err error) {
 	if err == nil {
 		return
 	}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
-		o.failed = err.Error()
+		o.Failed = err.Error()
 		return
 	}
 	set := map[string]bool{}
 	for _, c := range status.ErrStatus.Details.Causes {
 		message, _, _ := strings.Cut(c.Message, "\n") // of a pod, the lines below show the change of internal types
-		if k.resource.Resource == "statefulsets" {
+		if k.Resource.Resource == "statefulsets" {
 			c.Field = shuffled.ReplaceAllString(c.Field, "$1[]")
 		}
 		set[fmt.Sprintf("%s: %s: %s", c.Field, c.Type, message)] = true
 	}
-	o.errors = slices.Sorted(maps.Keys(set))
+	o.Errors = slices.Sorted(maps.Keys(set))
 }
 
-// compare returns the differences between two outcomes, as lines that begin with where they are.
-func compare(ours, theirs *outcome) []string {
+// Compare returns the differences between two outcomes, as lines that begin with where they are.
+func Compare(ours, theirs *Outcome) []string {
 	var all []string
-	if ours.failed != theirs.failed {
-		return []string{fmt.Sprintf("failure ours: %s, theirs: %s", ours.failed, theirs.failed)}
+	if ours.Failed != theirs.Failed {
+		return []string{fmt.Sprintf("failure ours: %s, theirs: %s", ours.Failed, theirs.Failed)}
 	}
 	add := func(what string, details ...string) {
 		for _, d := range details {
 			all = append(all, what+" "+d)
 		}
 	}
-	add("default", objectDifferences(ours.defaulted, theirs.defaulted)...)
+	add("default", Differences(ours.Defaulted, theirs.Defaulted)...)
 	if len(all) == 0 {
-		add("object", objectDifferences(ours.object, theirs.object)...)
+		add("object", Differences(ours.Result, theirs.Result)...)
 	}
-	add("missing error", without(theirs.errors, ours.errors)...)
-	add("further error", without(ours.errors, theirs.errors)...)
-	if ours.valid() && theirs.valid() {
-		add("missing warning", without(theirs.warnings, ours.warnings)...)
-		add("further warning", without(ours.warnings, theirs.warnings)...)
+	add("missing error", without(theirs.Errors, ours.Errors)...)
+	add("further error", without(ours.Errors, theirs.Errors)...)
+	if ours.Valid() && theirs.Valid() {
+		add("missing warning", without(theirs.Warnings, ours.Warnings)...)
+		add("further warning", without(ours.Warnings, theirs.Warnings)...)
 	}
 	return all
 }
@@ -176,8 +177,8 @@ func without(a, b []string) []string {
 	return left
 }
 
-// objectDifferences returns the paths at which two JSON objects differ, with both values.
-func objectDifferences(ours, theirs string) []string {
+// Differences returns the paths at which two JSON objects differ, with both values.
+func Differences(ours, theirs string) []string {
 	if ours == theirs || ours == "" || theirs == "" {
 		return nil
 	}
@@ -190,6 +191,7 @@ func objectDifferences(ours, theirs string) []string {
 	return all
 }
 
+// valueDifferences adds the differences of two values at a path.
 func valueDifferences(path string, ours, theirs any, all *[]string) {
 	switch a := ours.(type) {
 	case map[string]any:
@@ -232,8 +234,8 @@ var (
 	bothSides  = regexp.MustCompile(`ours .*, theirs .*$`)
 )
 
-// signature returns a difference without names, numbers and values, by which equal differences are found.
-func signature(difference string) string {
+// Signature returns a difference without names, numbers and values, by which equal differences are found.
+func Signature(difference string) string {
 	s := quoted.ReplaceAllString(difference, "_")
 	if strings.HasPrefix(s, "default ") || strings.HasPrefix(s, "object ") {
 		s = bothSides.ReplaceAllString(difference, "")

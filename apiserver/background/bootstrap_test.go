@@ -1,4 +1,4 @@
-package apiserver
+package background
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/managedfields"
@@ -24,23 +23,17 @@ import (
 
 // TestSeed checks that the objects in a new storage are valid, and equal to objects created with validation.
 func TestSeed(t *testing.T) {
-	start := time.Now().Truncate(time.Second)
-	serve := func() (*Server, storage.Store) {
+	began := time.Now().Truncate(time.Second)
+	serve := func() (c *Controllers, stop func(), _ storage.Store) {
 		store := memory.New(memory.Options{})
-		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			s.Stop()
-			store.Close()
-		})
-		return s, store
+		t.Cleanup(func() { store.Close() })
+		c, stop = start(t, store, Authentication{})
+		return c, stop, store
 	}
-	get := func(s *Server, o bootstrapObject) metav1.Object {
+	get := func(c *Controllers, o bootstrapObject) metav1.Object {
 		t.Helper()
 		ctx := request.WithNamespace(context.Background(), o.object.GetNamespace())
-		obj, err := s.objects.Storage(o.resource).(rest.Getter).Get(ctx, o.object.GetName(), &metav1.GetOptions{})
+		obj, err := c.objects.registry(o.resource).(rest.Getter).Get(ctx, o.object.GetName(), &metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", o.resource.Resource, err)
 		}
@@ -50,9 +43,9 @@ func TestSeed(t *testing.T) {
 		}
 		return m
 	}
-	seeded, _ := serve()
-	validated, store := serve()
-	validated.Stop() // it would create the deleted objects
+	seeded, _, _ := serve()
+	validated, stop, store := serve()
+	stop() // it would create the deleted objects
 	page, err := store.Range(t.Context(), storage.Query{})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +64,7 @@ func TestSeed(t *testing.T) {
 			t.Fatalf("%s %s: %v", o.resource.Resource, o.object.GetName(), err)
 		}
 		got, want := get(seeded, o), get(validated, o)
-		if got.GetUID() == "" || got.GetResourceVersion() == "" || got.GetCreationTimestamp().Time.Before(start) {
+		if got.GetUID() == "" || got.GetResourceVersion() == "" || got.GetCreationTimestamp().Time.Before(began) {
 			t.Errorf("%s %s lacks metadata", o.resource.Resource, o.object.GetName())
 		}
 		for _, m := range []metav1.Object{got, want} {
@@ -90,8 +83,8 @@ func TestSeed(t *testing.T) {
 }
 
 // create creates an object of the server's own by its registry, with validation.
-func create(s *Server, gvr schema.GroupVersionResource, obj kinds.Object) error {
-	r, ok := s.catalog.Snapshot().Lookup(gvr)
+func create(c *Controllers, gvr schema.GroupVersionResource, obj kinds.Object) error {
+	r, ok := c.config.Catalog.Snapshot().Lookup(gvr)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}

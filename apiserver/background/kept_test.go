@@ -1,4 +1,4 @@
-package apiserver
+package background
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,39 +26,33 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/apiregistration"
 	"flyball.dev/storage/memory"
 )
 
-// keeping is a server for a test that changes the server's own objects.
+// keeping has the controllers of a test that changes the server's own objects.
 type keeping struct {
-	*Server
-	t *testing.T
+	*objects
+	t    *testing.T
+	stop func()
 }
 
-// newKeeping starts a server in a bubble.
-func newKeeping(t *testing.T, aggregation Aggregation) *keeping {
+// newKeeping starts the controllers in a bubble.
+func newKeeping(t *testing.T, authentication Authentication) *keeping {
 	t.Helper()
 	storage := memory.New(memory.Options{})
-	s, err := New(Options{Storage: storage, Authentication: authn.Config{}, Aggregation: aggregation})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		storage.Close()
-	})
+	t.Cleanup(func() { storage.Close() })
+	c, stop := start(t, storage, authentication)
 	synctest.Wait()
-	return &keeping{s, t}
+	return &keeping{c.objects, t, stop}
 }
 
 // get returns an object when the server has come to rest, without time having passed, or nil.
 func (k *keeping) get(gvr schema.GroupVersionResource, namespace, name string) kinds.Object {
 	k.t.Helper()
 	synctest.Wait()
-	obj, err := k.objects.Storage(gvr).(rest.Getter).Get(request.WithNamespace(context.Background(), namespace), name, &metav1.GetOptions{})
+	obj, err := k.registry(gvr).(rest.Getter).Get(request.WithNamespace(context.Background(), namespace), name, &metav1.GetOptions{})
 	if errors.IsNotFound(err) {
 		return nil
 	}
@@ -104,7 +97,7 @@ func TestAuthenticationIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		later := time.Now().Add(time.Hour)
 		users, proxy, other, expired := authority(t, "users", later), authority(t, "proxy", later), authority(t, "other", later), authority(t, "expired", time.Now().Add(-time.Hour))
-		k := newKeeping(t, Aggregation{ClientCA: []byte(users), CA: []byte(proxy)})
+		k := newKeeping(t, Authentication{ClientCA: []byte(users), ProxyCA: []byte(proxy), ProxyName: "front-proxy-client"})
 		configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
 		data := func() map[string]string {
 			t.Helper()
@@ -166,7 +159,7 @@ func TestAuthenticationIsKept(t *testing.T) {
 // ones only if nobody wants to keep the change.
 func TestFlowControlIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeping(t, Aggregation{})
+		k := newKeeping(t, Authentication{})
 		levels, schemas := flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations"), flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")
 		for name, gvr := range map[string]schema.GroupVersionResource{"exempt": levels, "system": levels, "catch-all": schemas, "probes": schemas} {
 			k.delete(gvr, "", name)
@@ -221,7 +214,7 @@ func TestFlowControlIsKept(t *testing.T) {
 // TestRolesAreBootstrappedOnce: as in kube-apiserver, roles are created at the start only.
 func TestRolesAreBootstrappedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeping(t, Aggregation{})
+		k := newKeeping(t, Authentication{})
 		roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 		k.delete(roles, "", "cluster-admin")
 		<-time.After(time.Hour)
@@ -267,9 +260,8 @@ func TestRegistrations(t *testing.T) {
 	} {
 		for i, desired := range []string{none, "onstart", "true"} {
 			synctest.Test(t, func(t *testing.T) {
-				k := newKeeping(t, Aggregation{})
-				k.registrations.atStart = sets.New[string]()
-				r := &registrations{server: k.Server, atStart: sets.New[string](), synced: sets.New[string]()}
+				k := newKeeping(t, Authentication{})
+				r := &registrations{objects: k.objects, atStart: sets.New[string](), synced: sets.New[string]()}
 				is, want := of(tt.current, 7), of(desired, 8)
 				const name = "v1.example.com"
 				if tt.atStart {
@@ -278,7 +270,7 @@ func TestRegistrations(t *testing.T) {
 				if tt.synced {
 					r.synced.Insert(name)
 				}
-				k.Stop() // so that only the test registers
+				k.stop() // so that only the test registers
 				if is != nil {
 					if created, err := k.seed(apiServices, is); err != nil || !created {
 						t.Fatal(err)
@@ -306,56 +298,4 @@ func TestRegistrations(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestLocalAPIServicesAreKept checks that the server registers the APIServices of built-in groups once, and restores
-// the APIServices of custom resources and their specs at once.
-func TestLocalAPIServicesAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeeping(t, Aggregation{})
-		k.delete(apiServices, "", "v1.apps")
-		k.change(apiServices, "", "v1.batch", func(obj runtime.Object) {
-			obj.(*apiregistrationv1.APIService).Spec.VersionPriority = 3
-		})
-		<-time.After(time.Hour)
-		if k.get(apiServices, "", "v1.apps") != nil || k.get(apiServices, "", "v1.batch").(*apiregistrationv1.APIService).Spec.VersionPriority != 3 {
-			t.Error("APIServices of built-in groups were registered again")
-		}
-
-		definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-		definition := &apiextensions.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
-			Spec: apiextensions.CustomResourceDefinitionSpec{Group: "example.com", Version: "v1", Scope: apiextensions.NamespaceScoped,
-				Names:                 apiextensions.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-				Versions:              []apiextensions.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}},
-				Validation:            &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object"}},
-				Conversion:            &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter},
-				PreserveUnknownFields: new(bool)},
-		}
-		if _, err := k.objects.Storage(definitions).(rest.Creater).Create(request.WithNamespace(own(), ""), definition, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		const name = "v1.example.com"
-		before := k.get(apiServices, "", name)
-		if before == nil {
-			t.Fatal("the group has no APIService")
-		}
-		k.delete(apiServices, "", name)
-		after := k.get(apiServices, "", name)
-		if after == nil || after.GetUID() == before.GetUID() {
-			t.Fatalf("the APIService is %v after its deletion", after)
-		}
-		k.change(apiServices, "", name, func(obj runtime.Object) {
-			obj.(*apiregistrationv1.APIService).Spec.Service = &apiregistrationv1.ServiceReference{Namespace: "default", Name: "mine", Port: new(int32(443))}
-		})
-		is := k.get(apiServices, "", name).(*apiregistrationv1.APIService)
-		if is.Spec.Service != nil || len(is.Status.Conditions) != 1 || is.Status.Conditions[0].Reason != "Local" {
-			t.Errorf("the APIService is %+v after a change of its spec", is)
-		}
-		k.change(apiServices, "", name, func(obj runtime.Object) { obj.(*apiregistrationv1.APIService).Labels = nil })
-		k.delete(definitions, "", "widgets.example.com")
-		if k.get(apiServices, "", name) == nil {
-			t.Error("an APIService without the label was deleted")
-		}
-	})
 }

@@ -1,11 +1,10 @@
-package apiserver
+package background
 
 import (
 	"context"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,13 +25,13 @@ const serviceCIDRManager = "kubernetes-service-cidr-controller"
 // is missing. A ServiceCIDR that is being deleted is left to the ServiceCIDR controller.
 //
 //upstream:pkg/controlplane/controller/defaultservicecidr.Controller.sync
-func (s *Server) reconcileServiceCIDR() error {
-	wanted := networking.DefaultServiceCIDR(s.options.ServiceNetwork)
-	if _, err := s.seed(serviceCIDRs, wanted); err != nil {
+func (k *kubernetesService) reconcileServiceCIDR() error {
+	wanted := networking.DefaultServiceCIDR(k.network)
+	if _, err := k.objects.seed(serviceCIDRs, wanted); err != nil {
 		return err
 	}
-	r, _ := s.catalog.Snapshot().Lookup(serviceCIDRs)
-	ctx := request.WithNamespace(request.WithUser(s.stopping, serverUser), "")
+	r, _ := k.objects.catalog.Snapshot().Lookup(serviceCIDRs)
+	ctx := request.WithNamespace(request.WithUser(k.loops.stopping, serverUser), "")
 	obj, err := r.Storage.(rest.Getter).Get(ctx, wanted.Name, &metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
@@ -56,11 +55,4 @@ func (s *Server) reconcileServiceCIDR() error {
 	_, _, err = status.Storage.(rest.Updater).Update(ctx, wanted.Name, info,
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return ignoreNotFound(err)
-}
-
-func ignoreNotFound(err error) error {
-	if errors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -1,6 +1,6 @@
 //lint:file-ignore SA1019 Clients may still read the deprecated Endpoints of the Service.
 
-package apiserver
+package background
 
 import (
 	"errors"
@@ -38,41 +38,9 @@ const (
 // address is not valid in endpoints. The address is reserved for documentation (RFC 5737), so nothing answers there.
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
-// ServiceIP returns the cluster IP of the Service "kubernetes": the first address of the service
-// network.
-func (s *Server) ServiceIP() netip.Addr { return core.APIServerIP(s.options.ServiceNetwork) }
-
-// Advertise creates the Service "kubernetes" in the namespace default, with its Endpoints and its EndpointSlice. Until
-// [Server.Stop], it reconciles them after changes, together with the default ServiceCIDR and the system namespaces,
-// because users can delete kube-node-lease. Advertise must be called at most once.
-//
-// The address is the listen address of the server. For an unspecified address, the endpoints get an address of the
-// host. For a loopback address or the zero value, they get the unreachable address 192.0.2.1. With [Options].Shared, the
-// endpoints have the addresses of all servers, with the port of one of them: the servers should have the same port.
-func (s *Server) Advertise(address netip.AddrPort) error {
-	k := &kubernetesService{server: s, address: advertised(address)}
-	k.addresses = []netip.Addr{k.address.Addr()}
-	if s.options.Shared {
-		k.leases = &masterLeases{storage: s.options.Storage, address: k.address.Addr()}
-		if k.address.Addr() == unreachable.Addr() {
-			k.address = unreachable // so that servers with different ports on loopback agree
-		}
-	}
-	s.address = k.address
-	if s.address != s.reconciled {
-		if err := k.reconcile(); err != nil {
-			klog.ErrorS(err, "Cannot reconcile the Service kubernetes")
-		}
-	}
-	changed, err := s.changes(k.keys())
-	if err != nil {
-		return err
-	}
-	s.work.Go(func() { k.run(changed) })
-	return nil
-}
-
 // advertised returns the endpoint address for a listen address.
+//
+//upstream:k8s.io/apiserver/pkg/server/options.SecureServingOptions.DefaultExternalAddress
 func advertised(listen netip.AddrPort) netip.AddrPort {
 	ip := listen.Addr().Unmap()
 	switch {
@@ -94,7 +62,9 @@ func advertised(listen netip.AddrPort) netip.AddrPort {
 
 // kubernetesService reconciles the Service through which programs in a cluster find the API server.
 type kubernetesService struct {
-	server  *Server
+	objects *objects
+	loops   *loops
+	network netip.Prefix // of the services
 	address netip.AddrPort
 	// leases are the addresses of all servers, or nil if there is one server.
 	leases *masterLeases
@@ -102,8 +72,21 @@ type kubernetesService struct {
 	addresses []netip.Addr
 }
 
+func (c *Controllers) newKubernetesService(address netip.AddrPort) *kubernetesService {
+	k := &kubernetesService{objects: c.objects, loops: c.loops, network: c.config.ServiceNetwork, address: address, addresses: []netip.Addr{address.Addr()}}
+	if c.config.Shared {
+		k.leases = &masterLeases{storage: c.config.Storage, address: address.Addr()}
+		if address.Addr() == unreachable.Addr() {
+			k.address = unreachable // so that servers with different ports on loopback agree
+		}
+	}
+	return k
+}
+
 // run reconciles after each change, and again after an error, until the server stops. With leases, run reconciles
 // periodically.
+//
+//upstream:pkg/controlplane/controller/kubernetesservice.Controller.Run
 func (k *kubernetesService) run(changed <-chan struct{}) {
 	if k.leases != nil {
 		defer k.leases.remove()
@@ -111,19 +94,19 @@ func (k *kubernetesService) run(changed <-chan struct{}) {
 	for failed := false; ; {
 		if !failed && k.leases == nil {
 			select {
-			case <-k.server.stopping.Done():
+			case <-k.loops.stopping.Done():
 				return
 			case <-changed:
 			}
 		}
 		select {
-		case <-k.server.stopping.Done():
+		case <-k.loops.stopping.Done():
 			return
 		case <-time.After(reconcileDelay):
 		}
-		k.server.exclusive(func() {
-			err := errors.Join(k.server.createSystemNamespaces(), k.reconcile())
-			if failed = err != nil; failed && k.server.stopping.Err() == nil {
+		k.loops.exclusive(func() {
+			err := errors.Join(k.objects.createSystemNamespaces(), k.reconcile())
+			if failed = err != nil; failed && k.loops.stopping.Err() == nil {
 				klog.ErrorS(err, "Cannot reconcile the Service kubernetes and the system namespaces")
 			}
 		})
@@ -136,7 +119,7 @@ func (k *kubernetesService) keys() []string {
 		store.Key(corev1.Resource("services"), metav1.NamespaceDefault, serviceName),
 		store.Key(corev1.Resource("endpoints"), metav1.NamespaceDefault, serviceName),
 		store.Key(discoveryv1.Resource("endpointslices"), metav1.NamespaceDefault, serviceName),
-		store.Key(serviceCIDRs.GroupResource(), "", networking.DefaultServiceCIDR(k.server.options.ServiceNetwork).Name),
+		store.Key(serviceCIDRs.GroupResource(), "", networking.DefaultServiceCIDR(k.network).Name),
 	}
 	for _, name := range systemNamespaces {
 		keys = append(keys, store.Key(corev1.Resource("namespaces"), "", name))
@@ -148,9 +131,9 @@ func (k *kubernetesService) keys() []string {
 //
 //upstream:pkg/controlplane/controller/kubernetesservice.Controller.UpdateKubernetesService
 func (k *kubernetesService) reconcile() error {
-	all := k.server.reconcileServiceCIDR()
+	all := k.reconcileServiceCIDR()
 	if k.leases != nil {
-		addresses, err := k.leases.renew(k.server.stopping)
+		addresses, err := k.leases.renew(k.loops.stopping)
 		if err != nil {
 			return errors.Join(all, fmt.Errorf("leases of the API servers: %w", err))
 		}
@@ -192,17 +175,20 @@ func (k *kubernetesService) reconcile() error {
 }
 
 // ensure creates an object, or corrects the existing one.
+//
+//upstream:pkg/controlplane/reconcilers.leaseEndpointReconciler.doReconcile
+//upstream:pkg/controlplane/reconcilers.EndpointsAdapter.EnsureEndpointSliceFromEndpoints
 func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object,
 	correct func(runtime.Object) bool) error {
-	storage, ok := k.server.objects.Storage(gvr).(rest.Getter)
+	storage, ok := k.objects.registry(gvr).(rest.Getter)
 	if !ok {
 		return fmt.Errorf("%s is not served", gvr)
 	}
-	is, err := storage.Get(request.WithNamespace(k.server.stopping, metav1.NamespaceDefault), serviceName,
+	is, err := storage.Get(request.WithNamespace(k.loops.stopping, metav1.NamespaceDefault), serviceName,
 		&metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err := k.server.seed(gvr, wanted)
+		_, err := k.objects.seed(gvr, wanted)
 		return err
 	case err != nil:
 		return err
@@ -210,16 +196,16 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 	if now, ok := is.(*discoveryv1.EndpointSlice); ok &&
 		now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
 		// The address type of a slice is immutable.
-		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName, nil); err != nil {
+		if err := k.objects.remove(gvr, metav1.NamespaceDefault, serviceName, nil); err != nil {
 			return err
 		}
-		_, err := k.server.seed(gvr, wanted)
+		_, err := k.objects.seed(gvr, wanted)
 		return err
 	}
 	if !correct(is) {
 		return nil
 	}
-	return k.server.replace(gvr, metav1.NamespaceDefault, serviceName, func(obj runtime.Object) { correct(obj) })
+	return k.objects.replace(gvr, metav1.NamespaceDefault, serviceName, func(obj runtime.Object) { correct(obj) })
 }
 
 func (k *kubernetesService) meta(labels map[string]string) metav1.ObjectMeta {
@@ -232,7 +218,7 @@ func (k *kubernetesService) service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: k.meta(map[string]string{"component": "apiserver", "provider": "kubernetes"}),
 		Spec: corev1.ServiceSpec{
-			ClusterIP:      k.server.ServiceIP().String(),
+			ClusterIP:      core.APIServerIP(k.network).String(),
 			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443,
 				TargetPort: intstr.FromInt32(int32(k.address.Port()))}},
@@ -254,6 +240,9 @@ func (k *kubernetesService) endpoints() *corev1.Endpoints {
 	}
 }
 
+// slice returns the EndpointSlice.
+//
+//upstream:pkg/controlplane/reconcilers.endpointSliceFromEndpoints
 func (k *kubernetesService) slice() *discoveryv1.EndpointSlice {
 	var endpoints []discoveryv1.Endpoint
 	for _, a := range k.addresses {

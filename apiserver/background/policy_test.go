@@ -1,4 +1,4 @@
-package apiserver
+package background
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/authn"
 	"flyball.dev/storage/memory"
 )
 
@@ -19,29 +18,21 @@ import (
 func TestPolicyIsReconciled(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()
-	serve := func() *Server {
-		t.Helper()
-		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 	bindings := rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings")
-	get := func(s *Server, gvr schema.GroupVersionResource, name string) runtime.Object {
+	get := func(c *Controllers, gvr schema.GroupVersionResource, name string) runtime.Object {
 		t.Helper()
-		obj, err := s.objects.Storage(gvr).(rest.Getter).Get(context.Background(), name, &metav1.GetOptions{})
+		obj, err := c.objects.registry(gvr).(rest.Getter).Get(context.Background(), name, &metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return obj
 	}
 	extra := rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/mine"}}
-	s := serve()
+	first, stop := start(t, store, Authentication{})
 	change := func(gvr schema.GroupVersionResource, name string, f func(runtime.Object)) {
 		t.Helper()
-		if err := s.replace(gvr, "", name, f); err != nil {
+		if err := first.objects.replace(gvr, "", name, f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,20 +45,20 @@ func TestPolicyIsReconciled(t *testing.T) {
 		r.Annotations[rbacv1.AutoUpdateAnnotationKey] = "false"
 	})
 	change(bindings, "system:discovery", func(obj runtime.Object) { obj.(*rbacv1.ClusterRoleBinding).Subjects = nil })
-	untouched := get(s, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion
-	s.Stop()
-	s = serve()
-	defer s.Stop()
-	if got := get(s, roles, "system:discovery").(*rbacv1.ClusterRole).Rules; len(got) < 2 || len(got[0].NonResourceURLs) != 1 {
+	untouched := get(first, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion
+	stop()
+	second, stop := start(t, store, Authentication{})
+	defer stop()
+	if got := get(second, roles, "system:discovery").(*rbacv1.ClusterRole).Rules; len(got) < 2 || len(got[0].NonResourceURLs) != 1 {
 		t.Errorf("system:discovery has the rules %v", got)
 	}
-	if got := get(s, roles, "system:basic-user").(*rbacv1.ClusterRole).Rules; len(got) != 0 {
+	if got := get(second, roles, "system:basic-user").(*rbacv1.ClusterRole).Rules; len(got) != 0 {
 		t.Errorf("system:basic-user has the rules %v", got)
 	}
-	if got := get(s, bindings, "system:discovery").(*rbacv1.ClusterRoleBinding).Subjects; len(got) != 1 {
+	if got := get(second, bindings, "system:discovery").(*rbacv1.ClusterRoleBinding).Subjects; len(got) != 1 {
 		t.Errorf("system:discovery is bound to %v", got)
 	}
-	if got := get(s, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion; got != untouched {
+	if got := get(second, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion; got != untouched {
 		t.Errorf("cluster-admin was written")
 	}
 }

@@ -1,4 +1,4 @@
-package apiserver
+package background
 
 import (
 	"context"
@@ -31,6 +31,8 @@ type flowControl struct {
 }
 
 // flowControls returns new copies of the objects of API priority and fairness, with defaults.
+//
+//upstream:none k8s.io/apiserver describes the objects.
 func flowControls() (all []flowControl) {
 	add := func(resource string, obj kinds.Object, mandatory bool) {
 		builtin.Scheme().Default(obj)
@@ -52,19 +54,21 @@ func flowControls() (all []flowControl) {
 }
 
 // keepFlowControl keeps the objects of API priority and fairness until the server stops.
-func (s *Server) keepFlowControl() error {
-	changed, err := s.changes([]string{store.Path(flowcontrolv1.Resource("flowschemas")),
+//
+//upstream:pkg/registry/flowcontrol/rest.ensure
+func (c *Controllers) keepFlowControl() error {
+	changed, err := c.loops.changes([]string{store.Path(flowcontrolv1.Resource("flowschemas")),
 		store.Path(flowcontrolv1.Resource("prioritylevelconfigurations"))})
 	if err != nil {
 		return err
 	}
-	s.keep("API priority and fairness", changed, func() (err error) {
+	c.loops.keep("API priority and fairness", changed, func() (err error) {
 		wanted := map[schema.GroupVersionResource][]flowControl{}
 		for _, f := range flowControls() {
 			wanted[f.resource] = append(wanted[f.resource], f)
 		}
 		for resource, objects := range wanted {
-			err = stderrors.Join(err, s.reconcileFlowControl(resource, objects))
+			err = stderrors.Join(err, c.objects.reconcileFlowControl(resource, objects))
 		}
 		return err
 	})
@@ -76,15 +80,15 @@ func (s *Server) keepFlowControl() error {
 //
 //upstream:pkg/registry/flowcontrol/ensurer.EnsureConfiguration
 //upstream:pkg/registry/flowcontrol/ensurer.RemoveUnwantedObjects
-func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, wanted []flowControl) error {
-	list, err := s.objects.Storage(resource).(rest.Lister).List(context.Background(), &metainternalversion.ListOptions{})
+func (o *objects) reconcileFlowControl(resource schema.GroupVersionResource, wanted []flowControl) error {
+	list, err := o.registry(resource).(rest.Lister).List(context.Background(), &metainternalversion.ListOptions{})
 	if err != nil {
 		return err
 	}
 	current := map[string]kinds.Object{}
 	if err := meta.EachListItem(list, func(obj runtime.Object) error {
-		o := obj.(kinds.Object)
-		current[o.GetName()] = o
+		is := obj.(kinds.Object)
+		current[is.GetName()] = is
 		return nil
 	}); err != nil {
 		return err
@@ -102,15 +106,15 @@ func (s *Server) reconcileFlowControl(resource schema.GroupVersionResource, want
 		is := current[name]
 		switch {
 		case is == nil:
-			_, err := s.seed(resource, w.object.DeepCopyObject().(kinds.Object))
+			_, err := o.seed(resource, w.object.DeepCopyObject().(kinds.Object))
 			failed(name, err)
 		case w.revise(is.DeepCopyObject().(kinds.Object)):
-			failed(name, s.replace(resource, "", name, func(obj runtime.Object) { w.revise(obj.(kinds.Object)) }))
+			failed(name, o.replace(resource, "", name, func(obj runtime.Object) { w.revise(obj.(kinds.Object)) }))
 		}
 	}
 	for name, is := range current {
 		if update, err := strconv.ParseBool(is.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && update && !names.Has(name) {
-			failed(name, s.remove(resource, "", name, metav1.NewUIDPreconditions(string(is.GetUID()))))
+			failed(name, o.remove(resource, "", name, metav1.NewUIDPreconditions(string(is.GetUID()))))
 		}
 	}
 	return stderrors.Join(errs...)
@@ -139,6 +143,9 @@ func (f *flowControl) revise(is kinds.Object) bool {
 
 // reviseSpec corrects the spec, and reports whether it has changed anything. Users may change the shares of the exempt
 // level.
+//
+//upstream:pkg/registry/flowcontrol/ensurer.flowSchemaSpecEqual
+//upstream:pkg/registry/flowcontrol/ensurer.plcSpecEqualish
 func (f *flowControl) reviseSpec(is kinds.Object) bool {
 	switch is := is.(type) {
 	case *flowcontrolv1.FlowSchema:

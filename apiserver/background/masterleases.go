@@ -1,6 +1,6 @@
 //lint:file-ignore SA1019 Kubernetes keeps the addresses of its servers in Endpoints.
 
-package apiserver
+package background
 
 import (
 	"context"

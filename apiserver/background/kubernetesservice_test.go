@@ -1,4 +1,4 @@
-package apiserver_test
+package background_test
 
 import (
 	"net/netip"

@@ -1,7 +1,8 @@
-package apiserver
+package background
 
 import (
 	"cmp"
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
@@ -44,36 +45,55 @@ var headerKeys = map[string]struct{ mayBeMissing bool }{
 // expirySlack is how long an expired certificate is kept.
 const expirySlack = 5 * time.Minute
 
-// publishAuthentication creates the ConfigMap that tells extension API servers how to authenticate users. Until the
-// server stops, it restores missing data whenever the ConfigMap changes.
-func (s *Server) publishAuthentication() error {
+// Authentication is how extension API servers authenticate users. The server publishes it if it has an authority.
+type Authentication struct {
+	// ClientCA signs the client certificates of users, and ProxyCA the one of the server, with the common name ProxyName.
+	// They are PEM-encoded.
+	ClientCA, ProxyCA []byte
+	ProxyName         string
+}
+
+// data returns the data that the ConfigMap must have, or nothing.
+func (a *Authentication) data() map[string]string {
 	required := map[string]string{}
-	if ca := s.options.Aggregation.ClientCA; len(ca) > 0 {
-		required[clientCAKey] = string(ca)
+	if len(a.ClientCA) > 0 {
+		required[clientCAKey] = string(a.ClientCA)
 	}
-	if ca := s.options.Aggregation.CA; len(ca) > 0 {
-		required[proxyCAKey] = string(ca)
-		required["requestheader-allowed-names"] = `["` + ProxyClient + `"]`
+	if len(a.ProxyCA) > 0 {
+		required[proxyCAKey] = string(a.ProxyCA)
+		required["requestheader-allowed-names"] = `["` + a.ProxyName + `"]`
 		required["requestheader-extra-headers-prefix"] = `["X-Remote-Extra-"]`
 		required["requestheader-group-headers"] = `["X-Remote-Group"]`
 		required["requestheader-username-headers"] = `["X-Remote-User"]`
 	}
+	return required
+}
+
+// keepAuthentication creates the ConfigMap that tells extension API servers how to authenticate users. Until the server
+// stops, it restores missing data whenever the ConfigMap changes.
+func (c *Controllers) keepAuthentication() error {
+	required := c.config.Authentication.data()
 	if len(required) == 0 {
 		return nil
 	}
-	changed, err := s.changes([]string{store.Key(corev1.Resource("configmaps"), metav1.NamespaceSystem, authenticationName)})
+	changed, err := c.loops.changes([]string{store.Key(corev1.Resource("configmaps"), metav1.NamespaceSystem, authenticationName)})
 	if err != nil {
 		return err
 	}
-	s.keep("authentication of extension API servers", changed, func() error { return s.reconcileAuthentication(required) })
+	c.loops.keep("authentication of extension API servers", changed, func() error {
+		return c.objects.reconcileAuthentication(c.loops.stopping, required)
+	})
 	return nil
 }
 
 // reconcileAuthentication brings the ConfigMap up to date.
-func (s *Server) reconcileAuthentication(required map[string]string) error {
+//
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.Controller.syncConfigMap
+//upstream:pkg/controlplane/controller/clusterauthenticationtrust.writeConfigMap
+func (o *objects) reconcileAuthentication(ctx context.Context, required map[string]string) error {
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
-	obj, err := s.objects.Storage(configMaps).(rest.Getter).Get(
-		request.WithNamespace(s.stopping, metav1.NamespaceSystem), authenticationName, &metav1.GetOptions{})
+	obj, err := o.registry(configMaps).(rest.Getter).Get(
+		request.WithNamespace(ctx, metav1.NamespaceSystem), authenticationName, &metav1.GetOptions{})
 	switch {
 	case errors.IsNotFound(err):
 		obj = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: authenticationName}}
@@ -87,18 +107,18 @@ func (s *Server) reconcileAuthentication(required map[string]string) error {
 		return err
 	case current.ResourceVersion == "":
 		current.Data = data
-		_, err := s.seed(configMaps, current)
+		_, err := o.seed(configMaps, current)
 		return err
 	case maps.Equal(data, current.Data):
 		return nil
 	}
-	err = s.replace(configMaps, metav1.NamespaceSystem, authenticationName, func(obj runtime.Object) {
+	err = o.replace(configMaps, metav1.NamespaceSystem, authenticationName, func(obj runtime.Object) {
 		if is := obj.(*corev1.ConfigMap); is.ResourceVersion == current.ResourceVersion {
 			is.Data = data
 		}
 	})
 	if errors.IsInvalid(err) && strings.Contains(err.Error(), "Too long") { // the present value leaves no room
-		return cmp.Or(s.remove(configMaps, metav1.NamespaceSystem, authenticationName, nil), err)
+		return cmp.Or(o.remove(configMaps, metav1.NamespaceSystem, authenticationName, nil), err)
 	}
 	return ignoreChanged(err)
 }
