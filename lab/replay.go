@@ -196,7 +196,8 @@ func (e *explorer) replayFile(path string) error {
 	return f.err()
 }
 
-// replay runs the schedule of a file, and again if nothing is found and the scenario does not leave out that check. It returns an error if a fault did not take place.
+// replay runs the schedule of a file, and again if nothing is found and the scenario does not leave out that check. It
+// returns an error if a fault did not take place.
 func (e *explorer) replay(s Schedule) (*Finding, error) {
 	r := e.run(s, clean{})
 	switch {

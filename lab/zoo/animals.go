@@ -226,36 +226,44 @@ func doubleCreate(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return ctrl.Result{}, setReady(ctx, e, w)
 }
 
-// forgottenFinalizer cannot delete an object twice.
-func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
+const partFinalizer = "zoo.flyball.dev/part"
+
+// finalize keeps the part of a Widget, and calls remove before the Widget goes.
+func finalize(ctx context.Context, e *env, w *Widget, remove func() error) (ctrl.Result, error) {
 	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, finalizer) {
+		if controllerutil.AddFinalizer(w, partFinalizer) {
 			return ctrl.Result{}, e.Update(ctx, w)
 		}
 		return quiet(ctx, e, w)
 	}
-	part := &corev1.ConfigMap{}
-	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
-	if err == nil && metav1.IsControlledBy(part, w) {
-		err = e.Delete(ctx, part, client.Preconditions{UID: &part.UID})
-	}
-	if apierrors.IsNotFound(err) && e.right {
-		err = nil
-	}
-	if err != nil {
+	if err := remove(); err != nil {
 		return ctrl.Result{}, err
 	}
-	if controllerutil.RemoveFinalizer(w, finalizer) {
-		return ctrl.Result{}, e.Update(ctx, w)
+	if controllerutil.RemoveFinalizer(w, partFinalizer) {
+		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
 	}
 	return ctrl.Result{}, nil
 }
 
+// forgottenFinalizer cannot delete an object twice.
+func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	return finalize(ctx, e, w, func() error {
+		part := &corev1.ConfigMap{}
+		err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+		if err == nil && metav1.IsControlledBy(part, w) {
+			err = e.Delete(ctx, part, client.Preconditions{UID: &part.UID})
+		}
+		if apierrors.IsNotFound(err) && e.right {
+			err = nil
+		}
+		return err
+	})
+}
+
 // forgottenDeletion has a finalizer and never removes it.
 func forgottenDeletion(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
-	if w.DeletionTimestamp == nil && controllerutil.AddFinalizer(w, finalizer) || w.DeletionTimestamp != nil && e.right && controllerutil.RemoveFinalizer(w, finalizer) {
+	isDeleted := w.DeletionTimestamp != nil
+	if !isDeleted && controllerutil.AddFinalizer(w, partFinalizer) || isDeleted && e.right && controllerutil.RemoveFinalizer(w, partFinalizer) {
 		return ctrl.Result{}, e.Update(ctx, w)
 	}
 	return ctrl.Result{}, ensurePart(ctx, e, w, w.Name)

@@ -14,7 +14,6 @@ import (
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/lab"
 )
 
@@ -26,30 +25,17 @@ func reborn(*external) lab.Scenario {
 
 // reusedName deletes the part of a Widget by its name. The name may belong to the part of the next Widget.
 func reusedName(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
-	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, finalizer) {
-			return ctrl.Result{}, e.Update(ctx, w)
+	return finalize(ctx, e, w, func() error {
+		part := &corev1.ConfigMap{}
+		err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+		switch {
+		case err == nil && e.right:
+			err = deletePart(ctx, e, w, part)
+		case err == nil:
+			err = e.Delete(ctx, part)
 		}
-		return quiet(ctx, e, w)
-	}
-	part := &corev1.ConfigMap{}
-	switch err := e.Get(ctx, client.ObjectKeyFromObject(w), part); {
-	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
-	case err == nil && (!e.right || metav1.IsControlledBy(part, w)):
-		options := &client.DeleteOptions{}
-		if e.right {
-			options.Preconditions = &metav1.Preconditions{UID: &part.UID}
-		}
-		if err := e.Delete(ctx, part, options); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	if controllerutil.RemoveFinalizer(w, finalizer) {
-		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
-	}
-	return ctrl.Result{}, nil
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // busy changes a Widget often.
