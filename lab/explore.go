@@ -314,9 +314,10 @@ func (r *Report) errNoFault() error {
 	case r.Schedules > 0:
 		return nil
 	case r.late:
-		return errors.New("lab: the time of -flyball.explore is too short: it was over before the first schedule began")
+		return errors.New("lab: the time of -flyball.explore (--time of flyball lab) is too short: it was over before the first schedule began")
 	case r.Unreached == 0:
-		return errors.New("lab: there is no point at which a fault makes sense: the operator does nothing in the clean run, or Scenario.Only has no fault for what it does")
+		return errors.New("lab: there is no point at which a fault makes sense: the operator does nothing in the clean run, " +
+			"or Scenario.Only (--faults of flyball lab) has no fault for what it does")
 	}
 	return fmt.Errorf("lab: none of %d schedules came to the points of its faults", r.Unreached)
 }

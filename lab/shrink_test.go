@@ -147,19 +147,23 @@ func TestExploreFlag(t *testing.T) {
 // TestShortTime: a time that is over before the first schedule is too short, and there is nothing else wrong.
 func TestShortTime(t *testing.T) {
 	e := learned(t, copier(ignore), copied())
+	e.progress = t.Output()
 	t.Cleanup(func() { *exploreFor = 0 })
 	for _, tc := range []struct {
 		time time.Duration
 		only []Fault
 		want string // in the error
 	}{
-		{time.Nanosecond, nil, "-flyball.explore is too short"},
+		{time.Nanosecond, nil, "is too short"},
 		{time.Nanosecond, []Fault{Fail}, "no point at which a fault makes sense"}, // whatever the time
 		{time.Hour, []Fault{Fail}, "no point at which a fault makes sense"},
 	} {
 		*exploreFor, e.scenario.Only = tc.time, tc.only
 		if err := e.search(1).errNoFault(); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v for %v: %v, want %q", tc.only, tc.time, err, tc.want)
+		}
+		if err := e.searchLive(LiveOptions{Time: tc.time}, e.points()).errNoFault(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v for %v, with a program: %v, want %q", tc.only, tc.time, err, tc.want)
 		}
 	}
 }
