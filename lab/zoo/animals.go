@@ -89,6 +89,8 @@ var animals = []animal{
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
 	{name: "lost part", reconcile: lostPart, scenario: backedUp, stale: true},
+	{name: "old permission", reconcile: oldPermission, scenario: closed},
+	{name: "late event", reconcile: lateEvent, scenario: created, stale: true},
 	{name: "half resize", reconcile: halfResize},
 	{name: "stale resize", reconcile: staleResize},
 	{name: "stale deletion", reconcile: staleDeletion, scenario: reborn},
@@ -108,6 +110,10 @@ func (a *animal) scenarioOf(world *external) lab.Scenario {
 		lab.Create(w),
 		lab.Update(w, func(w *Widget) { w.Spec.Size = 2 }),
 	}}
+}
+
+func created(*external) lab.Scenario {
+	return lab.Scenario{Steps: []lab.Step{lab.Create(newWidget("web", WidgetSpec{Size: 1}))}}
 }
 
 func deleted(*external) lab.Scenario {
