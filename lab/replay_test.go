@@ -92,7 +92,7 @@ func write(t *testing.T, folder string, s saved) (path, text string) {
 	if err == nil {
 		err = os.MkdirAll(folder, 0o755)
 	}
-	path = filepath.Join(folder, fileName(s.Check, s.Schedule))
+	path = filepath.Join(folder, s.fileName())
 	if err == nil {
 		err = os.WriteFile(path, content, 0o600)
 	}
@@ -118,7 +118,7 @@ func TestAccepted(t *testing.T) {
 // TestReplayNames: go test -run TestX/REPLAY replays the saved findings, each under the name of its file, and explores nothing.
 func TestReplayNames(t *testing.T) {
 	t.Parallel()
-	name := strings.TrimSuffix(fileName(convergence, twoSecrets), savedSuffix)
+	name := strings.TrimSuffix((&saved{Check: convergence, Schedule: twoSecrets}).fileName(), savedSuffix)
 	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestAccepted$/^REPLAY$/^"+name+"$").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -16,6 +16,9 @@ func (w *world) story(f *Finding) string {
 	for i := range w.schedule {
 		fmt.Fprintf(&b, "choice %d: %s\n", i+1, w.schedule[i])
 	}
+	for _, s := range w.steps {
+		fmt.Fprintf(&b, "only step %d: %s\n", s.N, s.Name)
+	}
 	for i := range w.trace {
 		w.tell(&b, &w.trace[i])
 	}
