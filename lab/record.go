@@ -74,7 +74,9 @@ func canonicalWrite(c *canonical.Form, ev *event, change *change) string {
 		return fmt.Sprintf("%s %s %s: %v", author, typeName(change.kind), change.key, err)
 	}
 	o := &unstructured.Unstructured{Object: object}
-	text := strings.TrimSuffix(strings.ReplaceAll(c.Fields(o).Text(), "\n", " "), " ")
+	fields := c.Fields(o)
+	hide(kindOf(o), fields)
+	text := strings.TrimSuffix(strings.ReplaceAll(fields.Text(), "\n", " "), " ")
 	return fmt.Sprintf("%s %s %s: %s", author, typeName(change.kind), c.Text(describe(o)), text)
 }
 
