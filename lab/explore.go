@@ -446,6 +446,7 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 		}
 		if r.finding != nil && e.world != nil {
 			r.finding.Story, r.finding.writes, r.finding.trace = e.world.story(r.finding), e.world.writes(), e.world.trace
+			r.finding.lines = e.world.lines()
 		}
 		e.world = nil
 	}()
@@ -569,7 +570,7 @@ func (e *explorer) fail(f *Finding) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s", f.Check, f.Message, f.Story, path, f.promise())
+	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.page(f))
 }
 
 // promise says what the next go test does with a saved finding.

@@ -26,6 +26,7 @@ type Finding struct {
 
 	unreduced string        // the message before the finding was shrunk
 	trace     []event       // of the run
+	lines     []line        // of the story
 	writes    []string      // in canonical form
 	at        time.Duration // in the run
 	left      []*goroutine  // when the run was over

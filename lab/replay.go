@@ -55,7 +55,7 @@ func (a *Acceptance) isInForce(now time.Time) (bool, error) {
 // Save writes the finding into a file of a directory, which need not exist, and returns the path of the file. The name of
 // the file depends on the check, the schedule and the steps. Save keeps the acceptance that a user has written into the file.
 func (f *Finding) Save(dir string) (string, error) {
-	s := saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule, Steps: f.Steps}
+	s := f.saved()
 	path := filepath.Join(dir, s.fileName())
 	if before, err := readSaved(path); err == nil {
 		s.Accepted = before.Accepted
@@ -68,6 +68,11 @@ func (f *Finding) Save(dir string) (string, error) {
 		return "", err
 	}
 	return path, os.WriteFile(path, append(content, '\n'), 0o644)
+}
+
+// saved returns the content of the file of a finding, without an acceptance.
+func (f *Finding) saved() *saved {
+	return &saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule, Steps: f.Steps}
 }
 
 // fileName returns the name of the file of a finding.
@@ -144,7 +149,7 @@ func (e *explorer) readAccepted() {
 
 // isAccepted reports whether a finding is one that does not fail the test: of the same check, with the same message or the same schedule.
 func (e *explorer) isAccepted(f *Finding) bool {
-	name := (&saved{Check: f.Check, Schedule: f.Schedule, Steps: f.Steps}).fileName()
+	name := f.saved().fileName()
 	return slices.ContainsFunc(e.accepted, func(s saved) bool {
 		return s.Check == f.Check && (s.Message == f.Message || s.fileName() == name)
 	})
@@ -200,12 +205,15 @@ func (e *explorer) replayFile(path string) error {
 		s.Message = f.Message
 		e.accepted = append(e.accepted, s)
 		return nil
-	case accepted:
-		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, f.err())
-	case s.Accepted != nil:
-		return fmt.Errorf("the finding was accepted until %s (%s), and still exists: %w", s.Accepted.Until, s.Accepted.Reason, f.err())
 	}
-	return f.err()
+	err = fmt.Errorf("%s: %s\n\n%s%s", f.Check, f.Message, f.Story, e.page(f))
+	switch {
+	case accepted:
+		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, err)
+	case s.Accepted != nil:
+		return fmt.Errorf("the finding was accepted until %s (%s), and still exists: %w", s.Accepted.Until, s.Accepted.Reason, err)
+	}
+	return err
 }
 
 // replay runs the schedule of a file, and again if nothing is found and the scenario does not leave out that check. It
@@ -223,6 +231,3 @@ func (e *explorer) replay(s Schedule) (*Finding, error) {
 	}
 	return e.again(&r), nil
 }
-
-// err returns the finding as an error, with its story.
-func (f *Finding) err() error { return fmt.Errorf("%s: %s\n\n%s", f.Check, f.Message, f.Story) }
