@@ -312,7 +312,7 @@ func list(all []difference) string {
 			texts = append(texts, fmt.Sprintf("and %d more differences", len(all)-3))
 			break
 		}
-		texts = append(texts, d.String())
+		texts = append(texts, hidden(d.Kind(), d).String())
 	}
 	return strings.Join(texts, "\n")
 }
@@ -346,9 +346,10 @@ func changedFields(c *change) string {
 	if err != nil {
 		return ""
 	}
-	plain := canonical.Of(strings.NewReplacer())
+	plain, o := canonical.Of(strings.NewReplacer()), &unstructured.Unstructured{Object: after}
 	var texts []string
-	for _, d := range canonical.CompareFields("", plain.Fields(&unstructured.Unstructured{Object: after}), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
+	for _, d := range canonical.CompareFields("", plain.Fields(o), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
+		d = hidden(kindOf(o), d)
 		texts = append(texts, fmt.Sprintf("%s: %s → %s", d.Path, orNone(d.Want), orNone(d.Got)))
 	}
 	if len(texts) > 6 {

@@ -45,6 +45,7 @@ type explorer struct {
 	name     string     // of the test, for files
 	operator Operator
 	scenario Scenario
+	steps    []StepRef // if not nil, the scenario has only these steps for a while
 	scheme   *runtime.Scheme
 	base     *controlplane.ControlPlane
 	idle     []string // the controllers of the cluster that a clean run has shown to have nothing to do
@@ -314,9 +315,10 @@ func (r *Report) errNoFault() error {
 	case r.Schedules > 0:
 		return nil
 	case r.late:
-		return errors.New("lab: the time of -flyball.explore is too short: it was over before the first schedule began")
+		return errors.New("lab: the time of -flyball.explore (--time of flyball lab) is too short: it was over before the first schedule began")
 	case r.Unreached == 0:
-		return errors.New("lab: there is no point at which a fault makes sense: the operator does nothing in the clean run, or Scenario.Only has no fault for what it does")
+		return errors.New("lab: there is no point at which a fault makes sense: the operator does nothing in the clean run, " +
+			"or Scenario.Only (--faults of flyball lab) has no fault for what it does")
 	}
 	return fmt.Errorf("lab: none of %d schedules came to the points of its faults", r.Unreached)
 }
@@ -375,7 +377,7 @@ func (e *explorer) wakeIdle(w *world) bool {
 func (e *explorer) learn() (*Finding, error) {
 	e.known = nil
 	first := e.run(nil, clean{})
-	if first.finding == nil && first.world != nil && e.program == nil {
+	if first.finding == nil && first.world != nil && e.program == nil && e.idle == nil {
 		e.dropIdle(first.world)
 		first = e.run(nil, clean{})
 	}
@@ -422,8 +424,11 @@ func (e *explorer) adviceOnClean() string {
 
 // cleanVariants are the clean runs that show what no two runs have in common.
 func (e *explorer) cleanVariants() []clean {
-	if e.program != nil {
+	switch {
+	case e.program != nil:
 		return []clean{{seed: 2, ballast: true}}
+	case e.steps != nil: // for one schedule
+		return []clean{{seed: 1, delay: time.Hour + 11*time.Second, ballast: true}}
 	}
 	return []clean{{seed: 1, delay: time.Hour + 11*time.Second}, {seed: 2, delay: time.Minute, ballast: true}}
 }
@@ -436,8 +441,12 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 			r.counts = true
 			e.blame(&r, schedule, reason)
 		}
+		if r.finding != nil {
+			r.finding.Steps = e.steps
+		}
 		if r.finding != nil && e.world != nil {
-			r.finding.Story, r.finding.writes = e.world.story(r.finding), e.world.writes()
+			r.finding.Story, r.finding.writes, r.finding.trace = e.world.story(r.finding), e.world.writes(), e.world.trace
+			r.finding.lines = e.world.lines()
 		}
 		e.world = nil
 	}()
@@ -448,7 +457,7 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 		return e.inWorld(schedule, variant)
 	}
 	defer e.watch()()
-	e.journal.begin(schedule)
+	e.journal.begin(schedule, e.steps)
 	for {
 		r = result{}
 		e.inBubble(schedule, variant, &r)
@@ -532,19 +541,26 @@ func (e *explorer) judge(report *Report, f *Finding) {
 	if f == nil {
 		return
 	}
+	unreduced := f.Message
 	if !e.isAccepted(f) {
+		if report.has(f.Check, unreduced) {
+			return
+		}
 		f = e.reduced(f)
 	}
 	if e.isAccepted(f) {
 		report.Accepted++
 		return
 	}
-	for _, other := range report.Findings {
-		if other.Check == f.Check && other.Message == f.Message {
-			return
-		}
+	if !report.has(f.Check, f.Message) {
+		f.unreduced = unreduced
+		report.Findings = append(report.Findings, f)
 	}
-	report.Findings = append(report.Findings, f)
+}
+
+// has reports whether there is a finding of a check with a message, which the finding may have lost when it was shrunk.
+func (r *Report) has(check, message string) bool {
+	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == check && (f.Message == message || f.unreduced == message) })
 }
 
 // fail fails the test with a finding, and saves it.
@@ -554,7 +570,7 @@ func (e *explorer) fail(f *Finding) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s", f.Check, f.Message, f.Story, path, f.promise())
+	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.page(f))
 }
 
 // promise says what the next go test does with a saved finding.

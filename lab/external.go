@@ -11,8 +11,8 @@ import (
 )
 
 // Call calls an external system. In a run of the lab, the call is an action: the lab chooses when it happens, and makes
-// it fail, before or after its effect. In a plan (package flyball.dev/plan), the call is refused. Elsewhere Call just calls do. The configuration is the one that Start got. The
-// name identifies the call, such as "bucket/create web".
+// it fail, before or after its effect. In a plan (package flyball.dev/plan), the call is refused. Elsewhere Call just
+// calls do. The configuration is the one that Start got. The name identifies the call, such as "bucket/create web".
 func Call(config *rest.Config, name string, do func() error) error {
 	if caller, ok := config.Transport.(inprocess.Caller); ok {
 		return caller.Call(name, do)

@@ -16,15 +16,20 @@ type Finding struct {
 	Message string
 	// Schedule is the schedule of the run.
 	Schedule Schedule
+	// Steps, if not empty, are the steps of the scenario that the run had. The finding does not need the others.
+	Steps []StepRef
 	// Story tells the run.
 	Story string
 	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, and the finding is not
 	// shrunk.
 	Divergence string
 
-	writes []string      // in canonical form
-	at     time.Duration // in the run
-	left   []*goroutine  // when the run was over
+	unreduced string        // the message before the finding was shrunk
+	trace     []event       // of the run
+	lines     []line        // of the story
+	writes    []string      // in canonical form
+	at        time.Duration // in the run
+	left      []*goroutine  // when the run was over
 }
 
 // The checks of every run.

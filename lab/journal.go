@@ -39,12 +39,12 @@ func (e *explorer) openJournal() *journal {
 	return j
 }
 
-// begin writes the schedule of the next run.
-func (j *journal) begin(s Schedule) {
+// begin writes the schedule and the steps of the next run.
+func (j *journal) begin(s Schedule, steps []StepRef) {
 	if j == nil {
 		return
 	}
-	content, err := json.Marshal(s)
+	content, err := json.Marshal(saved{Schedule: s, Steps: steps})
 	if err == nil && j.file.Truncate(0) == nil {
 		_, _ = j.file.Write(append(content, '\n')) // else a panic only has its stack
 	}
@@ -75,10 +75,11 @@ func (e *explorer) unfinished() (*Finding, error) {
 		return nil, err
 	}
 	first, report, _ := bytes.Cut(content, []byte("\n"))
-	f := crashOf(string(report))
-	if f == nil || json.Unmarshal(first, &f.Schedule) != nil {
+	f, s := crashOf(string(report)), saved{}
+	if f == nil || json.Unmarshal(first, &s) != nil {
 		return nil, nil // somebody has ended the process
 	}
+	f.Schedule, f.Steps = s.Schedule, s.Steps
 	return f, nil
 }
 

@@ -9,7 +9,8 @@
 // reference.
 //
 // The list of choices is the run: [Schedule]. The same schedule gives the same run, so a finding is shrunk to the few
-// choices that it needs, told as a story, saved in testdata/lab, and replayed by the next go test.
+// choices and the few steps of the scenario that it needs, told as a story, saved in testdata/lab, and replayed by the
+// next go test.
 //
 // # What an operator must allow
 //
@@ -165,7 +166,8 @@ func Explore(t *testing.T, op Operator, scenario Scenario) {
 
 // A Report is what an exploration has found.
 type Report struct {
-	// Findings are shrunk: no choice can be left out. A finding with a Divergence is not. There are at most three.
+	// Findings are shrunk: no choice can be left out, and no step of the scenario. A finding with a Divergence is not.
+	// There are at most three.
 	Findings []*Finding
 	// Schedules is the number of runs with faults, and Runs the number of different ones.
 	Schedules, Runs int

@@ -71,7 +71,7 @@ type LiveOptions struct {
 // Scenario.Rest is how long nothing must change until the world is at rest. The default is 5 seconds.
 //
 // ExploreProgram ends early, without an error, when ctx ends. It returns an error if the program does not run without
-// faults, or does not come to rest twice in the same state.
+// faults, or does not come to rest twice in the same state, and, without Replay, if no fault took place.
 func ExploreProgram(ctx context.Context, program Program, scenario Scenario, o LiveOptions) (*Report, error) {
 	if program.Start == nil {
 		return nil, errors.New("lab: the program has no Start")
@@ -110,7 +110,11 @@ func ExploreProgram(ctx context.Context, program Program, scenario Scenario, o L
 		return nil, errors.New("the operator sees no event and writes nothing in the clean run: does it get the kubeconfig, and do the steps concern it?")
 	}
 	e.limits.time = 3*time.Minute + 3*e.known.duration
-	return e.searchLive(o, p), nil
+	report := e.searchLive(o, p)
+	if ctx.Err() != nil || o.Replay != nil {
+		return report, nil
+	}
+	return report, report.errNoFault()
 }
 
 // searchLive runs schedules until the budget is spent.
@@ -126,7 +130,9 @@ func (e *explorer) searchLive(o LiveOptions, p *points) *Report {
 		plans = func(yield func(Schedule) bool) { yield(o.Replay) }
 	}
 	for schedule := range plans {
-		if e.ctx.Err() != nil || time.Now().After(deadline) || o.Runs > 0 && report.Schedules >= o.Runs || len(report.Findings) >= maxFindings {
+		isOver := time.Now().After(deadline)
+		report.late = isOver && report.Schedules+report.Unreached == 0
+		if e.ctx.Err() != nil || isOver || o.Runs > 0 && report.Schedules >= o.Runs || len(report.Findings) >= maxFindings {
 			break
 		}
 		fmt.Fprintf(e.progress, "run %d: %s\n", report.Schedules+report.Unreached+1, schedule.text())

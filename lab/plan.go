@@ -224,7 +224,7 @@ func spread(all []Choice) []Choice {
 
 // points are the actions of the operator in the clean run.
 type points struct {
-	writes, sights, calls, leases []Point
+	writes, sights, calls, leases []Point // leases are the renewals of Leases
 	primary                       []Point // events of the objects that users write
 	children                      []child
 	order                         []Point // writes and sights in their order
@@ -243,7 +243,7 @@ type moment struct {
 }
 
 // reduce leaves out the faults that are alike: they end a process at the same moment, and what the process has done since
-// its last write is lost; or they take its Lease between the same changes. It adds the faults that it keeps to alike.
+// its last write is lost; or they take its Lease at renewals between the same changes. It adds the faults that it keeps to alike.
 func (p *points) reduce(all []Choice, alike map[string]bool) []Choice {
 	return slices.DeleteFunc(all, func(c Choice) bool {
 		m, known := p.moments[c.At]
@@ -254,8 +254,10 @@ func (p *points) reduce(all []Choice, alike map[string]bool) []Choice {
 			key = fmt.Sprint(process, m.before, m.at, c.Object)
 		case CrashAfter:
 			key = fmt.Sprint(process, m.after, m.at, c.Object)
-		case Depose: // between two changes, each renewal of the Lease is alike
-			key = fmt.Sprint(c.Do, process, m.before)
+		case Depose: // between two changes, each renewal is alike; a process that writes something else does not learn of the loss
+			if slices.Contains(p.leases, c.At) {
+				key = fmt.Sprint(c.Do, process, m.before)
+			}
 		case TimeTravel, TimeTravelKind:
 			until, ok := p.moments[*c.Until]
 			key, known = fmt.Sprint(c.Do, c.At, until.before, until.at), ok
@@ -327,7 +329,7 @@ func (e *explorer) points() *points {
 		switch {
 		case a.process.cluster:
 			continue
-		case a.isLease() && a.isWrite():
+		case a.isLease() && a.isWrite() && a.verb != "create": // before which nobody has the Lease
 			p.leases = append(p.leases, a.point())
 			continue
 		case a.isLease(), a.isRecord():

@@ -1,8 +1,20 @@
 package lab
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"slices"
 	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/reconcile"
 )
 
 // TestPlans: first each fault alone, the families in turn; then each pair, the ones of the first faults first; then three at once.
@@ -45,5 +57,89 @@ func TestPlans(t *testing.T) {
 	}
 	if all := inTurn([][]Choice{{a, b}, {}, {c}}); !slices.EqualFunc(all, []Choice{a, c, b}, func(x, y Choice) bool { return x.String() == y.String() }) {
 		t.Errorf("in turn: %v", all)
+	}
+}
+
+// switched creates a Secret for a ConfigMap that wants one, and deletes the Secret of any other, also on a stale view.
+func switched(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: original.Name}}
+	if original.Data["secret"] == "" {
+		return client.IgnoreNotFound(c.Delete(ctx, secret))
+	}
+	return client.IgnoreAlreadyExists(c.Create(ctx, secret))
+}
+
+// leased creates two Secrets for a ConfigMap, the first one while it holds a Lease. It gives up when it cannot take the Lease, and when it
+// finds that somebody else has taken the Lease meanwhile.
+func leased(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+	create := func(name string) error {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: name}}
+		return client.IgnoreAlreadyExists(c.Create(ctx, secret))
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: "work"}}
+	err := c.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("operator"), ptr.To[int32](15)
+	if apierrors.IsNotFound(err) {
+		err = c.Create(ctx, lease)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.Update(ctx, lease); err != nil {
+		return reconcile.TerminalError(err)
+	}
+	if err := errors.Join(create(original.Name), c.Get(ctx, client.ObjectKeyFromObject(lease), lease)); err != nil {
+		return err
+	}
+	if holder := *lease.Spec.HolderIdentity; holder != "operator" {
+		return reconcile.TerminalError(errors.New(holder + " has the Lease"))
+	}
+	for _, holder := range []string{"operator", ""} { // renewed, and let go of
+		lease.Spec.HolderIdentity = &holder
+		if err := c.Update(ctx, lease); err != nil {
+			return err
+		}
+	}
+	return create(original.Name + "-2")
+}
+
+// TestReduce: the faults that are left out, because they are like others, would find nothing else.
+func TestReduce(t *testing.T) {
+	wants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	want := Update(wants, func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	for _, tc := range []struct {
+		name string
+		op   Operator
+		more []Step
+		only []Fault
+		want int // findings
+	}{
+		{"crashes", copier(ignore), nil, []Fault{CrashBefore, CrashAfter}, 1},
+		{"time travels", operatorOf(switched), []Step{want}, []Fault{TimeTravel, TimeTravelKind}, 1},
+		{"Leases", operatorOf(leased), nil, []Fault{Depose}, 2},
+	} {
+		scenario := copied(tc.only...)
+		scenario.Steps = append(scenario.Steps, tc.more...)
+		e := learned(t, tc.op, scenario)
+		found := func(p *points) (all map[string]bool, runs int) {
+			all = map[string]bool{}
+			for _, c := range slices.Concat(e.families(p)...) {
+				r := e.run(Schedule{c}, clean{})
+				if runs++; r.finding != nil && r.counts {
+					all[r.finding.Check+": "+r.finding.Message] = true
+				}
+			}
+			return all, runs
+		}
+		everything := e.points()
+		everything.moments = nil // without which no two faults are alike
+		fewer, runs := found(e.points())
+		all, most := found(everything)
+		if !maps.Equal(fewer, all) {
+			t.Errorf("%s: %d schedules find %v, and all %d find %v", tc.name, runs, fewer, most, all)
+		}
+		if len(all) != tc.want || runs >= most {
+			t.Errorf("%s: %d of %d schedules are left, and find %v, want %d", tc.name, runs, most, all, tc.want)
+		}
 	}
 }

@@ -74,7 +74,9 @@ func canonicalWrite(c *canonical.Form, ev *event, change *change) string {
 		return fmt.Sprintf("%s %s %s: %v", author, typeName(change.kind), change.key, err)
 	}
 	o := &unstructured.Unstructured{Object: object}
-	text := strings.TrimSuffix(strings.ReplaceAll(c.Fields(o).Text(), "\n", " "), " ")
+	fields := c.Fields(o)
+	hide(kindOf(o), fields)
+	text := strings.TrimSuffix(strings.ReplaceAll(fields.Text(), "\n", " "), " ")
 	return fmt.Sprintf("%s %s %s: %s", author, typeName(change.kind), c.Text(describe(o)), text)
 }
 
@@ -109,7 +111,7 @@ func (e *explorer) again(first *result) *Finding {
 	if d == "" {
 		return nil
 	}
-	return &Finding{Check: replayed, Schedule: first.world.schedule, Story: first.world.story(nil), Divergence: d,
+	return &Finding{Check: replayed, Schedule: first.world.schedule, Steps: e.steps, Story: first.world.story(nil), Divergence: d,
 		Message: "the same schedule gives another run, because the operator depends on chance: " + d}
 }
 

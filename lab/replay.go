@@ -23,6 +23,8 @@ type saved struct {
 	Check    string   `json:"check"`
 	Message  string   `json:"message"`
 	Schedule Schedule `json:"schedule"`
+	// Steps, if not empty, are the only steps of the scenario that run.
+	Steps []StepRef `json:"steps,omitempty"`
 	// Accepted, if set, says why the finding is known and does not fail the test, and until when.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 }
@@ -51,10 +53,10 @@ func (a *Acceptance) isInForce(now time.Time) (bool, error) {
 }
 
 // Save writes the finding into a file of a directory, which need not exist, and returns the path of the file. The name of
-// the file depends on the check and the schedule. Save keeps the acceptance that a user has written into the file.
+// the file depends on the check, the schedule and the steps. Save keeps the acceptance that a user has written into the file.
 func (f *Finding) Save(dir string) (string, error) {
-	path := filepath.Join(dir, fileName(f.Check, f.Schedule))
-	s := saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule}
+	s := f.saved()
+	path := filepath.Join(dir, s.fileName())
 	if before, err := readSaved(path); err == nil {
 		s.Accepted = before.Accepted
 	}
@@ -68,12 +70,20 @@ func (f *Finding) Save(dir string) (string, error) {
 	return path, os.WriteFile(path, append(content, '\n'), 0o644)
 }
 
+// saved returns the content of the file of a finding, without an acceptance.
+func (f *Finding) saved() *saved {
+	return &saved{Version: replayVersion, Check: f.Check, Message: f.Message, Schedule: f.Schedule, Steps: f.Steps}
+}
+
 // fileName returns the name of the file of a finding.
-func fileName(check string, s Schedule) string {
+func (s *saved) fileName() string {
 	h := fnv.New32a()
-	content, _ := json.Marshal(s) // Save has the error
+	content, _ := json.Marshal(s.Schedule) // Save has the error
 	h.Write(content)
-	return fmt.Sprintf("%s-%08x%s", strings.ReplaceAll(check, " ", "-"), h.Sum32(), savedSuffix)
+	for _, step := range s.Steps {
+		fmt.Fprint(h, step.N)
+	}
+	return fmt.Sprintf("%s-%08x%s", strings.ReplaceAll(s.Check, " ", "-"), h.Sum32(), savedSuffix)
 }
 
 // savedSuffix ends the names of the files of findings.
@@ -87,6 +97,9 @@ func ReadSchedule(path string) (Schedule, error) {
 	}
 	if len(s.Schedule) == 0 {
 		return nil, fmt.Errorf("%s: the schedule is empty", path)
+	}
+	if len(s.Steps) > 0 {
+		return nil, fmt.Errorf("%s: the finding is of a part of the scenario of a Go test, which go test replays", path)
 	}
 	return s.Schedule, nil
 }
@@ -136,8 +149,9 @@ func (e *explorer) readAccepted() {
 
 // isAccepted reports whether a finding is one that does not fail the test: of the same check, with the same message or the same schedule.
 func (e *explorer) isAccepted(f *Finding) bool {
+	name := f.saved().fileName()
 	return slices.ContainsFunc(e.accepted, func(s saved) bool {
-		return s.Check == f.Check && (s.Message == f.Message || fileName(s.Check, s.Schedule) == fileName(f.Check, f.Schedule))
+		return s.Check == f.Check && (s.Message == f.Message || s.fileName() == name)
 	})
 }
 
@@ -174,7 +188,10 @@ func (e *explorer) replayFile(path string) error {
 	if s.Check == panicked || s.Check == stuckRun {
 		fmt.Fprintf(os.Stderr, "lab: replaying %s\n", path) // the run may end the process
 	}
-	f, err := e.replay(s.Schedule)
+	var f *Finding
+	if other := e.withSteps(s.Steps, func() { f, err = e.replay(s.Schedule) }); other != nil {
+		return other
+	}
 	switch {
 	case err != nil:
 		return err
@@ -188,15 +205,19 @@ func (e *explorer) replayFile(path string) error {
 		s.Message = f.Message
 		e.accepted = append(e.accepted, s)
 		return nil
-	case accepted:
-		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, f.err())
-	case s.Accepted != nil:
-		return fmt.Errorf("the finding was accepted until %s (%s), and still exists: %w", s.Accepted.Until, s.Accepted.Reason, f.err())
 	}
-	return f.err()
+	err = fmt.Errorf("%s: %s\n\n%s%s", f.Check, f.Message, f.Story, e.page(f))
+	switch {
+	case accepted:
+		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, err)
+	case s.Accepted != nil:
+		return fmt.Errorf("the finding was accepted until %s (%s), and still exists: %w", s.Accepted.Until, s.Accepted.Reason, err)
+	}
+	return err
 }
 
-// replay runs the schedule of a file, and again if nothing is found and the scenario does not leave out that check. It returns an error if a fault did not take place.
+// replay runs the schedule of a file, and again if nothing is found and the scenario does not leave out that check. It
+// returns an error if a fault did not take place.
 func (e *explorer) replay(s Schedule) (*Finding, error) {
 	r := e.run(s, clean{})
 	switch {
@@ -210,6 +231,3 @@ func (e *explorer) replay(s Schedule) (*Finding, error) {
 	}
 	return e.again(&r), nil
 }
-
-// err returns the finding as an error, with its story.
-func (f *Finding) err() error { return fmt.Errorf("%s: %s\n\n%s", f.Check, f.Message, f.Story) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -32,29 +33,43 @@ func copier(failed func(error)) Operator {
 
 // copierBy is a copier with its own way to create the Secret.
 func copierBy(create func(ctx context.Context, c client.Client, secret *corev1.Secret) error, failed func(error)) Operator {
+	copyOnce := func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+		if original.Annotations["copied"] != "" {
+			return nil
+		}
+		if err := create(ctx, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, GenerateName: original.Name + "-"}}); err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&original.ObjectMeta, "copied", "true")
+		return c.Update(ctx, original)
+	}
+	return operatorOf(func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+		err := copyOnce(ctx, c, original)
+		if err != nil {
+			failed(err)
+		}
+		return err
+	})
+}
+
+// operatorOf returns an operator that reconciles the ConfigMaps in the namespace default.
+func operatorOf(reconciler func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error) Operator {
 	return Operator{Start: func(cfg *rest.Config) (manager.Manager, error) {
-		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}})
+		mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+			Metrics:    server.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+			Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}},
+		})
 		if err != nil {
 			return nil, err
 		}
 		c := mgr.GetClient()
-		copyOnce := func(ctx context.Context, req reconcile.Request) error {
-			original := &corev1.ConfigMap{}
-			if err := c.Get(ctx, req.NamespacedName, original); err != nil || req.Namespace != "default" || original.Annotations["copied"] != "" {
-				return client.IgnoreNotFound(err)
-			}
-			if err := create(ctx, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, GenerateName: req.Name + "-"}}); err != nil {
-				return err
-			}
-			metav1.SetMetaDataAnnotation(&original.ObjectMeta, "copied", "true")
-			return c.Update(ctx, original)
-		}
 		return mgr, ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			err := copyOnce(ctx, req)
-			if err != nil {
-				failed(err)
+			original := &corev1.ConfigMap{}
+			if err := c.Get(ctx, req.NamespacedName, original); err != nil || req.Namespace != "default" {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
 			}
-			return reconcile.Result{}, err
+			return reconcile.Result{}, reconciler(ctx, c, original)
 		}))
 	}}
 }
@@ -77,7 +92,7 @@ func write(t *testing.T, folder string, s saved) (path, text string) {
 	if err == nil {
 		err = os.MkdirAll(folder, 0o755)
 	}
-	path = filepath.Join(folder, fileName(s.Check, s.Schedule))
+	path = filepath.Join(folder, s.fileName())
 	if err == nil {
 		err = os.WriteFile(path, content, 0o600)
 	}
@@ -103,7 +118,7 @@ func TestAccepted(t *testing.T) {
 // TestReplayNames: go test -run TestX/REPLAY replays the saved findings, each under the name of its file, and explores nothing.
 func TestReplayNames(t *testing.T) {
 	t.Parallel()
-	name := strings.TrimSuffix(fileName(convergence, twoSecrets), savedSuffix)
+	name := strings.TrimSuffix((&saved{Check: convergence, Schedule: twoSecrets}).fileName(), savedSuffix)
 	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestAccepted$/^REPLAY$/^"+name+"$").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -8,7 +8,7 @@ func (e *explorer) reduced(f *Finding) *Finding {
 		return f
 	}
 	if smaller := e.shrink(f); smaller == f || e.confirm(smaller) {
-		return smaller
+		return e.shrinkSteps(smaller)
 	}
 	return f
 }

@@ -3,11 +3,14 @@ package lab
 import (
 	"context"
 	"flag"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
@@ -147,19 +150,23 @@ func TestExploreFlag(t *testing.T) {
 // TestShortTime: a time that is over before the first schedule is too short, and there is nothing else wrong.
 func TestShortTime(t *testing.T) {
 	e := learned(t, copier(ignore), copied())
+	e.progress = t.Output()
 	t.Cleanup(func() { *exploreFor = 0 })
 	for _, tc := range []struct {
 		time time.Duration
 		only []Fault
 		want string // in the error
 	}{
-		{time.Nanosecond, nil, "-flyball.explore is too short"},
+		{time.Nanosecond, nil, "is too short"},
 		{time.Nanosecond, []Fault{Fail}, "no point at which a fault makes sense"}, // whatever the time
 		{time.Hour, []Fault{Fail}, "no point at which a fault makes sense"},
 	} {
 		*exploreFor, e.scenario.Only = tc.time, tc.only
 		if err := e.search(1).errNoFault(); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v for %v: %v, want %q", tc.only, tc.time, err, tc.want)
+		}
+		if err := e.searchLive(LiveOptions{Time: tc.time}, e.points()).errNoFault(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v for %v, with a program: %v, want %q", tc.only, tc.time, err, tc.want)
 		}
 	}
 }
@@ -169,5 +176,99 @@ func counted(n *int, start func(*rest.Config) (manager.Manager, error)) func(*re
 	return func(cfg *rest.Config) (manager.Manager, error) {
 		*n++
 		return start(cfg)
+	}
+}
+
+// TestShrinkSteps leaves out the steps that a finding does not need. The points of the faults get other numbers, and the file of the finding
+// has the steps, with which a replay shows the finding again.
+func TestShrinkSteps(t *testing.T) {
+	configMap := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	label := func(value string) Step {
+		return Update(configMap("web"), func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": value} })
+	}
+	want := Update(configMap("web"), func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	lives := []Step{Create(configMap("web")), Create(configMap("db")), label("front"), Remove(configMap("web")), Create(configMap("web")), Remove(configMap("db"))}
+	crash := func(n int) Schedule {
+		return Schedule{{Do: CrashAfter, At: Point{Action: twoSecrets[0].At.Action, N: n}}}
+	}
+	recreate := func(n int) Schedule {
+		return Schedule{{Do: Recreate, At: Point{Action: atRest, N: n}, Object: "ConfigMap default/db"}}
+	}
+	travel := func(n int) Schedule {
+		modified := "operator see configmaps default/web modified"
+		return Schedule{{Do: TimeTravel, At: Point{Action: modified, N: n}, Until: &Point{Action: modified, N: n + 1}}}
+	}
+	for _, tc := range []struct {
+		name     string
+		op       Operator
+		steps    []Step
+		schedule Schedule
+		want     Schedule
+		left     []int
+	}{
+		{"the first life", copier(ignore), lives, crash(1), crash(1), []int{1}},
+		{"the second life", copier(ignore), lives, crash(2), crash(1), []int{5}},
+		{"at rest", copier(ignore), lives, recreate(2), recreate(1), []int{2}},
+		{"until", operatorOf(switched), []Step{Create(configMap("web")), label("front"), want, label("back")}, travel(2), travel(1), []int{1, 3, 4}},
+	} {
+		scenario := copied()
+		scenario.Steps = tc.steps
+		e := learned(t, tc.op, scenario)
+		report := &Report{}
+		e.try(tc.schedule, report, newCoverage(&points{}, nil))
+		if len(report.Findings) != 1 {
+			t.Errorf("%s: %d findings, want 1", tc.name, len(report.Findings))
+			continue
+		}
+		f := report.Findings[0]
+		var left []StepRef
+		for _, n := range tc.left {
+			left = append(left, StepRef{N: n, Name: tc.steps[n-1].Name})
+		}
+		if f.Schedule.text() != tc.want.text() || !slices.Equal(f.Steps, left) {
+			t.Errorf("%s: shrunk to %s with the steps %v, want %s with %v", tc.name, f.Schedule.text(), f.Steps, tc.want.text(), left)
+			continue
+		}
+		line := fmt.Sprintf("\nonly step %d: %s\n", left[0].N, left[0].Name)
+		if !strings.Contains(f.Story, line) || strings.Count(f.Story, "· "+stepPrefix) != len(left) {
+			t.Errorf("%s: the story lacks %q, or has other steps:\n%s", tc.name, line, f.Story)
+		}
+		path, err := f.Save(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.replayFile(path); err == nil || !strings.Contains(err.Error(), f.Message) {
+			t.Errorf("%s: replaying the file: %v, want %s", tc.name, err, f.Message)
+		}
+		if len(e.scenario.Steps) != len(tc.steps) || e.steps != nil || len(e.known.rests) != len(tc.steps) {
+			t.Errorf("%s: the scenario has %d steps afterwards, and its clean run %d rests", tc.name, len(e.scenario.Steps), len(e.known.rests))
+		}
+	}
+}
+
+// TestOtherSteps: a file with steps that the scenario does not have proves nothing, and neither does one with steps that fail by themselves.
+func TestOtherSteps(t *testing.T) {
+	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	scenario := copied()
+	scenario.Steps = []Step{Create(web), Remove(web)}
+	e := learned(t, copier(ignore), scenario)
+	for _, tc := range []struct {
+		steps []StepRef
+		want  string
+	}{
+		{[]StepRef{{N: 1, Name: "create default/db"}}, `the scenario has no step 1 "create default/db" any more`},
+		{[]StepRef{{N: 3, Name: "create default/web"}}, `the scenario has no step 3 "create default/web" any more`},
+		{[]StepRef{{Name: "create default/web"}}, `the scenario has no step 0 "create default/web" any more`},
+		{[]StepRef{{N: 2, Name: "delete default/web"}}, `the clean run has a finding: step: the step "delete default/web" failed`},
+	} {
+		path, _ := write(t, t.TempDir(), saved{Version: replayVersion, Check: convergence, Schedule: twoSecrets, Steps: tc.steps})
+		if err := e.replayFile(path); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: %v, want %q", tc.steps, err, tc.want)
+		}
+		if _, err := ReadSchedule(path); err == nil || !strings.Contains(err.Error(), "which go test replays") {
+			t.Errorf("%v: ReadSchedule: %v", tc.steps, err)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/storage"
 )
@@ -22,18 +24,11 @@ func (w *world) story(f *Finding) string {
 	for i := range w.schedule {
 		fmt.Fprintf(&b, "choice %d: %s\n", i+1, w.schedule[i])
 	}
-	left := 0
-	for i := range w.trace {
-		e := &w.trace[i]
-		if len(w.trace) > longStory && e.choice == nil && i >= storyEnds && i < len(w.trace)-storyEnds {
-			left++
-			continue
-		}
-		if left > 0 {
-			fmt.Fprintf(&b, "%9s  … %d more\n", "", left)
-			left = 0
-		}
-		w.tell(&b, e)
+	for _, s := range w.steps {
+		fmt.Fprintf(&b, "only step %d: %s\n", s.N, s.Name)
+	}
+	for _, l := range w.lines() {
+		l.tell(&b)
 	}
 	if f != nil {
 		fmt.Fprintf(&b, "%9s  ✗ %s: %s\n", age(f.at), f.Check, f.Message)
@@ -44,45 +39,127 @@ func (w *world) story(f *Finding) string {
 	return b.String()
 }
 
-// tell tells one event. It leaves out reads, Leases, and what the cluster's controllers do without a change.
-func (w *world) tell(b *strings.Builder, e *event) {
-	switch a := e.action; {
-	case a == nil && e.text == "":
-	case a == nil:
-		mark := "·"
-		if e.choice != nil {
-			mark = "⚡"
-		}
-		fmt.Fprintf(b, "%9s  %s %s\n", age(e.at), mark, e.text)
-	case a.isLease(), a.isRecord():
-		return
-	case a.process.cluster && len(e.changes) == 0:
-		return
-	case a.verb == "list" || a.verb == "watch" || a.verb == "get":
-		if e.choice == nil {
-			return
-		}
-		fallthrough
-	default:
-		fmt.Fprintf(b, "%9s    %s", age(e.at), a.name())
-		if e.choice != nil {
-			fmt.Fprintf(b, "   ⚡ %s", e.choice.Do)
-		}
-		b.WriteByte('\n')
-		if causes := w.causesText(a.causes); causes != "" {
-			fmt.Fprintf(b, "%15sbecause %s\n", "", causes)
-		}
-	}
-	for i := range e.changes {
-		c := &e.changes[i]
-		if e.action != nil && e.action.process.cluster {
+// A line of a story is an event that a reader wants to know. The fields are exported for the page of a finding.
+type line struct {
+	At     string
+	Text   string // of a step or a fault, or the name of an action
+	action *action
+	choice *Choice
+	isRead bool   // without a fault: only the changes after it tell something
+	Causes string // of the reconcile that writes
+	// Changes are the writes that the server has stored.
+	Changes []lineChange
+}
+
+// lineChange is a write that the server has stored.
+type lineChange struct {
+	Text, Fields string // such as "changed ConfigMap default/web", and its fields, one a line
+	key          string // "changed configmaps/default/web"
+}
+
+// IsPlain reports whether the line is no action, but a step or a fault.
+func (l *line) IsPlain() bool { return l.action == nil }
+
+// IsFault reports whether the line has a choice of the schedule.
+func (l *line) IsFault() bool { return l.choice != nil }
+
+// Fault returns the fault at an action.
+func (l *line) Fault() Fault { return l.choice.Do }
+
+// ByCluster reports whether the line is a write of a controller of the cluster.
+func (l *line) ByCluster() bool { return !l.IsPlain() && !l.isRead && l.action.process.cluster }
+
+// Saw reports whether the operator has seen an event, or has a fault at a read.
+func (l *line) Saw() bool { return l.ofOperator() && !l.Wrote() }
+
+// Wrote reports whether the operator has written something, or called an external system.
+func (l *line) Wrote() bool { return l.ofOperator() && (l.action.isWrite() || l.action.verb == call) }
+
+func (l *line) ofOperator() bool { return !l.IsPlain() && !l.isRead && !l.action.process.cluster }
+
+// lines are the events that a reader wants to know. Leases, and what changes nothing of reads and the cluster's controllers, are none.
+// A long run has the middle left out, but for the faults.
+func (w *world) lines() (all []line) {
+	left := 0
+	for i := range w.trace {
+		e := &w.trace[i]
+		if len(w.trace) > longStory && e.choice == nil && i >= storyEnds && i < len(w.trace)-storyEnds {
+			left++
 			continue
 		}
-		if e.action == nil {
-			fmt.Fprintf(b, "%9s    %s %s\n", "", typeName(c.kind), strings.TrimPrefix(c.key, "/registry/"))
+		if left > 0 {
+			all = append(all, line{At: age(e.at), Text: fmt.Sprintf("… %d events are left out", left)})
+			left = 0
 		}
-		if fields := changedFields(c); fields != "" {
-			fmt.Fprintf(b, "%s\n", strings.ReplaceAll(fields[1:], "      ", "               "))
+		l := line{At: age(e.at), Text: e.text, action: e.action, choice: e.choice}
+		switch a := e.action; {
+		case a == nil && e.text == "":
+			continue
+		case a == nil:
+		case a.isLease(), a.isRecord():
+			continue
+		case a.process.cluster && len(e.changes) == 0:
+			continue
+		default:
+			l.Text, l.Causes = a.name(), w.causesText(a.causes)
+			l.isRead = e.choice == nil && (a.verb == "list" || a.verb == "watch" || a.verb == "get")
+		}
+		if l.isRead && len(e.changes) == 0 {
+			continue
+		}
+		for i := range e.changes {
+			l.Changes = append(l.Changes, w.lineChange(&e.changes[i]))
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func (w *world) lineChange(c *change) lineChange {
+	l := lineChange{key: typeName(c.kind) + " " + strings.TrimPrefix(c.key, "/registry/")}
+	l.Text = l.key
+	if fields := changedFields(c); fields != "" {
+		l.Fields = strings.ReplaceAll(fields[1:], "      ", "")
+	}
+	if object, err := decode(c.value()); err == nil {
+		o := &unstructured.Unstructured{Object: object}
+		names := w.names.replacements()
+		o.SetName(cmp.Or(names[o.GetName()], o.GetName()))
+		l.Text = typeName(c.kind) + " " + describe(o)
+	}
+	return l
+}
+
+// tell tells one event in text.
+func (l *line) tell(b *strings.Builder) {
+	if l.isRead {
+		return
+	}
+	if l.IsPlain() {
+		mark := "·"
+		if l.IsFault() {
+			mark = "⚡"
+		}
+		fmt.Fprintf(b, "%9s  %s %s\n", l.At, mark, l.Text)
+	} else {
+		fmt.Fprintf(b, "%9s    %s", l.At, l.Text)
+		if l.IsFault() {
+			fmt.Fprintf(b, "   ⚡ %s", l.Fault())
+		}
+		b.WriteByte('\n')
+		if l.Causes != "" {
+			fmt.Fprintf(b, "%15sbecause %s\n", "", l.Causes)
+		}
+	}
+	if l.ByCluster() {
+		return
+	}
+	for _, c := range l.Changes {
+		if l.IsPlain() {
+			fmt.Fprintf(b, "%9s    %s\n", "", c.key)
+		}
+		for field := range strings.Lines(c.Fields) {
+			fmt.Fprintf(b, "%15s%s\n", "", strings.TrimSuffix(field, "\n"))
 		}
 	}
 }

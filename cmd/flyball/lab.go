@@ -35,6 +35,7 @@ type labFlags struct {
 	crds, objects         []string
 	sample, steps, script string
 	replay, save, output  string
+	html                  string
 	time, rest, view      time.Duration
 	runs                  int
 	faults, without       []string
@@ -95,11 +96,12 @@ is 1 if there is a finding.`,
 	flags.StringSliceVar(&f.without, "without", nil, "checks to leave out, such as 'second pass'")
 	flags.StringVar(&f.replay, "replay", "", "a file with the schedule to run, instead of an exploration")
 	flags.StringVar(&f.save, "save", filepath.Join(".flyball", "lab"), "the directory for findings")
+	flags.StringVar(&f.html, "html", "", "a directory for each finding as a page of HTML (default none)")
 	flags.StringVar(&f.operatorLog, "operator-log", "", "the file for the output of the operator (default none)")
 	flags.StringVarP(&f.output, "output", "o", "", "json prints the report as JSON")
 	_ = cmd.MarkFlagRequired("operator") // the flag exists
 	cmd.MarkFlagsMutuallyExclusive("replay", "runs")
-	refuseEmpty(flags, "operator", "sample", "steps", "script", "service-account", "replay", "save", "operator-log")
+	refuseEmpty(flags, "operator", "sample", "steps", "script", "service-account", "replay", "save", "html", "operator-log")
 	completeValues(cmd, "output", "json")
 	return cmd
 }
@@ -242,6 +244,7 @@ func (f *labFlags) print(out io.Writer, report *lab.Report) error {
 		Schedule lab.Schedule `json:"schedule"`
 		Story    string       `json:"story"`
 		File     string       `json:"file,omitempty"`
+		Page     string       `json:"page,omitempty"`
 	}
 	findings := []finding{}
 	for _, found := range report.Findings {
@@ -249,6 +252,12 @@ func (f *labFlags) print(out io.Writer, report *lab.Report) error {
 		if len(found.Schedule) > 0 && f.replay == "" {
 			var err error
 			if one.File, err = found.Save(f.save); err != nil {
+				return err
+			}
+		}
+		if f.html != "" {
+			var err error
+			if one.Page, err = found.SaveHTML(f.html); err != nil {
 				return err
 			}
 		}
@@ -263,6 +272,9 @@ func (f *labFlags) print(out io.Writer, report *lab.Report) error {
 			fmt.Fprintf(out, "\n%s: %s\n\n%s", one.Check, one.Message, one.Story)
 			if one.File != "" {
 				fmt.Fprintf(out, "saved in %s: --replay runs it again\n", one.File)
+			}
+			if one.Page != "" {
+				fmt.Fprintf(out, "see %s\n", one.Page)
 			}
 		}
 		if len(report.Coverage.Faults) > 0 {

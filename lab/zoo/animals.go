@@ -89,6 +89,8 @@ var animals = []animal{
 	{name: "dice", reconcile: dice, scenario: twice},
 	{name: "deaf", reconcile: deaf, scenario: configured, setUp: watchSettings, blind: true},
 	{name: "lost part", reconcile: lostPart, scenario: backedUp, stale: true},
+	{name: "old permission", reconcile: oldPermission, scenario: closed},
+	{name: "late event", reconcile: lateEvent, scenario: created, stale: true},
 	{name: "half resize", reconcile: halfResize},
 	{name: "stale resize", reconcile: staleResize},
 	{name: "stale deletion", reconcile: staleDeletion, scenario: reborn},
@@ -108,6 +110,10 @@ func (a *animal) scenarioOf(world *external) lab.Scenario {
 		lab.Create(w),
 		lab.Update(w, func(w *Widget) { w.Spec.Size = 2 }),
 	}}
+}
+
+func created(*external) lab.Scenario {
+	return lab.Scenario{Steps: []lab.Step{lab.Create(newWidget("web", WidgetSpec{Size: 1}))}}
 }
 
 func deleted(*external) lab.Scenario {
@@ -226,36 +232,44 @@ func doubleCreate(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return ctrl.Result{}, setReady(ctx, e, w)
 }
 
-// forgottenFinalizer cannot delete an object twice.
-func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
+const partFinalizer = "zoo.flyball.dev/part"
+
+// finalize keeps the part of a Widget, and calls remove before the Widget goes.
+func finalize(ctx context.Context, e *env, w *Widget, remove func() error) (ctrl.Result, error) {
 	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, finalizer) {
+		if controllerutil.AddFinalizer(w, partFinalizer) {
 			return ctrl.Result{}, e.Update(ctx, w)
 		}
 		return quiet(ctx, e, w)
 	}
-	part := &corev1.ConfigMap{}
-	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
-	if err == nil && metav1.IsControlledBy(part, w) {
-		err = e.Delete(ctx, part, client.Preconditions{UID: &part.UID})
-	}
-	if apierrors.IsNotFound(err) && e.right {
-		err = nil
-	}
-	if err != nil {
+	if err := remove(); err != nil {
 		return ctrl.Result{}, err
 	}
-	if controllerutil.RemoveFinalizer(w, finalizer) {
-		return ctrl.Result{}, e.Update(ctx, w)
+	if controllerutil.RemoveFinalizer(w, partFinalizer) {
+		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
 	}
 	return ctrl.Result{}, nil
 }
 
+// forgottenFinalizer cannot delete an object twice.
+func forgottenFinalizer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	return finalize(ctx, e, w, func() error {
+		part := &corev1.ConfigMap{}
+		err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+		if err == nil && metav1.IsControlledBy(part, w) {
+			err = e.Delete(ctx, part, client.Preconditions{UID: &part.UID})
+		}
+		if apierrors.IsNotFound(err) && e.right {
+			err = nil
+		}
+		return err
+	})
+}
+
 // forgottenDeletion has a finalizer and never removes it.
 func forgottenDeletion(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
-	if w.DeletionTimestamp == nil && controllerutil.AddFinalizer(w, finalizer) || w.DeletionTimestamp != nil && e.right && controllerutil.RemoveFinalizer(w, finalizer) {
+	isDeleted := w.DeletionTimestamp != nil
+	if !isDeleted && controllerutil.AddFinalizer(w, partFinalizer) || isDeleted && e.right && controllerutil.RemoveFinalizer(w, partFinalizer) {
 		return ctrl.Result{}, e.Update(ctx, w)
 	}
 	return ctrl.Result{}, ensurePart(ctx, e, w, w.Name)

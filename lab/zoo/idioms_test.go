@@ -142,7 +142,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatalf("%d findings, want 1", len(report.Findings))
 	}
 	f := report.Findings[0]
-	if !strings.Contains(f.Message, "the operator writes at intervals") || strings.Count(f.Story, "\n") > 1000 || !strings.Contains(f.Story, " more\n") {
+	if !strings.Contains(f.Message, "the operator writes at intervals") || strings.Count(f.Story, "\n") > 1000 || !strings.Contains(f.Story, " events are left out\n") {
 		t.Errorf("%s: %s, in %d lines:\n%s", f.Check, f.Message, strings.Count(f.Story, "\n"), f.Story)
 	}
 }

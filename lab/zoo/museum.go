@@ -84,31 +84,19 @@ func staleResize(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	return resize(ctx, e, w, e.right, true)
 }
 
-const partFinalizer = "zoo.flyball.dev/part"
-
 // staleDeletion is RabbitMQ's 648: before a Widget goes, its part is told to stop, and deleted, by its name.
 func staleDeletion(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, partFinalizer) {
-			return ctrl.Result{}, e.Update(ctx, w)
+	return finalize(ctx, e, w, func() error {
+		part := &corev1.ConfigMap{}
+		err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+		if err == nil && (!e.right || metav1.IsControlledBy(part, w)) {
+			part.Data = map[string]string{"stop": "at once"}
+			if err = e.Update(ctx, part); err == nil {
+				err = e.Delete(ctx, part)
+			}
 		}
-		return quiet(ctx, e, w)
-	}
-	part := &corev1.ConfigMap{}
-	err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
-	if err == nil && (!e.right || metav1.IsControlledBy(part, w)) {
-		part.Data = map[string]string{"stop": "at once"}
-		if err = e.Update(ctx, part); err == nil {
-			err = e.Delete(ctx, part)
-		}
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
-	}
-	if controllerutil.RemoveFinalizer(w, partFinalizer) {
-		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
-	}
-	return ctrl.Result{}, nil
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // shrunk gives a Widget three parts, and two at once afterwards.
@@ -167,29 +155,24 @@ func unseenGrowth(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 
 // reusedClaim is ZooKeeper's 312: before a Widget goes, all claims with its label are deleted.
 func reusedClaim(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, partFinalizer) {
-			return ctrl.Result{}, e.Update(ctx, w)
+	return finalize(ctx, e, w, func() error {
+		claims := &corev1.ConfigMapList{}
+		if err := e.List(ctx, claims, client.InNamespace(w.Namespace), client.MatchingLabels{"widget": w.Name}); err != nil {
+			return err
 		}
-		return quiet(ctx, e, w)
-	}
-	claims := &corev1.ConfigMapList{}
-	if err := e.List(ctx, claims, client.InNamespace(w.Namespace), client.MatchingLabels{"widget": w.Name}); err != nil {
-		return ctrl.Result{}, err
-	}
-	for i := range claims.Items {
-		if e.right {
-			if err := deletePart(ctx, e, w, &claims.Items[i]); err != nil {
-				return ctrl.Result{}, err
+		for i := range claims.Items {
+			var err error
+			if e.right {
+				err = deletePart(ctx, e, w, &claims.Items[i])
+			} else {
+				err = client.IgnoreNotFound(e.Delete(ctx, &claims.Items[i]))
 			}
-		} else if err := e.Delete(ctx, &claims.Items[i]); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
+			if err != nil {
+				return err
+			}
 		}
-	}
-	if controllerutil.RemoveFinalizer(w, partFinalizer) {
-		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
-	}
-	return ctrl.Result{}, nil
+		return nil
+	})
 }
 
 // regrown takes a part from a Widget, and gives it back.

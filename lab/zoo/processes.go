@@ -273,14 +273,12 @@ func unreadAnswer(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 
 // configured changes what all Widgets have in common.
 func configured(*external) lab.Scenario {
-	settings := &corev1.ConfigMap{}
-	settings.Namespace, settings.Name = "default", settingsName
-	settings.Data = map[string]string{"color": "green"}
+	green := settings(map[string]string{"color": "green"})
 	return lab.Scenario{
-		Objects: []client.Object{settings},
+		Objects: []client.Object{green},
 		Steps: []lab.Step{
 			lab.Create(newWidget("web", WidgetSpec{Size: 1})),
-			lab.Update(settings, func(s *corev1.ConfigMap) { s.Data["color"] = "blue" }),
+			lab.Update(green, func(s *corev1.ConfigMap) { s.Data["color"] = "blue" }),
 		},
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/lab"
 )
 
@@ -26,30 +25,17 @@ func reborn(*external) lab.Scenario {
 
 // reusedName deletes the part of a Widget by its name. The name may belong to the part of the next Widget.
 func reusedName(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
-	const finalizer = "zoo.flyball.dev/part"
-	if w.DeletionTimestamp == nil {
-		if controllerutil.AddFinalizer(w, finalizer) {
-			return ctrl.Result{}, e.Update(ctx, w)
+	return finalize(ctx, e, w, func() error {
+		part := &corev1.ConfigMap{}
+		err := e.Get(ctx, client.ObjectKeyFromObject(w), part)
+		switch {
+		case err == nil && e.right:
+			err = deletePart(ctx, e, w, part)
+		case err == nil:
+			err = e.Delete(ctx, part)
 		}
-		return quiet(ctx, e, w)
-	}
-	part := &corev1.ConfigMap{}
-	switch err := e.Get(ctx, client.ObjectKeyFromObject(w), part); {
-	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
-	case err == nil && (!e.right || metav1.IsControlledBy(part, w)):
-		options := &client.DeleteOptions{}
-		if e.right {
-			options.Preconditions = &metav1.Preconditions{UID: &part.UID}
-		}
-		if err := e.Delete(ctx, part, options); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	if controllerutil.RemoveFinalizer(w, finalizer) {
-		return ctrl.Result{}, client.IgnoreNotFound(e.Update(ctx, w))
-	}
-	return ctrl.Result{}, nil
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // busy changes a Widget often.
@@ -201,4 +187,77 @@ func lostPart(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
 	}
 	e.memory[w.Name] = "made"
 	return ctrl.Result{}, setReady(ctx, e, w)
+}
+
+// settings is a ConfigMap of the user.
+func settings(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: settingsName}, Data: data}
+}
+
+// closed forbids the work for a Widget in two objects at once. Nobody may work afterwards.
+func closed(world *external) lab.Scenario {
+	w, all := newWidget("web", WidgetSpec{Size: 1}), settings(map[string]string{"open": "yes"})
+	closeWidget := lab.Update(w, func(w *Widget) { w.Spec.Size = 0 })
+	closeAll := lab.Update(all, func(all *corev1.ConfigMap) { all.Data = nil })
+	return lab.Scenario{
+		Begin:   func() { *world = external{buckets: map[string]int{}} },
+		Objects: []client.Object{all},
+		Steps: []lab.Step{lab.Create(w), {Name: "close default/web", Do: func(ctx context.Context, c client.Client) error {
+			world.buckets["closed"] = 1
+			return errors.Join(closeAll.Do(ctx, c), closeWidget.Do(ctx, c))
+		}}},
+		Invariants: []lab.Invariant{{Name: "nobody works for a Widget that is closed", AtRest: true, Check: func(*lab.State) error {
+			if n := world.buckets["late"]; n > 0 {
+				return errors.New("somebody has")
+			}
+			return nil
+		}}},
+	}
+}
+
+// oldPermission works while both its Widget and the settings allow it. It asks the server after its start, and then believes that not both
+// can be old. Its twin asks the server each time.
+func oldPermission(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	again, all := ctrl.Result{RequeueAfter: 25 * time.Second}, settings(nil)
+	if err := e.Get(ctx, client.ObjectKeyFromObject(all), all); err != nil {
+		return ctrl.Result{}, err
+	}
+	if w.Spec.Size == 0 || all.Data["open"] == "" {
+		return again, nil
+	}
+	if e.right || e.memory["asked"] == "" {
+		if err := errors.Join(e.Update(ctx, w, client.DryRunAll), e.Update(ctx, all, client.DryRunAll)); err != nil {
+			return ctrl.Result{}, err
+		}
+		e.memory["asked"] = "yes"
+	}
+	return again, lab.Call(e.config, "work for "+w.Name, func() error { e.world.buckets["late"] += e.world.buckets["closed"]; return nil })
+}
+
+// lateEvent deletes a part that it has made and has not seen for a while: the server has the part and the cache does not, so it cannot be
+// a right one. Its twin waits for the event.
+func lateEvent(ctx context.Context, e *env, w *Widget) (ctrl.Result, error) {
+	part := newPart(w, w.Name)
+	if err := e.Get(ctx, client.ObjectKeyFromObject(part), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		delete(e.memory, w.Name)
+		return quiet(ctx, e, w)
+	}
+	if e.memory[w.Name] == "made" {
+		made := &corev1.ConfigMap{}
+		err := e.server.Get(ctx, client.ObjectKeyFromObject(part), made)
+		if err == nil && !e.right {
+			err = deletePart(ctx, e, w, made)
+		}
+		if err == nil && e.right {
+			return ctrl.Result{RequeueAfter: rePeriod}, nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := e.Create(ctx, part); err != nil {
+		return ctrl.Result{}, err
+	}
+	e.memory[w.Name] = "made"
+	return ctrl.Result{RequeueAfter: rePeriod}, nil
 }

@@ -128,6 +128,7 @@ func newPart(w *Widget, name string) *corev1.ConfigMap {
 // env is what an operator of the zoo works with.
 type env struct {
 	client.Client
+	server client.Reader // reads past the cache
 	config *rest.Config
 	right  bool // the operator is the twin without the mistake
 	memory map[string]string
@@ -178,7 +179,7 @@ func operator(a *animal, right bool, world *external) lab.Operator {
 			if err != nil {
 				return nil, err
 			}
-			e := &env{Client: mgr.GetClient(), config: cfg, right: right, memory: map[string]string{}, world: world, leases: leases}
+			e := &env{Client: mgr.GetClient(), server: mgr.GetAPIReader(), config: cfg, right: right, memory: map[string]string{}, world: world, leases: leases}
 			if a.setUp != nil {
 				if err := a.setUp(mgr, e); err != nil {
 					return nil, err

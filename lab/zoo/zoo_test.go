@@ -95,6 +95,8 @@ func TestRemoved(t *testing.T) {
 		{"restarts", []lab.Fault{lab.CrashBefore, lab.CrashAfter, lab.TimeTravel, lab.TimeTravelKind}, nil, "without finalizer"},
 		{"stale views", []lab.Fault{lab.Freeze, lab.FreezeKind, lab.TimeTravel, lab.TimeTravelKind}, nil, "reused name"},
 		{"restarts on a stale view of one kind", []lab.Fault{lab.TimeTravelKind}, nil, "stale resize"},
+		{"a stale view of all kinds", []lab.Fault{lab.Freeze}, nil, "old permission"},
+		{"bookmarks without events", []lab.Fault{lab.Bookmarks}, nil, "late event"},
 		{"refused requests", []lab.Fault{lab.Conflict, lab.TooMany, lab.ServerError, lab.Refuse, lab.Timeout}, nil, "terminal refusal"},
 		{"lost responses", []lab.Fault{lab.LateTimeout, lab.Lost}, nil, "unread answer"},
 		{"broken watches", []lab.Fault{lab.Close, lab.Expire, lab.Miss, lab.Bookmarks, lab.Jump}, nil, "deaf"},

@@ -14,7 +14,7 @@
 // The source file follows, as in a txtar archive; its content is the text that
 // is replaced, which the file must have exactly once, a line of equals signs, and the text in its place.
 //
-// The bugs lab-* are mutations of the examples, for their lab tests. The list had 42 before the first run. The lab tests catch 36; the
+// The bugs lab-* in examples are mutations of them, for their lab tests. The list had 42 before the first run. The lab tests catch 36; the
 // faults, the checks and two scenarios have grown since the first run, after what had escaped. The other six are in the folder
 // equivalent: they change nothing that a run can see at rest, or nothing that is a mistake, and each file says why.
 //
