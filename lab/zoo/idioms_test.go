@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl"
@@ -50,16 +52,12 @@ func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, cli
 
 // TestIdioms: what most operators do is no mistake.
 func TestIdioms(t *testing.T) {
-	secretOf := func(app *corev1.ConfigMap) *corev1.Secret {
-		return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name},
-			StringData: map[string]string{"size": app.Data["size"]}}
-	}
 	for name, tc := range map[string]struct {
 		part client.Object
 		do   func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)
 	}{
 		"create or update": {&corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
-			secret := secretOf(app)
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 			_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
 				secret.Data = map[string][]byte{"size": []byte(app.Data["size"])}
 				return controllerutil.SetControllerReference(app, secret, c.Scheme())
@@ -67,11 +65,9 @@ func TestIdioms(t *testing.T) {
 			return ctrl.Result{}, err
 		}},
 		"server-side apply": {&corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
-			secret := secretOf(app)
-			if err := controllerutil.SetControllerReference(app, secret, c.Scheme()); err != nil {
-				return ctrl.Result{}, err
-			}
-			return ctrl.Result{}, c.Patch(ctx, secret, client.Apply, client.FieldOwner("web"), client.ForceOwnership)
+			owner := metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("ConfigMap").WithName(app.Name).WithUID(app.UID).WithController(true)
+			return ctrl.Result{}, c.Apply(ctx, corev1ac.Secret(app.Name, app.Namespace).WithOwnerReferences(owner).
+				WithStringData(map[string]string{"size": app.Data["size"]}), client.FieldOwner("web"), client.ForceOwnership)
 		}},
 		"a Job that runs once": {&batchv1.Job{}, runOnce},
 		"finalizer":            {&corev1.Secret{}, role},
