@@ -261,7 +261,7 @@ func (w *world) removeForeign(c *Choice) {
 		return
 	}
 	w.note(c, "somebody else: deletes it again: %s", c.Object)
-	w.disturbed = len(w.trace)
+	w.disturbed, w.removedForeign = len(w.trace), true
 	if err := w.client.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
 		w.find(labFailed, "%v", err)
 	}

@@ -54,24 +54,25 @@ type world struct {
 	slow         *release // if not nil, the cluster's controllers wait
 	loops        map[loopOf]*loop
 
-	actor      *action // the last action that was chosen
-	trace      []event
-	deletions  deletions
-	gateway    *gateway        // of a program
-	done       int             // the number of steps that are done
-	rest       time.Duration   // of the last step, or zero
-	over       int             // the length of the trace when the scenario was over
-	disturbed  int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
-	deleted    map[string]bool // the objects that somebody else has deleted, by kind and canonical name
-	worked     map[string]bool // the objects that had done their work before they went because of somebody else, by key
-	rests      []outcome       // of a clean run, before each step
-	lastChange time.Duration
-	finding    *Finding
-	created    *Choice         // see learnFresh
-	patched    bool            // the object of created has been created
-	foreign    map[string]bool // the UIDs of the objects that [Recreate] has made
-	own        map[string]bool // the UIDs of the objects that the operator has made
-	touched    map[string]bool // see [knowledge]
+	actor          *action // the last action that was chosen
+	trace          []event
+	deletions      deletions
+	gateway        *gateway        // of a program
+	done           int             // the number of steps that are done
+	rest           time.Duration   // of the last step, or zero
+	over           int             // the length of the trace when the scenario was over
+	disturbed      int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
+	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name
+	worked         map[string]bool // the objects that had done their work before they went because of somebody else, by key
+	rests          []outcome       // of a clean run, before each step
+	lastChange     time.Duration
+	finding        *Finding
+	created        *Choice         // see learnFresh
+	patched        bool            // the object of created has been created
+	foreign        map[string]bool // the UIDs of the objects that [Recreate] has made
+	removedForeign bool            // one of these has been deleted again
+	own            map[string]bool // the UIDs of the objects that the operator has made
+	touched        map[string]bool // see [knowledge]
 	// stored and decoded are the objects that this run has written, by key; decoded has only some of them.
 	stored  map[string][]byte
 	decoded map[string]*unstructured.Unstructured
