@@ -4,8 +4,9 @@
 // this in its post-start hooks and in the controllers of its control plane.
 //
 // The writes pass neither admission nor the pipeline of requests. A start creates the objects before the server serves
-// requests. Afterwards, watches of the storage lead to another reconciliation, so nothing is polled, but for the leases of
-// several servers of one storage.
+// requests; a fork has the objects of the other server. The Service comes with the address. Afterwards, watches of the
+// storage lead to another reconciliation. If several servers share a storage, the leases of the servers and the Service
+// are also reconciled every ten seconds.
 package background
 
 import (
@@ -58,7 +59,7 @@ type Controllers struct {
 // New returns controllers that stop when a context is done.
 func New(stopping context.Context, config Config) *Controllers {
 	forkOf := config.ForkOf
-	config.ForkOf = nil // it may be stopped
+	config.ForkOf = nil // so that the controllers do not keep a stopped server alive
 	c := &Controllers{
 		config:  config,
 		objects: &objects{storage: config.Storage, catalog: config.Catalog, transformers: config.Transformers},
@@ -71,7 +72,8 @@ func New(stopping context.Context, config Config) *Controllers {
 	return c
 }
 
-// Start creates the objects that every cluster has, and starts the controllers. In a fork, they begin a second later.
+// Start creates the objects that every cluster has, and starts the controllers. In a fork, it creates nothing, and the
+// controllers begin after ForkDelay, or at the first change.
 func (c *Controllers) Start() error {
 	if !c.loops.fork {
 		if err := c.bootstrap(); err != nil {
@@ -86,9 +88,10 @@ func (c *Controllers) Start() error {
 	return nil
 }
 
-// Advertise creates the Service "kubernetes" in the namespace default, with its Endpoints and its EndpointSlice. Then it
-// reconciles them after changes, together with the default ServiceCIDR and the system namespaces. Advertise must be called
-// at most once. For the address see apiserver.Server.Advertise.
+// Advertise reconciles the Service "kubernetes" in the namespace default, with its Endpoints and its EndpointSlice, the
+// default ServiceCIDR and the system namespaces: now and after changes. A fork with the address of the other server skips
+// the first time. Errors are logged, and Advertise retries. It must be called at most once. For the address see
+// apiserver.Server.Advertise.
 //
 //upstream:none The reconciliation has the references.
 func (c *Controllers) Advertise(address netip.AddrPort) error {
@@ -107,7 +110,8 @@ func (c *Controllers) Advertise(address netip.AddrPort) error {
 	return nil
 }
 
-// RegisterVersions reconciles the APIServices of the served group versions now, while Exclusive calls nothing.
+// RegisterVersions reconciles the APIServices of the served group versions now. The caller must keep Config.Exclusive
+// from running a function meanwhile.
 func (c *Controllers) RegisterVersions() error { return c.registrations.reconcile() }
 
 // APIServices returns the APIServices.
@@ -115,8 +119,7 @@ func (c *Controllers) APIServices(ctx context.Context) ([]apiregistrationv1.APIS
 	return c.registrations.list(ctx)
 }
 
-// UpdateAPIServiceStatus changes the status of an APIService. Without an error, it may also have done nothing, because the
-// server stops.
+// UpdateAPIServiceStatus changes the status of an APIService. It returns nil without a write if the server is stopping.
 func (c *Controllers) UpdateAPIServiceStatus(ctx context.Context, name string, change func(*apiregistrationv1.APIService)) (err error) {
 	c.loops.exclusive(func() {
 		err = c.objects.replaceStatus(ctx, apiServices, name, func(obj runtime.Object) { change(obj.(*apiregistrationv1.APIService)) })

@@ -32,7 +32,7 @@ type loops struct {
 }
 
 // keep calls reconcile once, and then whenever changed has a value, until the server stops. In a fork, the first call is
-// in the background, after ForkDelay. After an error keep retries. It does not call reconcile while the server is being
+// in the background, at the first change or after ForkDelay. After an error keep retries. It does not call reconcile while the server is being
 // reset.
 //
 //upstream:none kube-apiserver has queues and informers.

@@ -92,7 +92,7 @@ func (o *objects) seedPrepared(gvr schema.GroupVersionResource, obj kinds.Object
 	return err == nil, err
 }
 
-// takeManager returns the field manager of an object of the options, and removes it from the object.
+// takeManager returns the manager in the managed fields of an object, or else manager, and clears them.
 func takeManager(obj kinds.Object) string {
 	fields := obj.GetManagedFields()
 	if len(fields) == 0 {

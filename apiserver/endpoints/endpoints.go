@@ -21,13 +21,15 @@
 //
 // # Lists
 //
-// list.go serves lists as JSON, protobuf, tables and metadata. A list keeps no decoded object, and none of its encoding
-// but a buffer. Package store gives it the stored bytes. For tables, objects are decoded without managed fields, for
+// list.go serves lists as JSON, protobuf, tables and metadata. A list keeps at most 16 decoded objects, and none of
+// its encoding but a buffer. Package store gives it the stored bytes. For tables, objects are decoded without managed fields, for
 // their cells only: the metadata of a row is made from the stored bytes too (tablerows.go). Upstream's handler serves
 // YAML, CBOR and lists that the audit log records.
 //
-// TestListsAsUpstream compares lists of all kinds with upstream's handler, byte for byte, TestRandomLists random lists between random
-// writes, also on a data directory and on etcd, and TestAgainstJSON random objects of all kinds with encoding/json. TestCustomListsAsUpstream changes definitions under stored objects.
+// TestListsAsUpstream compares lists of all kinds with upstream's handler, byte for byte. TestCustomListsAsUpstream does so
+// while definitions change under stored objects. TestRandomLists compares random lists between random writes, and
+// TestRandomListsOfDirectory does so on a data directory. TestAgainstJSON compares random objects of all kinds with
+// encoding/json.
 //
 // # Watches
 //

@@ -112,8 +112,7 @@ func (j jsonList) marshal(list runtime.Object, head bool, buffer *bytes.Buffer) 
 	return encodeWith(j.encoder, allocator, list, buffer)
 }
 
-// nameUnencodable adds the name of the object of a list that JSON cannot encode, as an object with embedded JSON that is none, to the
-// error of the list.
+// nameUnencodable adds to err the name of the first object that JSON cannot encode, such as an object with invalid embedded JSON.
 func nameUnencodable(list runtime.Object, err error) error {
 	_ = meta.EachListItem(list, func(obj runtime.Object) error {
 		_, unencodable := json.Marshal(obj)

@@ -21,8 +21,8 @@ import (
 type item struct {
 	record *storage.Record
 	object *object // nil if the record can be decoded later
-	// size is the size of the object as protobuf, or zero if it is not known. It is known if the record is verbatim. A list needs it
-	// twice, and each read of a record among many is a wait for the memory.
+	// size is the size of the object as protobuf, or zero until it is computed. The store sets it for a verbatim record that is decoded
+	// later. A list needs the size twice, and each read of a record among many is a wait for the memory.
 	size uint32
 	// metadataSize is the size of the metadata, or zero until a list of metadata has asked for it.
 	metadataSize uint32
@@ -34,7 +34,7 @@ type listing struct {
 	items []item
 	// preloaded is the number of items with preloaded values, from the first one on.
 	preloaded int
-	// kept is the number of objects that keep has kept, at most keptObjects.
+	// kept is the number of decoded objects that sizeOf has kept in items, at most keptObjects.
 	kept int
 }
 
@@ -84,7 +84,7 @@ func (l *listing) DecodeForCells(list runtime.Object, from, to int) error {
 	return l.decodeAll(list, from, to, true)
 }
 
-// decodeAll decodes objects, if possible without their managed fields.
+// decodeAll decodes objects. If unmanaged is set, it leaves out the managed fields where it can.
 func (l *listing) decodeAll(list runtime.Object, from, to int, unmanaged bool) error {
 	items, err := itemsOf(list)
 	if err != nil {
@@ -103,7 +103,7 @@ func (l *listing) decodeAll(list runtime.Object, from, to int, unmanaged bool) e
 	return err
 }
 
-// decode sets an item of a list, if possible without its managed fields.
+// decode sets an item of a list. If unmanaged is set, it leaves out the managed fields where it can.
 func (l *listing) decode(into reflect.Value, it item, unmanaged bool) (err error) {
 	if it.object == nil && l.store.isExact(it.record) && l.store.cached(it.record) == nil && into.Type() == l.store.transcoder().GoType() {
 		obj := into.Addr().Interface()
@@ -148,8 +148,8 @@ func (l *listing) ProtobufMetadataSize(i int) (int, bool) {
 	return int(it.metadataSize), it.metadataSize > 0
 }
 
-// sizeOf returns the size of a part of the object of an item, or zero if there is none. It keeps the object if the list may keep
-// another one.
+// sizeOf returns the size of a part of the object of an item, or zero if the part has no protobuf encoding or cannot be decoded. It
+// keeps the object if the list may keep another one.
 func (l *listing) sizeOf(it *item, part part) uint32 {
 	o, err := part.decode(l, *it)
 	if err != nil {
@@ -198,7 +198,8 @@ func (l *listing) AppendProtobufMetadata(to []byte, i int) ([]byte, error) {
 	return it.append(to, metadata, it.metadataSize)
 }
 
-// takeEncoded takes an item. It returns the encoded object of an item that is verbatim. Another item has its object, or the part of it.
+// takeEncoded takes an item. It returns the encoded object of an item that is verbatim. For any other item, it decodes the part into
+// it.object.
 func (l *listing) takeEncoded(i int, part part) (it item, raw []byte, err error) {
 	l.preload(i)
 	it = l.take(i)
@@ -225,7 +226,7 @@ func (it item) append(to []byte, part part, size uint32) ([]byte, error) {
 	return to, err
 }
 
-// part is what a list has of each object.
+// part is the part of each object that a list encodes: the object or its metadata.
 type part struct {
 	// decode returns an object with the part.
 	decode func(*listing, item) (*object, error)
@@ -334,7 +335,8 @@ func (s *Store) passing(ctx context.Context, r *storage.Record, scratch *[]byte)
 	return decoded, nil
 }
 
-// cached returns the decoded object that is cached with a record, or nil. It is no use of the record.
+// cached returns the decoded object that is cached with a record, or nil. The lookup does not count as a
+// use, so the record can still become idle.
 func (s *Store) cached(r *storage.Record) *object {
 	for owner, cached := range r.AllCached() {
 		if owner == s.owner {

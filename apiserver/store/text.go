@@ -85,8 +85,8 @@ func placeOfVersion(text []byte) (at int, ok bool) {
 	return at, !has && at < len(text) && string(text[at-1:at+1]) != "{}"
 }
 
-// metadataIn returns the metadata of an object that is text, without the resource version. It returns false if managed fields may be
-// another text when they are decoded and encoded as JSON.
+// metadataIn returns the metadata of an object that is text, without the resource version. It returns false if encoding may change the
+// text of managed fields.
 func metadataIn(text []byte) (*metav1.PartialObjectMetadata, bool) {
 	at, ok := seek(text, 0, metadataKey)
 	if !ok {

@@ -156,7 +156,7 @@ func (g *graph) attemptToDelete(v *vertex, found ownerStates) action {
 	a := action{node: v.node()}
 	n := &a.node
 	solid, waitingForDependentsDeletion := false, false
-	removable := map[types.UID]bool{}
+	removable := map[types.UID]bool{} // as in Kubernetes, the patch removes every reference to the UID, also a valid one
 	for _, ref := range n.ownerReferences {
 		state, ok := g.ownerState(n, ref, found)
 		switch {

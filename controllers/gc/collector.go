@@ -7,10 +7,11 @@
 // is a conflict and the action is computed again.
 //
 // There are three propagation policies. Background deletes the owner at once, and its dependents afterwards. Foreground
-// keeps the owner, by a finalizer, until no dependent with blockOwnerDeletion exists. Orphan removes the references of
-// the dependents before it deletes the owner, which has a finalizer until then.
+// keeps the owner, by a finalizer, until no object refers to the owner's UID with blockOwnerDeletion: also from another
+// namespace, and also the owner itself, as in Kubernetes. Orphan removes the references of the dependents before it
+// deletes the owner, which has a finalizer until then.
 //
-// An owner is either cluster-scoped or in the namespace of its dependent. For a reference to an existing object in another
+// A valid owner is either cluster-scoped or in the namespace of its dependent. For a reference to an existing object in another
 // namespace the collector records the event OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced
 // dependent. A cluster-scoped dependent of a namespaced owner is never collected.
 //
@@ -27,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -396,4 +398,17 @@ func (c *collector) handleWriteError(ctx context.Context, n *node, writeErr erro
 		return nil
 	}
 	return writeErr
+}
+
+// reportInvalid records the events about references to objects in other namespaces that the graph has found.
+//
+//upstream:pkg/controller/garbagecollector.GraphBuilder.reportInvalidNamespaceOwnerRef
+func (c *collector) reportInvalid() {
+	for _, i := range c.graph.takeInvalid() {
+		about := metadataOf(&i.dependent)
+		about.ResourceVersion = "" // so that repeated events are the same, and are counted
+		c.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+			"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+			i.owner.APIVersion, i.owner.Kind, about.Namespace, i.owner.Name, i.owner.UID, about.Namespace)
+	}
 }

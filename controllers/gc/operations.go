@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -168,17 +167,4 @@ func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPro
 	}
 	return o.client.Delete(ctx, metadataOf(n), &client.DeleteOptions{PropagationPolicy: &how,
 		Preconditions: preconditions})
-}
-
-// reportInvalid records the events about references to objects in other namespaces that the graph has found.
-//
-//upstream:pkg/controller/garbagecollector.GraphBuilder.reportInvalidNamespaceOwnerRef
-func (c *collector) reportInvalid() {
-	for _, i := range c.graph.takeInvalid() {
-		about := metadataOf(&i.dependent)
-		about.ResourceVersion = "" // so that repeated events are the same, and are counted
-		c.recorder.Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
-			"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
-			i.owner.APIVersion, i.owner.Kind, about.Namespace, i.owner.Name, i.owner.UID, about.Namespace)
-	}
 }

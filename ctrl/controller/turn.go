@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// turns let one worker at a time take a request from the queue. Nil lets all of them.
+// turns is a semaphore of one: its holder takes a request and decides. A nil turns does not limit workers.
 type turns chan struct{}
 
-// turn is the right of one worker to be the only one between the queue and a decision. Nil is always at its end.
+// turn is a worker's hold of turns. A nil turn has ended.
 type turn struct {
 	turns turns
 	once  sync.Once

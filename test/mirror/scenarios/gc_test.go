@@ -35,13 +35,13 @@ import (
 
 // TestGarbageCollection compares which objects are left, with which owners and finalizers, and the events about their owners.
 //
-// No reference has a version that is not served of a kind that is. Kubernetes keeps such a dependent for ever. Ours looks for the owner in
+// No reference has an unserved version of a served kind. Kubernetes keeps such a dependent for ever. Ours looks for the owner in
 // another version, since all versions have the same objects.
 func TestGarbageCollection(t *testing.T) {
 	comparison{
 		name:      "garbage-collector-controller",
 		scenarios: 80,
-		with:      newGarbageCollector,
+		newRun:    newGarbageCollector,
 		kinds: []client.ObjectList{&corev1.SecretList{}, &appsv1.ControllerRevisionList{}, &nodev1.RuntimeClassList{},
 			listOf("Widget"), listOf("Gadget")},
 		periodic: true,
@@ -95,7 +95,7 @@ type owned struct {
 	namespace, name string
 }
 
-// ownedKinds are the kinds of the objects, with the fields that they need. Those of the group example.com are custom resources.
+// ownedKinds are the kinds of the objects, with the fields that they need. The kinds of the group example.com are custom resources.
 var ownedKinds = []struct {
 	schema.GroupVersionKind
 	cluster bool
@@ -123,7 +123,7 @@ func define(kind, resource, scope string) step {
 // uids has the UIDs of the last objects by their names, for each control plane.
 type uids map[client.Client]map[string]types.UID
 
-// ownerRef is a reference whose UID is known when the object is written.
+// ownerRef is a reference. Its UID is filled in when the object is written.
 type ownerRef struct {
 	metav1.OwnerReference
 	to string // the name of the object with the UID, or "" if the reference has a UID

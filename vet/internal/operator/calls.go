@@ -9,18 +9,18 @@ import (
 )
 
 // IsEmptySelector reports whether an option is a selector of everything.
-func (src Source) IsEmptySelector(option ast.Expr) bool {
+func (ti TypeInfo) IsEmptySelector(option ast.Expr) bool {
 	literal := LiteralOf(option)
 	if literal == nil {
 		return false
 	}
-	t := src.Info.TypeOf(literal)
+	t := ti.Info.TypeOf(literal)
 	switch {
 	case IsType(t, "client", "MatchingLabels"), IsType(t, "client", "MatchingFields"):
 		return len(literal.Elts) == 0
 	case IsType(t, "client", "MatchingLabelsSelector"):
 		return ContainsCall(literal, func(call *ast.CallExpr) bool {
-			return src.CallsFunction(call, "k8s.io/apimachinery/pkg/labels", "Everything")
+			return ti.CallsFunction(call, "k8s.io/apimachinery/pkg/labels", "Everything")
 		})
 	}
 	return false
@@ -28,7 +28,7 @@ func (src Source) IsEmptySelector(option ast.Expr) bool {
 
 // Success returns the last statement of a block if it returns no error and asks for no other
 // reconcile, or nil.
-func (src Source) Success(block *ast.BlockStmt) *ast.ReturnStmt {
+func (ti TypeInfo) Success(block *ast.BlockStmt) *ast.ReturnStmt {
 	if len(block.List) == 0 {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (src Source) Success(block *ast.BlockStmt) *ast.ReturnStmt {
 	if !ok || len(statement.Results) == 0 || !IsNil(statement.Results[len(statement.Results)-1]) {
 		return nil
 	}
-	if len(statement.Results) == 2 && !src.IsNoResult(statement.Results[0]) {
+	if len(statement.Results) == 2 && !ti.IsNoResult(statement.Results[0]) {
 		return nil
 	}
 	return statement
@@ -52,8 +52,9 @@ func IsLog(call *ast.CallExpr) bool {
 	return false
 }
 
-// IsConditional is underCondition, where a function returns before the node only if its condition counts.
-func (src Source) IsConditional(body *ast.BlockStmt, node ast.Node, counts func(ast.Expr) bool) bool {
+// IsConditional reports whether a node is reached only under a condition. An earlier return counts only if its condition
+// does.
+func (ti TypeInfo) IsConditional(body *ast.BlockStmt, node ast.Node, counts func(ast.Expr) bool) bool {
 	conditional := false
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -63,7 +64,7 @@ func (src Source) IsConditional(body *ast.BlockStmt, node ast.Node, counts func(
 				_, ok := n.(*ast.ReturnStmt)
 				return ok
 			})
-			if (around || leaves) && !src.IsErrorTest(n.Cond) && !src.InDeletion([]ast.Node{n}) {
+			if (around || leaves) && !ti.IsErrorTest(n.Cond) && !ti.InDeletion([]ast.Node{n}) {
 				conditional = true
 			}
 		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.ForStmt, *ast.SelectStmt:
@@ -118,22 +119,22 @@ func (p *Package) PassesOn(call *ast.CallExpr, kind *types.Named) bool {
 }
 
 // IsNoResult reports whether an expression is an empty result of a reconcile.
-func (src Source) IsNoResult(e ast.Expr) bool {
+func (ti TypeInfo) IsNoResult(e ast.Expr) bool {
 	literal := LiteralOf(e)
-	return literal != nil && len(literal.Elts) == 0 && IsType(src.Info.TypeOf(literal), "reconcile", "Result")
+	return literal != nil && len(literal.Elts) == 0 && IsType(ti.Info.TypeOf(literal), "reconcile", "Result")
 }
 
 // Scope says how the options of a List narrow it.
 type Scope struct{ Namespace, Selector bool }
 
 // Scope returns how the options of a List narrow it. An option that the rules do not know narrows by a selector.
-func (src Source) Scope(call *Call) Scope {
+func (ti TypeInfo) Scope(call *Call) Scope {
 	var s Scope
 	if call.Spread() {
 		return Scope{true, true}
 	}
 	for _, option := range call.Options {
-		t, literal := src.Info.TypeOf(option), LiteralOf(option)
+		t, literal := ti.Info.TypeOf(option), LiteralOf(option)
 		switch {
 		case IsType(t, "client", "Limit"), IsType(t, "client", "GracePeriodSeconds"),
 			IsType(t, "client", "PropagationPolicy"):
@@ -144,15 +145,15 @@ func (src Source) Scope(call *Call) Scope {
 			s.Selector = s.Selector || Field(literal, "LabelSelector") != nil || Field(literal, "FieldSelector") != nil ||
 				Field(literal, "Raw") != nil
 		default:
-			s.Selector = s.Selector || !src.IsEmptySelector(option)
+			s.Selector = s.Selector || !ti.IsEmptySelector(option)
 		}
 	}
 	return s
 }
 
 // ReadsClock reports whether an expression calls for the present time.
-func (src Source) ReadsClock(e ast.Expr) bool {
+func (ti TypeInfo) ReadsClock(e ast.Expr) bool {
 	return ContainsCall(e, func(call *ast.CallExpr) bool {
-		return src.CallsFunction(call, "time", "Now", "Since", "Until") || src.CallsFunction(call, Meta, "Now")
+		return ti.CallsFunction(call, "time", "Now", "Since", "Until") || ti.CallsFunction(call, Meta, "Now")
 	})
 }

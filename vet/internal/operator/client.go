@@ -38,7 +38,7 @@ var verbs = map[string][]string{
 }
 
 // call returns the call of a client that a call is, or nil.
-func (src Source) call(f *Function, c *ast.CallExpr) *Call {
+func (ti TypeInfo) call(f *Function, c *ast.CallExpr) *Call {
 	selector, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
 	if !ok {
 		return nil
@@ -47,7 +47,7 @@ func (src Source) call(f *Function, c *ast.CallExpr) *Call {
 	if !ok {
 		return nil
 	}
-	signature, ok := src.Info.TypeOf(c.Fun).(*types.Signature)
+	signature, ok := ti.Info.TypeOf(c.Fun).(*types.Signature)
 	if !ok || !signature.Variadic() {
 		return nil
 	}
@@ -134,9 +134,9 @@ func (c *Call) isOneOfSeveral(receiver *types.Var) bool {
 
 // OfReconciler reports whether the client is the method's receiver or a field of it. A client that
 // is passed to a function or made by it may be one of another cluster.
-func (src Source) OfReconciler(c *Call) bool {
+func (ti TypeInfo) OfReconciler(c *Call) bool {
 	receiver := c.Function.Receiver()
-	if receiver == nil || src.Root(c.Client) != receiver {
+	if receiver == nil || ti.Root(c.Client) != receiver {
 		return false
 	}
 	if c.isOneOfSeveral(receiver) {

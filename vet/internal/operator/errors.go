@@ -20,26 +20,26 @@ func MentionsAlreadyExists(n ast.Node) bool {
 
 // IsKnownError reports whether an error cannot be nil: it is made in place or before, or tested by
 // an if statement or a case around it, or wraps one that was.
-func (src Source) IsKnownError(e ast.Expr, within []ast.Node) bool {
+func (ti TypeInfo) IsKnownError(e ast.Expr, within []ast.Node) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.CallExpr:
-		return src.makesError(e) || wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
-			return IsError(src.Info.TypeOf(argument)) && src.IsKnownError(argument, within)
+		return ti.makesError(e) || wraps(e) && slices.ContainsFunc(e.Args, func(argument ast.Expr) bool {
+			return IsError(ti.Info.TypeOf(argument)) && ti.IsKnownError(argument, within)
 		})
 	case *ast.Ident:
-		v := src.Object(e)
+		v := ti.Object(e)
 		for i := len(within) - 1; i >= 0 && v != nil; i-- {
-			if src.isMadeIn(Statements(within[i]), v, e.Pos()) {
+			if ti.isMadeIn(Statements(within[i]), v, e.Pos()) {
 				return true
 			}
 			switch around := within[i].(type) {
 			case *ast.IfStmt:
-				if within[i+1] == around.Body && src.IsKnownBy(around.Cond, v) {
-					return !src.assignedBefore(around.Body, v, e.Pos())
+				if within[i+1] == around.Body && ti.IsKnownBy(around.Cond, v) {
+					return !ti.assignedBefore(around.Body, v, e.Pos())
 				}
 			case *ast.CaseClause:
-				if len(around.List) == 1 && src.IsKnownBy(around.List[0], v) {
-					return !src.assignedBefore(around, v, e.Pos())
+				if len(around.List) == 1 && ti.IsKnownBy(around.List[0], v) {
+					return !ti.assignedBefore(around, v, e.Pos())
 				}
 			}
 		}
@@ -49,8 +49,8 @@ func (src Source) IsKnownError(e ast.Expr, within []ast.Node) bool {
 
 // makesError reports whether a call is of a function such as fmt.Errorf, errors.New and the
 // constructors of API errors.
-func (src Source) makesError(call *ast.CallExpr) bool {
-	callee := typeutil.Callee(src.Info, call)
+func (ti TypeInfo) makesError(call *ast.CallExpr) bool {
+	callee := typeutil.Callee(ti.Info, call)
 	if callee == nil || callee.Pkg() == nil {
 		return false
 	}
@@ -60,17 +60,17 @@ func (src Source) makesError(call *ast.CallExpr) bool {
 
 // isMadeIn reports whether the last of some statements that assigns a variable before a position
 // makes an error.
-func (src Source) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool {
+func (ti TypeInfo) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool {
 	made := false
 	for _, statement := range list {
 		if statement.End() > before {
 			break
 		}
 		assignment, ok := statement.(*ast.AssignStmt)
-		if ok && len(assignment.Lhs) == 1 && src.Object(assignment.Lhs[0]) == v {
+		if ok && len(assignment.Lhs) == 1 && ti.Object(assignment.Lhs[0]) == v {
 			call, ok := assignment.Rhs[0].(*ast.CallExpr)
-			made = ok && src.makesError(call)
-		} else if src.Reassigns(statement, v) {
+			made = ok && ti.makesError(call)
+		} else if ti.Reassigns(statement, v) {
 			made = false
 		}
 	}
@@ -80,25 +80,25 @@ func (src Source) isMadeIn(list []ast.Stmt, v *types.Var, before token.Pos) bool
 // IsKnownBy reports whether a condition is false if an error is nil. The condition compares the error with
 // nil, perhaps after a function has ignored some errors, or asks for the kind of the error, perhaps among
 // other conditions.
-func (src Source) IsKnownBy(condition ast.Expr, v *types.Var) bool {
+func (ti TypeInfo) IsKnownBy(condition ast.Expr, v *types.Var) bool {
 	switch c := ast.Unparen(condition).(type) {
 	case *ast.BinaryExpr:
 		if c.Op == token.LAND {
-			return src.IsKnownBy(c.X, v) || src.IsKnownBy(c.Y, v)
+			return ti.IsKnownBy(c.X, v) || ti.IsKnownBy(c.Y, v)
 		}
-		return c.Op == token.NEQ && IsNil(c.Y) && src.Object(src.Unfiltered(c.X)) == v
+		return c.Op == token.NEQ && IsNil(c.Y) && ti.Object(ti.Unfiltered(c.X)) == v
 	case *ast.CallExpr:
-		return (src.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(CalleeName(c), "Is")) &&
-			len(c.Args) > 0 && src.Object(c.Args[0]) == v && IsError(v.Type())
+		return (ti.CallsFunction(c, "errors", "Is", "As") || strings.HasPrefix(CalleeName(c), "Is")) &&
+			len(c.Args) > 0 && ti.Object(c.Args[0]) == v && IsError(v.Type())
 	}
 	return false
 }
 
 // Unfiltered returns the error that is passed to a call which ignores some errors, such as
 // client.IgnoreNotFound. It returns other expressions as they are.
-func (src Source) Unfiltered(e ast.Expr) ast.Expr {
+func (ti TypeInfo) Unfiltered(e ast.Expr) ast.Expr {
 	e = ast.Unparen(e)
-	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(src.Info.TypeOf(call)) {
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 && IsError(ti.Info.TypeOf(call)) {
 		return call.Args[len(call.Args)-1]
 	}
 	return e
@@ -115,10 +115,10 @@ func wraps(call *ast.CallExpr) bool {
 
 // assignedBefore reports whether a statement of a block or case that stands before a position assigns a
 // variable something else than an error that wraps its own.
-func (src Source) assignedBefore(body ast.Node, v *types.Var, before token.Pos) bool {
+func (ti TypeInfo) assignedBefore(body ast.Node, v *types.Var, before token.Pos) bool {
 	return Contains(body, func(n ast.Node) bool {
 		statement, ok := n.(*ast.AssignStmt)
-		isIt := func(e ast.Expr) bool { return src.Object(e) == v }
+		isIt := func(e ast.Expr) bool { return ti.Object(e) == v }
 		if !ok || statement.Pos() >= before || !slices.ContainsFunc(statement.Lhs, isIt) {
 			return false
 		}
@@ -128,9 +128,9 @@ func (src Source) assignedBefore(body ast.Node, v *types.Var, before token.Pos) 
 }
 
 // ErrorArgument reports whether an argument of a call is an error.
-func (src Source) ErrorArgument(call *ast.CallExpr) bool {
+func (ti TypeInfo) ErrorArgument(call *ast.CallExpr) bool {
 	for _, argument := range call.Args {
-		if IsError(src.Info.TypeOf(argument)) {
+		if IsError(ti.Info.TypeOf(argument)) {
 			return true
 		}
 	}
@@ -138,7 +138,7 @@ func (src Source) ErrorArgument(call *ast.CallExpr) bool {
 }
 
 // IsErrorTest reports whether a condition is that there was an error, of whatever kind.
-func (src Source) IsErrorTest(condition ast.Expr) bool {
+func (ti TypeInfo) IsErrorTest(condition ast.Expr) bool {
 	binary, ok := ast.Unparen(condition).(*ast.BinaryExpr)
-	return ok && binary.Op == token.NEQ && IsNil(binary.Y) && IsError(src.Info.TypeOf(binary.X))
+	return ok && binary.Op == token.NEQ && IsNil(binary.Y) && IsError(ti.Info.TypeOf(binary.X))
 }

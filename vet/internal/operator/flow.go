@@ -10,13 +10,13 @@ import (
 
 // Flow is the control flow of one function body.
 type Flow struct {
-	src   Source
+	types TypeInfo
 	graph *cfg.CFG
 }
 
 // Flow returns the control flow of a body.
-func (src Source) Flow(body *ast.BlockStmt) *Flow {
-	return &Flow{src, cfg.New(body, func(*ast.CallExpr) bool { return true })}
+func (ti TypeInfo) Flow(body *ast.BlockStmt) *Flow {
+	return &Flow{ti, cfg.New(body, func(*ast.CallExpr) bool { return true })}
 }
 
 // After visits the statements and conditions that may be executed after the one that contains from,
@@ -51,7 +51,7 @@ func (f *Flow) After(from ast.Node, visit func(ast.Node) bool) {
 func (f *Flow) successors(block *cfg.Block) []*cfg.Block {
 	if len(block.Succs) == 2 && len(block.Nodes) > 0 {
 		if condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr); ok {
-			switch f.src.errorIf(condition) {
+			switch f.types.errorIf(condition) {
 			case token.EQL:
 				return block.Succs[1:]
 			case token.NEQ:
@@ -64,12 +64,12 @@ func (f *Flow) successors(block *cfg.Block) []*cfg.Block {
 
 // errorIf returns EQL if there was an error if the condition is true, NEQ if there was one if it is
 // false, and otherwise ILLEGAL.
-func (src Source) errorIf(condition ast.Expr) token.Token {
+func (ti TypeInfo) errorIf(condition ast.Expr) token.Token {
 	switch c := ast.Unparen(condition).(type) {
 	case *ast.BinaryExpr:
 		switch c.Op {
 		case token.NEQ, token.EQL:
-			if IsError(src.Info.TypeOf(c.X)) {
+			if IsError(ti.Info.TypeOf(c.X)) {
 				if c.Op == token.NEQ {
 					return token.EQL
 				}
@@ -77,14 +77,14 @@ func (src Source) errorIf(condition ast.Expr) token.Token {
 			}
 		case token.LAND, token.LOR:
 			for _, operand := range []ast.Expr{c.X, c.Y} {
-				if src.errorIf(operand) == token.EQL {
+				if ti.errorIf(operand) == token.EQL {
 					return token.EQL
 				}
 			}
 		}
 	case *ast.UnaryExpr:
 		if c.Op == token.NOT {
-			switch src.errorIf(c.X) {
+			switch ti.errorIf(c.X) {
 			case token.EQL:
 				return token.NEQ
 			case token.NEQ:
@@ -93,7 +93,7 @@ func (src Source) errorIf(condition ast.Expr) token.Token {
 		}
 	case *ast.CallExpr:
 		for _, argument := range c.Args {
-			if IsError(src.Info.TypeOf(argument)) {
+			if IsError(ti.Info.TypeOf(argument)) {
 				return token.EQL
 			}
 		}

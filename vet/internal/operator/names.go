@@ -60,42 +60,42 @@ func (p *Package) makesNewName(call *ast.CallExpr, kind *types.Named) bool {
 }
 
 // isNamed reports whether a function gives an object a name that is not new each time.
-func (src Source) isNamed(f *Function, object *types.Var) bool {
+func (ti TypeInfo) isNamed(f *Function, object *types.Var) bool {
 	return Contains(f.Decl.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				selector, ok := left.(*ast.SelectorExpr)
-				if ok && selector.Sel.Name == "Name" && src.Root(left) == object && len(n.Lhs) == len(n.Rhs) && !src.isRandom(n.Rhs[i]) {
+				if ok && selector.Sel.Name == "Name" && ti.Root(left) == object && len(n.Lhs) == len(n.Rhs) && !ti.isRandom(n.Rhs[i]) {
 					return true
 				}
 			}
 		case *ast.CallExpr:
 			selector, ok := n.Fun.(*ast.SelectorExpr)
-			return ok && selector.Sel.Name == "SetName" && src.Root(selector.X) == object && len(n.Args) == 1 && !src.isRandom(n.Args[0])
+			return ok && selector.Sel.Name == "SetName" && ti.Root(selector.X) == object && len(n.Args) == 1 && !ti.isRandom(n.Args[0])
 		}
 		return false
 	})
 }
 
 // newNameIn reports whether the metadata in a literal has a name that is new each time.
-func (src Source) newNameIn(literal *ast.CompositeLit) bool {
+func (ti TypeInfo) newNameIn(literal *ast.CompositeLit) bool {
 	meta := Field(literal, "ObjectMeta")
 	if meta == nil || LiteralOf(meta.Value) == nil {
 		return false
 	}
 	if name := Field(LiteralOf(meta.Value), "Name"); name != nil {
-		return src.isRandom(name.Value)
+		return ti.isRandom(name.Value)
 	}
 	return Field(LiteralOf(meta.Value), "GenerateName") != nil
 }
 
 // isRandom reports whether an expression calls for a random value or the time.
-func (src Source) isRandom(e ast.Expr) bool {
+func (ti TypeInfo) isRandom(e ast.Expr) bool {
 	return ContainsCall(e, func(call *ast.CallExpr) bool {
-		return src.ReadsClock(call) || src.CallsFunction(call, "github.com/google/uuid", "New", "NewString") ||
-			src.CallsFunction(call, "k8s.io/apimachinery/pkg/util/uuid", "NewUUID") ||
-			src.CallsFunction(call, "k8s.io/apimachinery/pkg/util/rand", "String") ||
-			src.CallsFunction(call, "math/rand", "Int", "Intn", "Int63") || src.CallsFunction(call, "math/rand/v2", "Int", "IntN", "Uint32")
+		return ti.ReadsClock(call) || ti.CallsFunction(call, "github.com/google/uuid", "New", "NewString") ||
+			ti.CallsFunction(call, "k8s.io/apimachinery/pkg/util/uuid", "NewUUID") ||
+			ti.CallsFunction(call, "k8s.io/apimachinery/pkg/util/rand", "String") ||
+			ti.CallsFunction(call, "math/rand", "Int", "Intn", "Int63") || ti.CallsFunction(call, "math/rand/v2", "Int", "IntN", "Uint32")
 	})
 }

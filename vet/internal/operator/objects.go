@@ -9,12 +9,12 @@ import (
 
 // MayRefresh reports whether something in a function, other than one call, may read an object anew:
 // the object or its resource version is assigned, or it is passed to another function.
-func (src Source) MayRefresh(in ast.Node, except *ast.CallExpr, object *types.Var) bool {
+func (ti TypeInfo) MayRefresh(in ast.Node, except *ast.CallExpr, object *types.Var) bool {
 	return Contains(in, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if src.Object(left) == object || (IsDereference(left) || IsResourceVersion(left)) && src.Root(left) == object {
+				if ti.Object(left) == object || (IsDereference(left) || IsResourceVersion(left)) && ti.Root(left) == object {
 					return true
 				}
 			}
@@ -22,11 +22,11 @@ func (src Source) MayRefresh(in ast.Node, except *ast.CallExpr, object *types.Va
 			if n == except || IsLog(n) {
 				return false
 			}
-			if selector, ok := n.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "SetResourceVersion" && src.Object(selector.X) == object {
+			if selector, ok := n.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "SetResourceVersion" && ti.Object(selector.X) == object {
 				return true
 			}
 			for _, argument := range n.Args {
-				if src.Object(argument) == object {
+				if ti.Object(argument) == object {
 					return true
 				}
 			}
@@ -144,12 +144,12 @@ func IsResourceVersion(e ast.Expr) bool {
 }
 
 // Rereads reports whether a statement assigns an object or passes it to a read.
-func (src Source) Rereads(n ast.Node, object *types.Var) bool {
+func (ti TypeInfo) Rereads(n ast.Node, object *types.Var) bool {
 	return Contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if src.Object(left) == object {
+				if ti.Object(left) == object {
 					return true
 				}
 			}
@@ -157,7 +157,7 @@ func (src Source) Rereads(n ast.Node, object *types.Var) bool {
 			switch CalleeName(n) {
 			case "Get", "Update", "Patch":
 				for _, argument := range n.Args {
-					if src.Object(argument) == object {
+					if ti.Object(argument) == object {
 						return true
 					}
 				}
@@ -169,11 +169,11 @@ func (src Source) Rereads(n ast.Node, object *types.Var) bool {
 
 // AssignsStatus reports whether a statement assigns to the status of an object, or passes the address
 // of a part of the status to a call.
-func (src Source) AssignsStatus(n ast.Node, object *types.Var) bool {
+func (ti TypeInfo) AssignsStatus(n ast.Node, object *types.Var) bool {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
 		for _, left := range n.Lhs {
-			if src.Root(left) == object && strings.Contains(types.ExprString(left), ".Status") {
+			if ti.Root(left) == object && strings.Contains(types.ExprString(left), ".Status") {
 				return true
 			}
 		}
@@ -184,7 +184,7 @@ func (src Source) AssignsStatus(n ast.Node, object *types.Var) bool {
 		}
 		for _, argument := range call.Args {
 			unary, ok := argument.(*ast.UnaryExpr)
-			if ok && src.Root(unary) == object && strings.Contains(types.ExprString(unary), ".Status") {
+			if ok && ti.Root(unary) == object && strings.Contains(types.ExprString(unary), ".Status") {
 				return true
 			}
 		}

@@ -24,8 +24,8 @@ var Analyzer = &analysis.Analyzer{
 	ResultType: reflect.TypeFor[*Package](),
 }
 
-// Source answers questions about statements and expressions that need nothing but their types.
-type Source struct {
+// TypeInfo answers questions about statements and expressions that need the types, and not the declarations of the package.
+type TypeInfo struct {
 	Info *types.Info
 }
 
@@ -33,7 +33,7 @@ type Source struct {
 // reconcilers, its kinds and its calls of the client. Generated files, test files and files that import a package for
 // tests are left out.
 type Package struct {
-	Source
+	TypeInfo
 	Types       *types.Package
 	Files       []*ast.File
 	Functions   []*Function
@@ -79,7 +79,7 @@ type Reconciler struct {
 func run(pass *analysis.Pass) (any, error) {
 	p := &Package{
 		Types:     pass.Pkg,
-		Source:    Source{pass.TypesInfo},
+		TypeInfo:  TypeInfo{pass.TypesInfo},
 		functions: map[*types.Func]*Function{},
 		calls:     map[*ast.CallExpr]*Call{},
 		hot:       map[*Function]bool{},

@@ -51,20 +51,20 @@ func IsNamed(t types.Type, path, name string) bool {
 }
 
 // CallsRuntime reports whether a call calls one of the functions of a runtime's package.
-func (src Source) CallsRuntime(call *ast.CallExpr, pkg string, names ...string) bool {
-	callee := typeutil.Callee(src.Info, call)
+func (ti TypeInfo) CallsRuntime(call *ast.CallExpr, pkg string, names ...string) bool {
+	callee := typeutil.Callee(ti.Info, call)
 	return callee != nil && callee.Pkg() != nil && inRuntime(callee.Pkg().Path(), pkg) && slices.Contains(names, callee.Name())
 }
 
 // CallsFunction reports whether a call calls one of the functions or methods of a package.
-func (src Source) CallsFunction(call *ast.CallExpr, path string, names ...string) bool {
-	callee := typeutil.Callee(src.Info, call)
+func (ti TypeInfo) CallsFunction(call *ast.CallExpr, path string, names ...string) bool {
+	callee := typeutil.Callee(ti.Info, call)
 	return callee != nil && callee.Pkg() != nil && callee.Pkg().Path() == path && slices.Contains(names, callee.Name())
 }
 
 // InLibrary reports whether a call calls a function or method of a runtime or of k8s.io.
-func (src Source) InLibrary(call *ast.CallExpr) bool {
-	callee := typeutil.Callee(src.Info, call)
+func (ti TypeInfo) InLibrary(call *ast.CallExpr) bool {
+	callee := typeutil.Callee(ti.Info, call)
 	if callee == nil || callee.Pkg() == nil {
 		return false
 	}
@@ -95,8 +95,8 @@ func CalleeName(call *ast.CallExpr) string {
 }
 
 // KindOf returns the named type of an object, or nil if its type is an interface.
-func (src Source) KindOf(object ast.Expr) *types.Named {
-	named := Named(src.Info.TypeOf(object))
+func (ti TypeInfo) KindOf(object ast.Expr) *types.Named {
+	named := Named(ti.Info.TypeOf(object))
 	if named == nil || types.IsInterface(named) {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (src Source) KindOf(object ast.Expr) *types.Named {
 }
 
 // Object returns the variable that an expression names or takes the address of, or nil.
-func (src Source) Object(e ast.Expr) *types.Var {
+func (ti TypeInfo) Object(e ast.Expr) *types.Var {
 	e = ast.Unparen(e)
 	if unary, ok := e.(*ast.UnaryExpr); ok {
 		e = ast.Unparen(unary.X)
@@ -113,20 +113,20 @@ func (src Source) Object(e ast.Expr) *types.Var {
 	if !ok {
 		return nil
 	}
-	v, _ := src.Info.ObjectOf(id).(*types.Var)
+	v, _ := ti.Info.ObjectOf(id).(*types.Var)
 	return v
 }
 
 // Root returns the variable that a chain of selectors, indexes and dereferences begins with, or
 // nil. The root of a.b[i].c is a.
-func (src Source) Root(e ast.Expr) *types.Var {
+func (ti TypeInfo) Root(e ast.Expr) *types.Var {
 	for {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.Ident:
-			v, _ := src.Info.ObjectOf(x).(*types.Var)
+			v, _ := ti.Info.ObjectOf(x).(*types.Var)
 			return v
 		case *ast.SelectorExpr:
-			if v, ok := src.Info.Uses[x.Sel].(*types.Var); ok && !v.IsField() {
+			if v, ok := ti.Info.Uses[x.Sel].(*types.Var); ok && !v.IsField() {
 				return v // of another package
 			}
 			e = x.X

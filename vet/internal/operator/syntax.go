@@ -61,7 +61,7 @@ func Ident(e ast.Expr) *ast.Ident {
 
 // SoleLiteral returns the literal that a variable is declared with, if nothing else is done with the
 // variable than to read it.
-func (src Source) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
+func (ti TypeInfo) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
 	var literal *ast.CompositeLit
 	changed := false
 	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
@@ -69,14 +69,14 @@ func (src Source) SoleLiteral(f *Function, v *types.Var) *ast.CompositeLit {
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				switch {
-				case src.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
+				case ti.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
 					literal = LiteralOf(n.Rhs[i])
-				case src.Object(left) == v, src.Root(left) == v && IsObservedGeneration(left):
+				case ti.Object(left) == v, ti.Root(left) == v && IsObservedGeneration(left):
 					changed = true
 				}
 			}
 		case *ast.UnaryExpr:
-			changed = changed || src.Object(n.X) == v
+			changed = changed || ti.Object(n.X) == v
 		}
 		return true
 	})
@@ -187,21 +187,21 @@ func LiteralOf(e ast.Expr) *ast.CompositeLit {
 }
 
 // Reassigns reports whether a statement assigns a variable, or declares it anew in a loop.
-func (src Source) Reassigns(n ast.Node, object *types.Var) bool {
+func (ti TypeInfo) Reassigns(n ast.Node, object *types.Var) bool {
 	if id, ok := n.(*ast.Ident); ok {
-		return src.Object(id) == object // of a range statement
+		return ti.Object(id) == object // of a range statement
 	}
 	return Contains(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if src.Object(left) == object {
+				if ti.Object(left) == object {
 					return true
 				}
 			}
 		case *ast.ValueSpec:
 			for _, name := range n.Names {
-				if src.Object(name) == object {
+				if ti.Object(name) == object {
 					return true
 				}
 			}
@@ -211,9 +211,9 @@ func (src Source) Reassigns(n ast.Node, object *types.Var) bool {
 }
 
 // Mentions reports whether a node mentions one of the variables.
-func (src Source) Mentions(n ast.Node, variables map[*types.Var]bool) bool {
+func (ti TypeInfo) Mentions(n ast.Node, variables map[*types.Var]bool) bool {
 	return Contains(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
-		return ok && src.Object(id) != nil && variables[src.Object(id)]
+		return ok && ti.Object(id) != nil && variables[ti.Object(id)]
 	})
 }

@@ -27,8 +27,8 @@ func (c *Scope) deferPacking(r *record, st *state) {
 	if c.pending.len() > maxPending {
 		c.packOldest()
 	}
-	if c.packing == nil {
-		c.packing = time.AfterFunc(packAfter, c.Pack)
+	if c.packTimer == nil {
+		c.packTimer = time.AfterFunc(packAfter, c.Pack)
 	}
 }
 
@@ -46,9 +46,9 @@ func (c *Scope) packOldest() {
 func (c *Scope) Pack() {
 	c.store.writing.Lock()
 	defer c.store.unlock()
-	if c.packing != nil {
-		c.packing.Stop()
-		c.packing = nil
+	if c.packTimer != nil {
+		c.packTimer.Stop()
+		c.packTimer = nil
 	}
 	for c.pending.len() > 0 {
 		c.packOldest()

@@ -11,8 +11,8 @@ const evictSharedAfter = 2 * time.Minute
 // eviction ends the sharing of Go values that nobody has read for a while. Its methods are called by
 // the writer.
 type eviction struct {
-	// anyShared is set when a shared value was read that can be evicted. The next round begins at at,
-	// unless that is zero.
+	// anyShared is set when a shared value was read that can be evicted. at is the time of the next
+	// round, or zero.
 	anyShared atomic.Bool
 	at        time.Time
 }

@@ -27,7 +27,7 @@ type Invalidation struct {
 
 // invalidations are the invalidations in effect, by key. They belong to the writer.
 type invalidations struct {
-	of map[Key]*Invalidation
+	byKey map[Key]*Invalidation
 	// count is their number, for others (see Store.unlock).
 	count atomic.Int64
 	// unbounded are the invalidations that the progress of a watch does not end, in the order in which
@@ -38,7 +38,7 @@ type invalidations struct {
 // add adds an invalidation, and merges it with the one of the key. It reports whether the progress of a
 // watch ends it.
 func (i *invalidations) add(v *Invalidation) (endsWithProgress bool) {
-	if other := i.of[v.Key]; other != nil {
+	if other := i.byKey[v.Key]; other != nil {
 		switch {
 		case other.deleted != v.deleted, other.version == 0, v.version == 0:
 			// No event ends both, so only a live read does.
@@ -47,7 +47,7 @@ func (i *invalidations) add(v *Invalidation) (endsWithProgress bool) {
 			v.version = max(v.version, other.version)
 		}
 	}
-	i.of[v.Key] = v
+	i.byKey[v.Key] = v
 	if v.endsWithProgress() {
 		return true
 	}
@@ -59,22 +59,22 @@ func (i *invalidations) add(v *Invalidation) (endsWithProgress bool) {
 }
 
 // inEffect reports whether an invalidation is still in effect.
-func (i *invalidations) inEffect(v *Invalidation) bool { return i.of[v.Key] == v }
+func (i *invalidations) inEffect(v *Invalidation) bool { return i.byKey[v.Key] == v }
 
 // end ends an invalidation, if it is still in effect.
 func (i *invalidations) end(v *Invalidation) {
 	if i.inEffect(v) {
-		delete(i.of, v.Key)
+		delete(i.byKey, v.Key)
 	}
 }
 
 // endBy ends the invalidation of a key if st, a state of the object with that key, is as new
 // as the write that caused it. Deleted is set if the object was deleted.
 func (i *invalidations) endBy(key Key, st *state, deleted bool) {
-	if len(i.of) == 0 {
+	if len(i.byKey) == 0 {
 		return
 	}
-	v := i.of[key]
+	v := i.byKey[key]
 	switch {
 	case v == nil:
 		return
@@ -163,12 +163,12 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 		}
 	}
 	if name != "" {
-		if v := s.invalid.of[Key{Namespace: namespace, Name: name}]; v != nil {
+		if v := s.invalid.byKey[Key{Namespace: namespace, Name: name}]; v != nil {
 			add(v)
 		}
 		return found
 	}
-	for key, v := range s.invalid.of {
+	for key, v := range s.invalid.byKey {
 		if namespace == "" || key.Namespace == namespace {
 			add(v)
 		}
@@ -220,7 +220,7 @@ func (v *Invalidation) endsWithProgress() bool {
 // contained. The caller is the writer.
 func (c *Scope) validateAbsent(version uint64) {
 	s := c.store
-	for key, v := range s.invalid.of {
+	for key, v := range s.invalid.byKey {
 		if v.deleted == "" || v.version == 0 || v.version > version || s.scope(key.Namespace) != c {
 			continue
 		}

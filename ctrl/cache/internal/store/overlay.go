@@ -59,7 +59,7 @@ func (s *Store) Absent(key Key, version uint64) {
 
 // absent is Absent for the writer.
 func (s *Store) absent(key Key, version uint64) {
-	if v := s.invalid.of[key]; v != nil && v.endsWithProgress() && v.version <= version {
+	if v := s.invalid.byKey[key]; v != nil && v.endsWithProgress() && v.version <= version {
 		s.invalid.end(v)
 	}
 	c := s.scope(key.Namespace)
@@ -114,7 +114,7 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 		// It was an earlier object with that name.
 		return
 	}
-	if v := s.invalid.of[r.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
+	if v := s.invalid.byKey[r.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
 		s.invalid.end(v)
 	}
 	s.setOverlay(c, r, &overlay{version: version, deleted: uid})
@@ -217,7 +217,7 @@ func (s *Store) dropOverlays(c *Scope) {
 	for _, queued := range dropped {
 		s.dropOverlay(queued)
 	}
-	for key, v := range s.invalid.of {
+	for key, v := range s.invalid.byKey {
 		if s.scope(key.Namespace) == c {
 			s.invalid.end(v)
 		}

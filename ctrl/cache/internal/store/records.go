@@ -67,7 +67,7 @@ type namespace struct {
 	sorted atomic.Pointer[[]*record]
 }
 
-// add adds a record. It clones the strings, which may be part of larger ones.
+// add adds a record. It clones the name, which may be part of a larger string.
 func (ns *namespace) add(name string) *record {
 	r := &record{key: Key{Namespace: ns.name, Name: strings.Clone(name)}}
 	ns.records[r.key.Name] = r

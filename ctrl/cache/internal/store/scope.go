@@ -24,13 +24,13 @@ type Scope struct {
 	list uint32
 	// listing is set between Begin and Complete.
 	listing bool
-	// pending are the states that were published and are not packed yet. packing is the timer of Pack, nil if none
+	// pending are the states that were published and are not packed yet. packTimer is the timer of Pack, nil if none
 	// wait.
-	pending queue[pending]
-	packing *time.Timer
+	pending   queue[pending]
+	packTimer *time.Timer
 	// overlays are the overlays that the watch has not reached yet, and invalid the invalidations,
-	// in the order in which they were made. Those that the progress of the watch does not end are
-	// in the store's deletions and unboundedInvalid.
+	// in the order in which they were made. Overlays and invalidations that progress does not end
+	// are in Store.deletions and Store.invalid.unbounded.
 	overlays queue[queuedOverlay]
 	invalid  queue[*Invalidation]
 }

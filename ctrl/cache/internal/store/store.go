@@ -105,7 +105,7 @@ func New(sharing Sharing) *Store {
 		packing:   packing{packer: packer, shareAll: sharing == ShareAll},
 		view:      packer.View(),
 		sharing:   sharing,
-		invalid:   invalidations{of: map[Key]*Invalidation{}},
+		invalid:   invalidations{byKey: map[Key]*Invalidation{}},
 		deadlines: deadlines{made: time.Now()},
 	}
 }
@@ -187,7 +187,7 @@ func (s *Store) getOrAdd(key Key) *record {
 // unlock ends a change of the store. Readers check the number of invalidations without a lock, so it is updated
 // only here: an invalidation may end before the object that ends it can be read.
 func (s *Store) unlock() {
-	s.invalid.count.Store(int64(len(s.invalid.of)))
+	s.invalid.count.Store(int64(len(s.invalid.byKey)))
 	s.writing.Unlock()
 }
 

@@ -304,7 +304,7 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing, full bool) (inde
 			t.Errorf("%s still has an overlay", r.key)
 		}
 	})
-	if pending := len(s.invalid.of) + len(s.deletions.items) + len(s.invalid.unbounded.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.deadlines.earliest.Load() != 0 {
+	if pending := len(s.invalid.byKey) + len(s.deletions.items) + len(s.invalid.unbounded.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.deadlines.earliest.Load() != 0 {
 		t.Errorf("%d overlays and invalidations are left", pending)
 	}
 	return indexed
