@@ -11,7 +11,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// Of more than longStory events, a story has the faults, and the first and the last storyEnds.
+// A story of more than longStory events keeps its faults and its first and last storyEnds events.
 const (
 	longStory = 1000
 	storyEnds = 100
@@ -77,8 +77,7 @@ func (l *line) Wrote() bool { return l.ofOperator() && (l.action.isWrite() || l.
 
 func (l *line) ofOperator() bool { return !l.IsPlain() && !l.isRead && !l.action.process.cluster }
 
-// lines are the events that a reader wants to know. Leases, and what changes nothing of reads and the cluster's controllers, are none.
-// A long run has the middle left out, but for the faults.
+// lines returns the events of the story. It skips Leases, Events, and reads and cluster actions without changes. A read with a fault stays.
 func (w *world) lines() (all []line) {
 	left := 0
 	for i := range w.trace {
