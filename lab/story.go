@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/internal/canonical"
 	"flyball.dev/storage"
 )
 
@@ -127,6 +128,41 @@ func (w *world) lineChange(c *change) lineChange {
 		l.Text = typeName(c.kind) + " " + describe(o)
 	}
 	return l
+}
+
+// changedFields names the fields that a write has changed.
+func changedFields(c *change) string {
+	if c.kind != storage.Modified {
+		return ""
+	}
+	before, err := decode(c.before)
+	if err != nil {
+		return ""
+	}
+	after, err := decode(c.after)
+	if err != nil {
+		return ""
+	}
+	plain, o := canonical.Of(strings.NewReplacer()), &unstructured.Unstructured{Object: after}
+	var texts []string
+	for _, d := range canonical.CompareFields("", plain.Fields(o), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
+		d = hidden(kindOf(o), d)
+		texts = append(texts, fmt.Sprintf("%s: %s → %s", d.Path, orNone(d.Want), orNone(d.Got)))
+	}
+	if len(texts) > 6 {
+		texts = append(texts[:6], "…")
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "\n      " + strings.Join(texts, "\n      ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
 }
 
 // tell tells one event in text.
