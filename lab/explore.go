@@ -570,7 +570,7 @@ func (e *explorer) fail(f *Finding) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.page(f))
+	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.savePage(f))
 }
 
 // promise says what the next go test does with a saved finding.
