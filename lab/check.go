@@ -132,7 +132,7 @@ func (w *world) checkEnd(known *knowledge) {
 		return
 	}
 	differences := slices.DeleteFunc(canonical.Compare(w.outcomeOf(s), known.outcome, known.noise), func(d difference) bool {
-		return d.Path == "" && d.Got == canonical.Count(0) && w.worked[d.Object] // nobody needs to create it again
+		return d.Path == "" && d.Got == canonical.Count(0) && w.finished[d.Object] // nobody needs to create it again
 	})
 	if len(differences) > 0 && slices.ContainsFunc(w.schedule, func(c Choice) bool { return c.leavesHistory() }) {
 		differences = w.withoutHistory(differences, newCanonical(s, w.names), known.noise)

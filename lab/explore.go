@@ -558,7 +558,7 @@ func (e *explorer) judge(report *Report, f *Finding) {
 	}
 }
 
-// has reports whether there is a finding of a check with a message, which the finding may have lost when it was shrunk.
+// has reports whether there is a finding of a check with this message, before or after shrinking.
 func (r *Report) has(check, message string) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == check && (f.Message == message || f.unreduced == message) })
 }
