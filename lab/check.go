@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,8 @@ type knowledge struct {
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions
-	steps     int // the number of steps, after the last of which the outcome is the rest
+	// steps is the number of steps. The rest after the last step is the outcome.
+	steps int
 }
 
 // checkWrite checks a write when the server has stored it.
@@ -132,7 +132,7 @@ func (w *world) checkEnd(known *knowledge) {
 		return
 	}
 	differences := slices.DeleteFunc(canonical.Compare(w.outcomeOf(s), known.outcome, known.noise), func(d difference) bool {
-		return d.Path == "" && d.Got == canonical.Count(0) && w.worked[d.Object] // nobody needs to create it again
+		return d.Path == "" && d.Got == canonical.Count(0) && w.finished[d.Object] // nobody needs to create it again
 	})
 	if len(differences) > 0 && slices.ContainsFunc(w.schedule, func(c Choice) bool { return c.leavesHistory() }) {
 		differences = w.withoutHistory(differences, newCanonical(s, w.names), known.noise)
@@ -173,98 +173,6 @@ func (w *world) withoutHistory(all []difference, c *canonical.Form, n noise) []d
 		}
 	}
 	return slices.DeleteFunc(all, func(d difference) bool { return made[d.Object] || written[d.Object+" "+d.Path] })
-}
-
-// deletions counts how often the operator deleted the objects with a name that nobody generates.
-type deletions map[deletion]int
-
-// deletion names the object of a deletion by its kind and name, and the last step before.
-type deletion struct {
-	object string
-	step   int
-}
-
-// atLeast raises the counts to the ones of another run.
-func (d deletions) atLeast(other deletions) {
-	for key, n := range other {
-		d[key] = max(d[key], n)
-	}
-}
-
-// countDeletion counts a write of the operator if it deletes an object with a name that no server has generated, at once or by
-// a deletion timestamp. The pods of a StatefulSet have such names, although they have a generateName too.
-func (w *world) countDeletion(a *action, c *change) {
-	if !strings.HasPrefix(a.verb, "delete") {
-		return
-	}
-	if object, err := decode(c.value()); err == nil {
-		o := &unstructured.Unstructured{Object: object}
-		name := o.GetNamespace() + "/" + o.GetName()
-		isGenerated := w.names.canonical(a.resource, o.GetNamespace(), o.GetName()) != name
-		if !isGenerated && (c.after == nil || o.GetDeletionTimestamp() != nil) && !w.isAbandoned(o) {
-			w.deletions[deletion{kindOf(o) + " " + name, w.done}]++
-		}
-	}
-}
-
-// isAbandoned reports whether the controller of an object is gone or going. Then the garbage collector deletes the object
-// too, and it does not matter who is first.
-func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
-	ref := metav1.GetControllerOf(o)
-	if ref == nil {
-		return false
-	}
-	s, err := w.state()
-	if err != nil {
-		return false
-	}
-	for _, owner := range s.objects {
-		if owner.GetUID() == ref.UID {
-			return owner.GetDeletionTimestamp() != nil
-		}
-	}
-	return !isOlder(*ref)
-}
-
-// checkDeletions finds objects that the operator has deleted more often than in the clean runs: what they held is lost.
-// It checks only runs in which nothing but the operator's view, or its process, was disturbed.
-func (w *world) checkDeletions(known *knowledge) {
-	if known == nil || w.finding != nil || slices.ContainsFunc(w.schedule, func(c Choice) bool { return !c.ofView() }) {
-		return
-	}
-	wanted := known.countLasting(known.deletions)
-	all := known.countLasting(w.deletions)
-	for _, object := range slices.Sorted(maps.Keys(all)) {
-		if n, want := all[object], wanted[object]; n > want {
-			w.find(dataLoss, "the operator has deleted %s %s, in the clean run %s", strings.Replace(object, " /", " ", 1), times(n), times(want))
-		}
-	}
-}
-
-// countLasting counts the deletions by object, if a clean run has the object at the next rest. Without it there, a process that has started
-// on an old view may have made the object again, and deletes it when the view goes on.
-func (k *knowledge) countLasting(all deletions) map[string]int {
-	counts := map[string]int{}
-	for d, n := range all {
-		rest := k.outcome
-		if d.step < len(k.rests) {
-			rest = k.rests[d.step]
-		}
-		if len(rest[k.noise.Key(d.object)]) > 0 || d.step >= len(k.rests) && d.step < k.steps {
-			counts[d.object] += n
-		}
-	}
-	return counts
-}
-
-func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // checkOwners finds objects with owners that do not exist.
@@ -331,39 +239,4 @@ func (w *world) secondPass() {
 	if w.finding == nil {
 		w.checkUnchanged(begin)
 	}
-}
-
-// changedFields names the fields that a write has changed.
-func changedFields(c *change) string {
-	if c.kind != storage.Modified {
-		return ""
-	}
-	before, err := decode(c.before)
-	if err != nil {
-		return ""
-	}
-	after, err := decode(c.after)
-	if err != nil {
-		return ""
-	}
-	plain, o := canonical.Of(strings.NewReplacer()), &unstructured.Unstructured{Object: after}
-	var texts []string
-	for _, d := range canonical.CompareFields("", plain.Fields(o), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
-		d = hidden(kindOf(o), d)
-		texts = append(texts, fmt.Sprintf("%s: %s → %s", d.Path, orNone(d.Want), orNone(d.Got)))
-	}
-	if len(texts) > 6 {
-		texts = append(texts[:6], "…")
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return "\n      " + strings.Join(texts, "\n      ")
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }

@@ -32,7 +32,7 @@ func (w *world) disturbObject(do Fault, name string) error {
 	}
 	if do != Edit {
 		w.deleted[name] = true
-		if err := w.noteWorked(o); err != nil {
+		if err := w.noteFinished(o); err != nil {
 			return err
 		}
 	}
@@ -47,9 +47,9 @@ func (w *world) disturbObject(do Fault, name string) error {
 	return fmt.Errorf("unknown fault %q", do)
 }
 
-// noteWorked notes an object that somebody else is about to delete, and the objects that it controls, as far as they have done
-// their work.
-func (w *world) noteWorked(o *unstructured.Unstructured) error {
+// noteFinished notes an object that somebody else is about to delete, and the objects that it controls, if they have
+// finished.
+func (w *world) noteFinished(o *unstructured.Unstructured) error {
 	s, err := w.state()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (w *world) noteWorked(o *unstructured.Unstructured) error {
 	for _, other := range s.objects {
 		owner := metav1.GetControllerOf(other)
 		if hasFinished(other) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
-			w.worked[w.known.noise.Key(c.Key(other))] = true
+			w.finished[w.known.noise.Key(c.Key(other))] = true
 		}
 	}
 	return nil

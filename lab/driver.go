@@ -25,7 +25,7 @@ func (w *world) settle() {
 	}
 }
 
-// restAdvice is the advice for an operator that writes at intervals, such as a heartbeat, and in no hot loop.
+// restAdvice returns advice if the actions are a second or more apart, on average: then the operator writes at intervals.
 func (w *world) restAdvice(actions int) string {
 	if w.now()/time.Duration(actions) < time.Second {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
 )
@@ -188,7 +190,7 @@ func texts(schema *apiextensionsv1.JSONSchemaProps, value string) (all []any) {
 	return all
 }
 
-// defaults returns values for a field that is absent: the bounds of numbers, and both of a boolean.
+// defaults returns values for a field that is absent: the bounds of integers, both of a boolean, and one value otherwise.
 func defaults(schema *apiextensionsv1.JSONSchemaProps) (all []any) {
 	switch schema.Type {
 	case "boolean":
@@ -197,8 +199,64 @@ func defaults(schema *apiextensionsv1.JSONSchemaProps) (all []any) {
 		for _, n := range numbers(schema, 0) {
 			all = append(all, int64(n))
 		}
+		return all
 	}
-	return all
+	if value, ok := example(schema); ok {
+		return []any{value}
+	}
+	return nil
+}
+
+// example returns a small value of a schema that is not empty, unless the schema does not show one: patterns, formats and objects of any
+// content do not.
+func example(schema *apiextensionsv1.JSONSchemaProps) (value any, ok bool) {
+	if len(schema.Enum) > 0 {
+		return value, utiljson.Unmarshal(schema.Enum[0].Raw, &value) == nil
+	}
+	switch schema.Type {
+	case "boolean":
+		return true, true
+	case "integer", "number":
+		all := numbers(schema, 0)
+		if len(all) == 0 {
+			return nil, false
+		}
+		return json.Number(strconv.FormatFloat(all[0], 'f', -1, 64)), true
+	case "string":
+		length := max(1, int(ptr.Deref(schema.MinLength, 1)))
+		return strings.Repeat("x", length), schema.Pattern == "" && schema.Format == "" && length <= longest
+	case "array":
+		if schema.Items == nil || schema.Items.Schema == nil {
+			return nil, false
+		}
+		element, ok := example(schema.Items.Schema)
+		return []any{element}, ok && ptr.Deref(schema.MinItems, 0) <= 1
+	case "object":
+		return exampleObject(schema)
+	}
+	return nil, false
+}
+
+// exampleObject returns a map with one element, or an object with the fields that it requires and that have no default.
+func exampleObject(schema *apiextensionsv1.JSONSchemaProps) (value any, ok bool) {
+	if a := schema.AdditionalProperties; a != nil && a.Schema != nil {
+		element, ok := example(a.Schema)
+		return map[string]any{"x": element}, ok
+	}
+	if len(schema.Properties) == 0 || schema.XEmbeddedResource {
+		return nil, false
+	}
+	object := map[string]any{}
+	for _, name := range schema.Required {
+		property := schema.Properties[name]
+		if property.Default != nil {
+			continue
+		}
+		if object[name], ok = example(&property); !ok {
+			return nil, false
+		}
+	}
+	return object, true
 }
 
 // changeAtRest begins a change, or changes the object back. The fault does not take place if the server refuses one of the

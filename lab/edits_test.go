@@ -24,6 +24,14 @@ func TestVariations(t *testing.T) {
 	short.MaxLength, short.MinLength = ptr.To[int64](4), ptr.To[int64](1)
 	fixed.Pattern = "^a$"
 	mode.Enum = []apiextensionsv1.JSON{{Raw: []byte(`"fast"`)}, {Raw: []byte(`"slow"`)}}
+	long, preset, open := property("string"), fixed, property("object")
+	long.MinLength, preset.Default, open.XPreserveUnknownFields = ptr.To[int64](3), &apiextensionsv1.JSON{Raw: []byte(`"a"`)}, ptr.To(true)
+	listOf := func(element apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &element}}
+	}
+	mapOf := func(element apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: &element}}
+	}
 	object := func(properties map[string]apiextensionsv1.JSONSchemaProps, required ...string) *apiextensionsv1.JSONSchemaProps {
 		return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: properties, Required: required}
 	}
@@ -48,6 +56,16 @@ func TestVariations(t *testing.T) {
 		{"optional", object(map[string]apiextensionsv1.JSONSchemaProps{"a": property("boolean")}), `{"a":true}`, []string{`{"a":false}`, `{"a":null}`}},
 		{"absent", object(map[string]apiextensionsv1.JSONSchemaProps{"a": property("boolean"), "b": number(ptr.To(1.0), nil), "c": mode}), `{}`,
 			[]string{`{"a":true}`, `{"a":false}`, `{"b":1}`, `{"c":"fast"}`, `{"c":"slow"}`}},
+		{"absent text", object(map[string]apiextensionsv1.JSONSchemaProps{"a": property("string"), "b": fixed, "c": long}), `{}`, []string{`{"a":"x"}`, `{"c":"xxx"}`}},
+		{"absent list", object(map[string]apiextensionsv1.JSONSchemaProps{"a": listOf(property("string")), "b": listOf(fixed), "c": property("array")}), `{}`,
+			[]string{`{"a":["x"]}`}},
+		{"absent map", object(map[string]apiextensionsv1.JSONSchemaProps{"a": mapOf(mode), "b": mapOf(fixed)}), `{}`, []string{`{"a":{"x":"fast"}}`}},
+		{"absent object", object(map[string]apiextensionsv1.JSONSchemaProps{
+			"a": *object(map[string]apiextensionsv1.JSONSchemaProps{"a": property("string")}),
+			"b": *object(map[string]apiextensionsv1.JSONSchemaProps{"a": number(ptr.To(2.0), nil), "b": property("number"), "c": preset, "d": property("boolean")}, "a", "b", "c", "d"),
+			"c": *object(map[string]apiextensionsv1.JSONSchemaProps{"a": fixed}, "a"),
+			"d": open,
+		}), `{}`, []string{`{"a":{}}`, `{"b":{"a":2,"b":1,"d":true}}`}},
 		{"inner", object(map[string]apiextensionsv1.JSONSchemaProps{"a": *one(property("boolean"))}), `{"a":{"a":true},"z":1}`,
 			[]string{`{"a":{"a":false}}`, `{"a":null}`}},
 		{"unknown", object(nil), `{"z":{"y":1}}`, nil},

@@ -558,7 +558,7 @@ func (e *explorer) judge(report *Report, f *Finding) {
 	}
 }
 
-// has reports whether there is a finding of a check with a message, which the finding may have lost when it was shrunk.
+// has reports whether there is a finding of a check with this message, before or after shrinking.
 func (r *Report) has(check, message string) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == check && (f.Message == message || f.unreduced == message) })
 }
@@ -570,7 +570,7 @@ func (e *explorer) fail(f *Finding) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.page(f))
+	e.t.Errorf("lab: %s: %s\n\n%s\nsaved in %s; %s%s", f.Check, f.Message, f.Story, path, f.promise(), e.savePage(f))
 }
 
 // promise says what the next go test does with a saved finding.

@@ -49,7 +49,7 @@ func (w *world) checkFresh(c *Choice) {
 	states, n := w.fresh[c.creation()], c.At.N
 	last := len(states) - 1                        // the rest after the last step
 	isKnown := n < len(w.known.rests) || n == last // at other rests the clean runs differ
-	if w.finding != nil || len(w.schedule) != 1 || n > last || !isKnown || w.hasWorked() {
+	if w.finding != nil || len(w.schedule) != 1 || n > last || !isKnown || w.someFinished() {
 		return
 	}
 	s, err := w.state()
@@ -105,8 +105,8 @@ func (c *Choice) isInVain(before, changed, created outcome) bool {
 	return false
 }
 
-// hasWorked reports whether a Job or a Pod has ended in the run.
-func (w *world) hasWorked() bool {
+// someFinished reports whether a Job or a Pod has ended in the run.
+func (w *world) someFinished() bool {
 	ended := func(c change) bool {
 		object, err := decode(c.value())
 		return err == nil && hasFinished(&unstructured.Unstructured{Object: object})

@@ -65,8 +65,9 @@ type LiveOptions struct {
 
 // ExploreProgram runs a scenario with a program as [Explore] does with an operator of this process, but in real time:
 // the program speaks HTTPS to a server that belongs to the lab. The lab chooses no order; it lets everything happen
-// except for the faults of a schedule. So the same schedule need not give the same run. A finding is not shrunk beyond
-// the choices of its schedule, which are one to three.
+// except for the faults of a schedule. So the same schedule need not give the same run. ExploreProgram neither runs a
+// finding again nor shrinks it: the schedule has the one to three choices of the run. The tenth finding ends the
+// exploration.
 //
 // Scenario.Rest is how long nothing must change until the world is at rest. The default is 5 seconds.
 //

@@ -273,14 +273,14 @@ func (p *points) reduce(all []Choice, alike map[string]bool) []Choice {
 
 // child is an object that the operator has made, and the first action after that.
 type child struct {
-	object string
-	key    string // in the storage
-	gone   bool
-	done   bool // see hasFinished
-	after  []Point
+	object   string
+	key      string // in the storage
+	gone     bool
+	finished bool // see hasFinished
+	after    []Point
 }
 
-// observe learns from a change whether the child still exists, and has work to do.
+// observe learns from a change whether the child still exists, and whether it has finished.
 func (c *child) observe(change *change) {
 	if change.key != c.key {
 		return
@@ -289,7 +289,7 @@ func (c *child) observe(change *change) {
 		return
 	}
 	if object, err := decode(change.after); err == nil {
-		c.done = hasFinished(&unstructured.Unstructured{Object: object})
+		c.finished = hasFinished(&unstructured.Unstructured{Object: object})
 	}
 }
 
@@ -375,7 +375,7 @@ func (e *explorer) points() *points {
 // rest notes the objects of the operator that exist at a rest.
 func (p *points) rest() {
 	for _, c := range p.children {
-		if !c.gone && !c.done {
+		if !c.gone && !c.finished {
 			p.resting = append(p.resting, Choice{At: Point{Action: atRest, N: p.rests}, Object: c.object})
 		}
 	}

@@ -206,7 +206,7 @@ func (e *explorer) replayFile(path string) error {
 		e.accepted = append(e.accepted, s)
 		return nil
 	}
-	err = fmt.Errorf("%s: %s\n\n%s%s", f.Check, f.Message, f.Story, e.page(f))
+	err = fmt.Errorf("%s: %s\n\n%s%s", f.Check, f.Message, f.Story, e.savePage(f))
 	switch {
 	case accepted:
 		return fmt.Errorf("the accepted finding is one of the check %q, and this is another: %w", s.Check, err)

@@ -117,12 +117,12 @@ func (w *world) checkRest() {
 }
 
 // withoutTraces leaves out the differences that what somebody else has done explains, such as a number of restarts. Two remain. An
-// operator that does nothing about an object that is gone has not noticed, unless the object had done its work. And an object that
+// operator that does nothing about an object that is gone has not noticed, unless the object had finished. And an object that
 // the operator has created again must be as the operator kept it before.
 func (w *world) withoutTraces(all []difference, c *canonical.Form) []difference {
 	all = slices.DeleteFunc(all, func(d difference) bool {
 		if d.Path == "" {
-			return d.Got != canonical.Count(0) || len(w.worked) > 0 || w.hasReacted()
+			return d.Got != canonical.Count(0) || len(w.finished) > 0 || w.hasReacted()
 		}
 		return !w.deleted[d.Object] || strings.HasPrefix(d.Path, "status.")
 	})
@@ -157,8 +157,7 @@ func (w *world) hasReacted() bool {
 	})
 }
 
-// hasFinished reports whether an object has done its work, so that nobody needs to create it again: a Job or a Pod that has
-// ended.
+// hasFinished reports whether an object is a Job or a Pod that has ended, so that nobody needs to create it again.
 func hasFinished(o *unstructured.Unstructured) bool {
 	switch kindOf(o) {
 	case "Pod":

@@ -14,7 +14,7 @@ type StepRef struct {
 	Name string `json:"name"`
 }
 
-// refs returns the steps of the scenario that a run with some of them has. No steps mean all.
+// refs returns some, or references to all steps if some is empty.
 func (e *explorer) refs(some []StepRef) []StepRef {
 	if len(some) > 0 {
 		return some

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/internal/canonical"
 	"flyball.dev/storage"
 )
 
-// Of more than longStory events, a story has the faults, and the first and the last storyEnds.
+// A story of more than longStory events keeps its faults and its first and last storyEnds events.
 const (
 	longStory = 1000
 	storyEnds = 100
@@ -77,8 +78,7 @@ func (l *line) Wrote() bool { return l.ofOperator() && (l.action.isWrite() || l.
 
 func (l *line) ofOperator() bool { return !l.IsPlain() && !l.isRead && !l.action.process.cluster }
 
-// lines are the events that a reader wants to know. Leases, and what changes nothing of reads and the cluster's controllers, are none.
-// A long run has the middle left out, but for the faults.
+// lines returns the events of the story. It skips Leases, Events, and reads and cluster actions without changes. A read with a fault stays.
 func (w *world) lines() (all []line) {
 	left := 0
 	for i := range w.trace {
@@ -128,6 +128,41 @@ func (w *world) lineChange(c *change) lineChange {
 		l.Text = typeName(c.kind) + " " + describe(o)
 	}
 	return l
+}
+
+// changedFields names the fields that a write has changed.
+func changedFields(c *change) string {
+	if c.kind != storage.Modified {
+		return ""
+	}
+	before, err := decode(c.before)
+	if err != nil {
+		return ""
+	}
+	after, err := decode(c.after)
+	if err != nil {
+		return ""
+	}
+	plain, o := canonical.Of(strings.NewReplacer()), &unstructured.Unstructured{Object: after}
+	var texts []string
+	for _, d := range canonical.CompareFields("", plain.Fields(o), plain.Fields(&unstructured.Unstructured{Object: before}), nil) {
+		d = hidden(kindOf(o), d)
+		texts = append(texts, fmt.Sprintf("%s: %s → %s", d.Path, orNone(d.Want), orNone(d.Got)))
+	}
+	if len(texts) > 6 {
+		texts = append(texts[:6], "…")
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "\n      " + strings.Join(texts, "\n      ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
 }
 
 // tell tells one event in text.

@@ -25,7 +25,7 @@ import (
 	"flyball.dev/lab"
 )
 
-// exploreIdiom explores an operator that makes something of each ConfigMap with the label app.
+// exploreIdiom explores an operator that makes something of each ConfigMap with the label app. The ConfigMap owns the part, unless that is nil.
 func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)) *lab.Report {
 	t.Helper()
 	app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
@@ -35,7 +35,11 @@ func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, cli
 			return nil, err
 		}
 		c := mgr.GetClient()
-		return mgr, ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(part).Complete(reconcile.AsReconciler(c,
+		b := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
+		if part != nil {
+			b = b.Owns(part)
+		}
+		return mgr, b.Complete(reconcile.AsReconciler(c,
 			reconcile.ObjectReconciler[*corev1.ConfigMap](reconcile.TypedFunc[*corev1.ConfigMap](func(ctx context.Context, app *corev1.ConfigMap) (ctrl.Result, error) {
 				if app.Labels["app"] == "" {
 					return ctrl.Result{}, nil
@@ -70,7 +74,7 @@ func TestIdioms(t *testing.T) {
 				WithStringData(map[string]string{"size": app.Data["size"]}), client.FieldOwner("web"), client.ForceOwnership)
 		}},
 		"a Job that runs once": {&batchv1.Job{}, runOnce},
-		"finalizer":            {&corev1.Secret{}, role},
+		"finalizer":            {nil, ensureRole},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			for _, f := range exploreIdiom(t, tc.part, tc.do).Findings {
@@ -107,8 +111,8 @@ func runOnce(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.
 	return ctrl.Result{}, c.Update(ctx, app)
 }
 
-// role makes a ClusterRole for an app, which cannot own it, and deletes the ClusterRole with the app.
-func role(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+// ensureRole makes a ClusterRole for an app, which cannot own it, and deletes the ClusterRole with the app.
+func ensureRole(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 	const finalizer = "zoo.flyball.dev/role"
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: app.Name}}
 	if app.DeletionTimestamp != nil {
@@ -130,7 +134,7 @@ func role(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Res
 
 // TestHeartbeat: an operator that writes at intervals never lets the world rest. The finding says so, and is short.
 func TestHeartbeat(t *testing.T) {
-	report := exploreIdiom(t, &corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+	report := exploreIdiom(t, nil, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 		metav1.SetMetaDataAnnotation(&app.ObjectMeta, "seen", time.Now().Format(time.RFC3339))
 		return ctrl.Result{RequeueAfter: time.Minute}, c.Update(ctx, app)
 	})
