@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"flag"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,12 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestRandomLists compares random lists on the fast path with the handler of k8s.io/apiserver, byte for byte; every other time of
-// encrypted objects, and every third time with servers that know CBOR.
+var firstSeed = flag.Uint64("seed", 1, "the first seed of TestRandomLists")
+
+// TestRandomLists compares random lists on the fast path with the handler of k8s.io/apiserver, byte for byte, and CBOR by value; every
+// other time of encrypted objects, and every third time with servers that know CBOR.
+//
+//	go test ./apiserver -run TestRandomLists -seed 7
 func TestRandomLists(t *testing.T) {
 	testRandomLists(t, 4, 20, func(*testing.T) storage.Store { return memory.New(memory.Options{CompressAfter: 10 * time.Second}) })
 }
@@ -39,7 +44,7 @@ func TestRandomListsOfDirectory(t *testing.T) {
 func testRandomLists(t *testing.T, quick, full int, open func(*testing.T) storage.Store) {
 	lists := testlevel.Rounds(150, 500)
 	paths := endpointstest.Count(t, "", "list", "watch")
-	listtest.Seeds(t, testlevel.Rounds(quick, full), func(t *testing.T, seed uint64) {
+	listtest.Seeds(t, *firstSeed, testlevel.Rounds(quick, full), func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.CBORServingAndStorage, seed%3 == 0)
 			o := listtest.Options{Storage: open(t), Bubble: true}
@@ -52,7 +57,7 @@ func testRandomLists(t *testing.T, quick, full int, open func(*testing.T) storag
 	})
 	ours := paths()
 	t.Log(ours)
-	if fast := ours[endpointstest.Fast]; fast < ours.Sum()/6 { // half of the requests are to the dumb server
+	if fast := ours[endpointstest.Fast]; fast < ours.Sum()/6 { // half of the requests are to the reference server
 		t.Errorf("the lists took the paths %v", ours)
 	}
 }

@@ -20,12 +20,8 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
-
-// lasting is a storage that is not closed by a control plane.
-type lasting struct{ *memory.Store }
-
-func (lasting) Close() error { return nil }
 
 // addressed returns a service with that cluster IP.
 func addressed(name, ip string) *corev1.Service {
@@ -136,7 +132,7 @@ func TestServiceAddressesAfterRestart(t *testing.T) {
 	ctx := t.Context()
 	store := memory.New(memory.Options{})
 	defer store.Close()
-	options := controlplane.Options{Storage: lasting{store}, WithoutControllers: true}
+	options := controlplane.Options{Storage: storagetest.Kept{Store: store}, WithoutControllers: true}
 	first := controlplanetest.Start(t, options)
 	client := controlplanetest.ClientFor(t, first.Config())
 	if _, err := client.CoreV1().Services("default").Create(ctx, addressed("a", "10.96.0.50"), metav1.CreateOptions{}); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/controlplane"
 	"flyball.dev/storage/memory"
+	"flyball.dev/storage/storagetest"
 )
 
 // kubernetesService returns the Service of the API server, and the address of its Endpoints and
@@ -145,15 +146,10 @@ func TestSystemNamespacesAreRestored(t *testing.T) {
 	})
 }
 
-// lasting is a storage that is not closed by a control plane.
-type lasting struct{ *memory.Store }
-
-func (lasting) Close() error { return nil }
-
 func TestServiceAfterRestart(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()
-	first, err := controlplane.Start(t.Context(), controlplane.Options{Storage: lasting{store}, WithoutControllers: true})
+	first, err := controlplane.Start(t.Context(), controlplane.Options{Storage: storagetest.Kept{Store: store}, WithoutControllers: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +157,7 @@ func TestServiceAfterRestart(t *testing.T) {
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	second := controlplanetest.Start(t, controlplane.Options{Storage: lasting{store}, Listen: "127.0.0.1:0", WithoutControllers: true})
+	second := controlplanetest.Start(t, controlplane.Options{Storage: storagetest.Kept{Store: store}, Listen: "127.0.0.1:0", WithoutControllers: true})
 	after, address := kubernetesService(t, controlplanetest.ClientFor(t, second.Config()))
 	if port := netip.MustParseAddrPort(second.URL()[len("https://"):]).Port(); address.Port() != port {
 		t.Errorf("the endpoint is %s, the server on port %d", address, port)

@@ -52,12 +52,13 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{[]string{"v1"}, "pods", "pods", true, [][]string{{"spec.nodeName", "n0", "n1", ""}, {"spec.nodeName", "n0", "n1", "n2"}, {"status.phase", "Running", "Pending"},
-		{"spec.restartPolicy", "Always", "Never"}}, newPod},
+	{[]string{"v1"}, "pods", "pods", true, [][]string{{"spec.nodeName", "n0", "n1", ""}, {"spec.nodeName", "n0", "n1", "n2"},
+		{"status.phase", "Running", "Pending"}, {"spec.restartPolicy", "Always", "Never"}}, newPod},
 	{[]string{"v1"}, "configmaps", "configmaps", true, [][]string{{"metadata.name", "o-1"}}, newConfigMap},
 	{[]string{"v1"}, "secrets", "secrets", true, [][]string{{"type", "Opaque", "example.com/x"}}, newSecret},
 	{[]string{"apps/v1"}, "deployments", "deployments", true, [][]string{{"metadata.name", "o-1"}}, newDeployment},
-	{[]string{"v1", "events.k8s.io/v1"}, "events", "events", true, [][]string{{"reason", "Started", "Killed"}, {"involvedObject.name", "x", "y"}, {"type", "Normal"}}, newEvent},
+	{[]string{"v1", "events.k8s.io/v1"}, "events", "events", true, [][]string{{"reason", "Started", "Killed"},
+		{"involvedObject.name", "x", "y"}, {"type", "Normal"}}, newEvent},
 	{[]string{"coordination.k8s.io/v1"}, "leases", "leases", true, [][]string{{"metadata.name", "o-1"}}, newLease},
 	{[]string{"v1"}, "nodes", "minions", false, [][]string{{"spec.unschedulable", "true", "false"}}, newNode},
 	{[]string{"example.com/v1", "example.com/v2"}, "widgets", "example.com/widgets", true, [][]string{{"spec.color", "red", "blue", ""}}, newWidget},
@@ -105,8 +106,10 @@ func newSecret(w *world) object {
 
 func newDeployment(w *world) object {
 	labels := map[string]string{"app": "web"}
-	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: pick(w, nil, new(int32(0)), new(int32(3))), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
+	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
+		Replicas: pick(w, nil, new(int32(0)), new(int32(3))), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
 }
 
 func newEvent(w *world) object {
@@ -115,7 +118,8 @@ func newEvent(w *world) object {
 }
 
 func newLease(w *world) object {
-	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: pick(w, nil, new("x"), new("y")), LeaseDurationSeconds: new(int32(1 + w.IntN(3)))}}
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: pick(w, nil, new("x"), new("y")),
+		LeaseDurationSeconds: new(int32(1 + w.IntN(3)))}}
 }
 
 func newNode(w *world) object {
@@ -133,9 +137,10 @@ func newWidget(w *world) object {
 // definition is the definition of the widgets.
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{
 	"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"versions":[
-	{"name":"v1","served":true,"storage":true,"additionalPrinterColumns":[{"name":"Size","type":"integer","jsonPath":".spec.size"}],"selectableFields":[{"jsonPath":".spec.color"}],
-		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string"},"size":{"type":"integer","default":1},
-			"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}}},
+	{"name":"v1","served":true,"storage":true,
+		"additionalPrinterColumns":[{"name":"Size","type":"integer","jsonPath":".spec.size"}],"selectableFields":[{"jsonPath":".spec.color"}],
+		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string"},
+			"size":{"type":"integer","default":1},"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}}},
 	{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
 		"color":{"type":"string","default":"green"}}}}}}}]}}`
 
@@ -144,7 +149,7 @@ func (w *world) create() {
 	w.tb.Helper()
 	for _, o := range [][2]string{{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition},
 		{"/api/v1/namespaces", `{"metadata":{"name":"a"}}`}, {"/api/v1/namespaces", `{"metadata":{"name":"b"}}`}} {
-		if code := w.send(w.clever, http.MethodPost, o[0], "application/json", o[1]); code != http.StatusCreated {
+		if code := w.send(w.server, http.MethodPost, o[0], "application/json", o[1]); code != http.StatusCreated {
 			w.tb.Fatalf("%s: %d", o[0], code)
 		}
 	}
@@ -158,12 +163,13 @@ func (w *world) write() {
 	obj := w.object(k)
 	version, _ := schema.ParseGroupVersion(k.versions[0])
 	root := k.path(k.versions[0], obj.GetNamespace())
-	switch n, s := w.IntN(10), pick(w, w.clever, w.dumb); {
+	switch n, s := w.IntN(10), pick(w, w.server, w.reference); {
 	case n < 4:
-		w.send(s, http.MethodPost, root, "application/json", w.encoded(json.Marshal(obj)))
+		w.send(s, http.MethodPost, root, "application/json", w.must(json.Marshal(obj)))
 	case n < 6:
-		metadata := map[string]any{"metadata": map[string]any{"labels": obj.GetLabels(), "annotations": obj.GetAnnotations(), "finalizers": obj.GetFinalizers()}}
-		w.send(s, http.MethodPatch, path.Join(root, obj.GetName()), "application/merge-patch+json", w.encoded(json.Marshal(metadata)))
+		metadata := map[string]any{"metadata": map[string]any{
+			"labels": obj.GetLabels(), "annotations": obj.GetAnnotations(), "finalizers": obj.GetFinalizers()}}
+		w.send(s, http.MethodPatch, path.Join(root, obj.GetName()), "application/merge-patch+json", w.must(json.Marshal(metadata)))
 	case n < 8:
 		w.send(s, http.MethodDelete, path.Join(root, obj.GetName()), "application/json", pick(w, "", `{"gracePeriodSeconds":0}`))
 	default:
@@ -176,15 +182,15 @@ func (w *world) send(s *apiserver.Server, method, path, contentType, body string
 	w.tb.Helper()
 	r := httptest.NewRequestWithContext(w.tb.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
-	response := send(s, r)
+	response := serve(s, r)
 	if response.Code >= http.StatusInternalServerError || response.Code == http.StatusBadRequest {
 		w.tb.Fatalf("%s %s %s: %d %s", method, path, body, response.Code, response.Body)
 	}
 	return response.Code
 }
 
-// encoded returns an encoding.
-func (w *world) encoded(data []byte, err error) string {
+// must returns an encoding, and fails the test if there is an error.
+func (w *world) must(data []byte, err error) string {
 	w.tb.Helper()
 	if err != nil {
 		w.tb.Fatal(err)
@@ -230,12 +236,12 @@ func (w *world) store(key string, resource schema.GroupResource, obj object) {
 		obj.SetResourceVersion("7")
 	}
 	if w.chance(30) {
-		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}})
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}})
 	}
 	var data string
 	if _, isCustom := obj.(*unstructured.Unstructured); isCustom {
-		data = w.encoded(json.Marshal(obj))
+		data = w.must(json.Marshal(obj))
 		data = pick(w, data, data+"\n", strings.Replace(data, `,"kind"`, `, "kind"`, 1), strings.Replace(data, "example.com/v1", "example.com/v2", 1),
 			strings.Replace(data, `"spec":{`, `"spec":{"unknown":1.0,`, 1))
 	} else {
@@ -243,11 +249,11 @@ func (w *world) store(key string, resource schema.GroupResource, obj object) {
 		if err != nil {
 			w.tb.Fatal(err)
 		}
-		data = w.encoded(runtime.Encode(builtin.StorageCodec(resource), obj))
+		data = w.must(runtime.Encode(builtin.StorageCodec(resource), obj))
 		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
-		data = pick(w, data, data, w.withUnknownField(data), w.encoded(json.Marshal(obj)))
+		data = pick(w, data, data, w.withUnknownField(data), w.must(json.Marshal(obj)))
 	}
-	sealed := w.encoded(store.Seal(w.tb.Context(), store.Transformer(w.Transformers, resource), key, []byte(data)))
+	sealed := w.must(store.Seal(w.tb.Context(), store.Transformer(w.Transformers, resource), key, []byte(data)))
 	if _, err := w.Storage.Put(w.tb.Context(), storage.Write{Key: key, Value: []byte(sealed), If: storage.Any}); err != nil {
 		w.tb.Fatal(err)
 	}
@@ -262,7 +268,7 @@ func (w *world) withUnknownField(data string) string {
 		w.tb.Fatal(err)
 	}
 	envelope.Raw = append(envelope.Raw, 0xa2, 0x06, 1, 'x')
-	return prefix + w.encoded(envelope.Marshal())
+	return prefix + w.must(envelope.Marshal())
 }
 
 var quantities = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}

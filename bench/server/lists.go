@@ -2,37 +2,28 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/bench/fixture"
 )
 
-// sampleInterval is the time between readings of the memory.
-const sampleInterval = 20 * time.Millisecond
-
 // listFormat is a format in which lists compares the lists of two servers.
 type listFormat struct {
 	name, accept, encoding string
-	query, dumb            string // of the clever server, and of the dumb one
-	times                  int    // how often the clever server lists for each list of the dumb one
+	query, referenceQuery  string // of the server, and of the reference server
+	times                  int    // how often the server lists for each list of the reference server
 	goal                   float64
 }
 
 const table = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// listFormats returns the formats, with the goals for the CPU time in proportion to the dumb server. The dumb server, too, has an index
-// of the pods by node, but not for two requirements.
+// listFormats returns the formats, with the goals for the CPU time in proportion to the reference server. The reference server, too, has
+// an index of the pods by node, but not for two requirements.
 func listFormats() []listFormat {
 	const protobuf, json = runtime.ContentTypeProtobuf, runtime.ContentTypeJSON
 	label, node := "?labelSelector="+fixture.AppLabel+"%3D"+fixture.App(0), "?fieldSelector=spec.nodeName%3D"+fixture.Node(0)
@@ -42,42 +33,46 @@ func listFormats() []listFormat {
 		{name: "JSON", accept: json, encoding: "identity", times: 1, goal: 0.4},
 		{name: "JSON, compressed", accept: json, encoding: "gzip", times: 1},
 		{name: "table", accept: table, encoding: "identity", times: 1},
-		{name: "protobuf, by label", accept: protobuf, encoding: "identity", query: label, dumb: label, times: 3},
-		{name: "protobuf, by node", accept: protobuf, encoding: "identity", query: node, dumb: node + ",spec.nodeName%3D" + fixture.Node(0), times: 30, goal: 0.02},
+		{name: "protobuf, by label", accept: protobuf, encoding: "identity", query: label, referenceQuery: label, times: 3},
+		{name: "protobuf, by node", accept: protobuf, encoding: "identity", query: node, referenceQuery: node + ",spec.nodeName%3D" + fixture.Node(0),
+			times: 30, goal: 0.02},
 	}
 }
 
 // listRounds is how often each format is listed on both servers in turn.
 const listRounds = 3
 
-// lists creates n pods on nodes and lists them when nobody has used them for a while, on the server and then in turn on it and on a dumb
-// one: a server without the fast path, which decodes, filters and encodes. It prints the CPU time of each format and the anonymous memory
-// before, during and after the lists, and whether they reach the goals. A pod costs what the server takes above its memory at rest
-// with one pod. The client decodes nothing.
+// lists creates n pods, waits until they are idle, and lists them alternately on the server and on the reference server: a second server
+// without the fast path, which decodes, filters and encodes. It prints the CPU time of each format and the anonymous memory before, during
+// and after the lists, and whether they reach the goals. A pod costs what the server takes above its memory at rest with one pod. The
+// client decodes nothing.
 func lists(ctx context.Context, s *server, n int) error {
 	var goals goals
 	idle, err := s.writePods(ctx, n, &goals)
 	if err != nil {
 		return err
 	}
-	dumb, err := s.startDumb(ctx)
+	reference, err := s.startReference(ctx)
 	if err != nil {
 		return err
 	}
-	defer dumb.stop()
-	client, err := dumb.client()
+	defer reference.stop()
+	client, err := reference.client()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(dumb.createFirstPod(ctx, client), dumb.createMorePods(ctx, client, n)); err != nil {
+	if err := createNodesAndNamespaces(ctx, client); err != nil {
 		return err
 	}
-	if _, err := dumb.settled(ctx); err != nil {
+	if err := reference.createPodsOnNodes(ctx, client, 0, n); err != nil {
+		return err
+	}
+	if _, err := reference.settled(ctx); err != nil {
 		return err
 	}
 	var peak use
 	for _, f := range listFormats() {
-		used, err := compareLists(ctx, s, dumb, f, n, &goals)
+		used, err := compareLists(ctx, s, reference, f, n, &goals)
 		if err != nil {
 			return err
 		}
@@ -93,13 +88,16 @@ func lists(ctx context.Context, s *server, n int) error {
 	return nil
 }
 
-// writePods creates n pods, and returns the use when nobody has used them for a while.
+// writePods creates n pods on nodes, and returns the use when nobody has used them for a while.
 func (s *server) writePods(ctx context.Context, n int, goals *goals) (idle use, err error) {
 	client, err := s.client()
 	if err != nil {
 		return 0, err
 	}
-	if err := s.createFirstPod(ctx, client); err != nil {
+	if err := createNodesAndNamespaces(ctx, client); err != nil {
+		return 0, err
+	}
+	if err := s.createPodsOnNodes(ctx, client, 0, 1); err != nil {
 		return 0, err
 	}
 	before, err := s.settled(ctx)
@@ -108,7 +106,7 @@ func (s *server) writePods(ctx context.Context, n int, goals *goals) (idle use, 
 	}
 	spent := time.Duration(0)
 	peak, err := s.during(ctx, func() error {
-		return s.addCPU(&spent, func() error { return s.createMorePods(ctx, client, n) })
+		return s.addCPU(&spent, func() error { return s.createPodsOnNodes(ctx, client, 1, n) })
 	})
 	if err != nil {
 		return 0, err
@@ -126,33 +124,33 @@ func (s *server) writePods(ctx context.Context, n int, goals *goals) (idle use, 
 	fmt.Printf("one pod: %v\nwritten: at most %v, %.2f KiB a pod; %.0f µs of CPU time for each\n30 seconds later: %v, %.2f KiB a pod\nidle: %v, %.2f KiB a pod\n",
 		before, peak, peak.each(before, n), float64(spent.Microseconds())/float64(n), soon, soon.each(before, n), idle, idle.each(before, n))
 	goals.add("memory 30 seconds after the last write, to idle", soon.to(idle), 1.5)
-	goals.add("KB of idle memory a pod", idle.each(before, n)*kib/1000, 1.5)
+	goals.add("KiB of idle memory a pod", idle.each(before, n), 1500.0/kib)
 	return idle, nil
 }
 
-// startDumb starts a server of the same sort without the fast path.
-func (s *server) startDumb(ctx context.Context) (*server, error) {
+// startReference starts a server of the same sort without the fast path.
+func (s *server) startReference(ctx context.Context) (*server, error) {
 	o := s.options
 	o.WithoutFastPath, o.Profile, o.Heap = true, "", ""
 	if o.DataDir != "" {
-		o.DataDir = filepath.Join(s.dir, "dumb") // which ends with s
+		o.DataDir = filepath.Join(s.dir, "reference") // which ends with s
 	}
-	dumb, err := startServer(ctx, s.binary, "", o)
+	reference, err := startServer(ctx, s.binary, "", o)
 	if err != nil {
 		return nil, err
 	}
-	dumb.pod = s.pod
-	return dumb, nil
+	reference.pod = s.pod
+	return reference, nil
 }
 
 // compareLists lists n pods in a format on both servers in turn. It prints the CPU time, and returns the largest use of the first one.
-func compareLists(ctx context.Context, clever, dumb *server, f listFormat, n int, goals *goals) (use, error) {
+func compareLists(ctx context.Context, first, reference *server, f listFormat, n int, goals *goals) (use, error) {
 	var costs [2]listCost
 	for range listRounds {
-		for i, s := range []*server{clever, dumb} {
+		for i, s := range []*server{first, reference} {
 			query, times := f.query, f.times
-			if s == dumb {
-				query, times = f.dumb, 1
+			if s == reference {
+				query, times = f.referenceQuery, 1
 			}
 			if err := s.list(ctx, "/api/v1/pods"+query, f, times, &costs[i]); err != nil {
 				return 0, err
@@ -165,7 +163,7 @@ func compareLists(ctx context.Context, clever, dumb *server, f listFormat, n int
 		f.name, ours.each(), ours.each()*1e6/float64(n), ours.took.Seconds()/float64(ours.lists), ours.peak,
 		theirs.each(), theirs.took.Seconds()/float64(theirs.lists), theirs.peak, float64(ours.size)/1e6, float64(theirs.size)/1e6, ratio)
 	if f.goal > 0 {
-		goals.add(f.name+", CPU time to a dumb list", ratio, f.goal)
+		goals.add(f.name+", CPU time to a list of the reference server", ratio, f.goal)
 	}
 	return ours.peak, nil
 }
@@ -202,100 +200,4 @@ func (s *server) list(ctx context.Context, path string, f listFormat, times int,
 	})
 	cost.peak = max(cost.peak, peak)
 	return err
-}
-
-// printMemory prints the use of memory, also in proportion to an earlier use, and the live heap if it is known.
-func (s *server) printMemory(when string, before use) error {
-	now, err := s.use()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s: %v (%.2f)", when, now, now.to(before))
-	if s.out != nil {
-		heap, err := s.heap()
-		if err != nil {
-			return err
-		}
-		fmt.Printf(", %.0f MiB live heap", float64(heap)/mib)
-	}
-	fmt.Println()
-	return nil
-}
-
-// during returns the largest use while f runs.
-func (s *server) during(ctx context.Context, f func() error) (peak use, err error) {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	ticks := time.NewTicker(sampleInterval)
-	defer ticks.Stop()
-	for {
-		now, err := s.use()
-		if err != nil {
-			return 0, err
-		}
-		peak = max(peak, now)
-		select {
-		case err := <-done:
-			return peak, err
-		case <-ticks.C:
-		case <-ctx.Done():
-			return peak, ctx.Err()
-		}
-	}
-}
-
-// createFirstPod creates nodes, and a pod on one of them. No kubelet runs pods there. The nodes stay ready until ctx ends.
-func (s *server) createFirstPod(ctx context.Context, client kubernetes.Interface) error {
-	for i, first := 0, ""; ; i += fixture.Namespaces {
-		name := fixture.Node(i)
-		if name == first {
-			break
-		}
-		if i == 0 {
-			first = name
-		}
-		if err := keepReady(ctx, client, name); err != nil {
-			return err
-		}
-	}
-	if err := createNamespaces(ctx, client); err != nil {
-		return err
-	}
-	return s.createPod(ctx, client, 0, fixture.Node(0))
-}
-
-// createMorePods creates n pods less the first one.
-func (s *server) createMorePods(ctx context.Context, client kubernetes.Interface, n int) error {
-	return fixture.Parallel(ctx, n-1, func(ctx context.Context, i int) error {
-		return s.createPod(ctx, client, i+1, fixture.Node(i+1))
-	})
-}
-
-// keepReady creates a ready node and renews its lease as a kubelet does, so that no controller evicts the pods on it.
-func keepReady(ctx context.Context, client kubernetes.Interface, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	ready := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":%q}]}}`,
-		time.Now().UTC().Format(time.RFC3339))
-	_, err := client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, ready, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return err
-	}
-	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: &name, LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())}}
-	if lease, err = leases.Create(ctx, lease, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	go func() {
-		for sleep(ctx, 10*time.Second) == nil {
-			lease.Spec.RenewTime = new(metav1.NowMicro())
-			if renewed, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err == nil {
-				lease = renewed
-			}
-		}
-	}()
-	return nil
 }

@@ -78,7 +78,7 @@ func definitionUpdates(ctx context.Context, s *server, n int) error {
 	}
 	fmt.Printf("CPU for each update: %.1f ms\n", took.Seconds()*1e3/float64(rounds*n))
 	var goals goals
-	goals.add("MB of anonymous memory at most", float64(peak)/1e6, 300)
+	goals.add("MiB of anonymous memory at most", float64(peak)/mib, 300e6/mib)
 	goals.add("memory after all, to before", after.to(before), 1.3)
 	goals.print()
 	return nil

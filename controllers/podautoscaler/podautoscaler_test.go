@@ -232,7 +232,7 @@ func TestTargets(t *testing.T) {
 	})
 }
 
-// scaleError returns the error of Kubernetes's client, if it reads the scale of an object.
+// scaleError returns the error of Kubernetes' client, if it reads the scale of an object.
 func scaleError(e controllerstest.Env, resource schema.GroupResource, name string) string {
 	e.Helper()
 	kinds := discovery.NewDiscoveryClientForConfigOrDie(e.Plane.Config())

@@ -15,6 +15,10 @@ import (
 	"flyball.dev/apiserver/builtin"
 )
 
+// Unrecorded is the name of the only kind without recorded writes. Its seeds are made anew for each run, because kube-apiserver accepts a
+// certificate only within five minutes of its first second.
+const Unrecorded = "podcertificaterequests.certificates.k8s.io"
+
 // Recorded is a write with its outcome, as a line of a recording.
 type Recorded struct {
 	Kind        string          `json:"kind"`
@@ -29,7 +33,7 @@ type Recorded struct {
 	Failed    string          `json:"failed,omitempty"`
 }
 
-// Record returns a recorded write without an outcome.
+// Record returns a write to be recorded, without an outcome.
 func Record(k *Kind, w Write) (*Recorded, error) {
 	object, err := json.Marshal(w.Object)
 	if err != nil {
@@ -42,7 +46,7 @@ func Record(k *Kind, w Write) (*Recorded, error) {
 	return r, err
 }
 
-// SetOutcome sets the outcome.
+// SetOutcome records what became of the write: the objects and the warnings if it is valid, and the errors otherwise.
 func (r *Recorded) SetOutcome(o *Outcome) {
 	r.Errors, r.Warnings, r.Failed = o.Errors, nil, o.Failed
 	r.Defaulted, r.Result = nil, nil
@@ -54,7 +58,7 @@ func (r *Recorded) SetOutcome(o *Outcome) {
 	}
 }
 
-// Outcome returns the outcome.
+// Outcome returns what became of the write, as SetOutcome recorded it.
 func (r *Recorded) Outcome() *Outcome {
 	o := &Outcome{Defaulted: string(r.Defaulted), Result: string(r.Result), Errors: r.Errors, Warnings: r.Warnings, Failed: r.Failed}
 	if o.Result == "" {
@@ -63,7 +67,7 @@ func (r *Recorded) Outcome() *Outcome {
 	return o
 }
 
-// Write returns the write.
+// Write decodes the write.
 func (r *Recorded) Write(k *Kind) (w Write, err error) {
 	w.Subresource = r.Subresource
 	if w.Object, err = read(k.GVK, r.Object); err == nil && r.Old != nil {
@@ -103,7 +107,7 @@ func ReadRecording(file string) (all []*Recorded, err error) {
 	}
 }
 
-// WriteRecording writes a file of recorded writes.
+// WriteRecording writes a file that ReadRecording reads.
 func WriteRecording(file string, all []*Recorded) error {
 	f, err := os.Create(file)
 	if err != nil {

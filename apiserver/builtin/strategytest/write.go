@@ -66,7 +66,7 @@ func (k *Kind) Do(s *Side, w Write) (o Outcome) {
 		}
 		err = rest.BeforeUpdate(strategy, ctx, obj, old)
 	}
-	o.addErrors(k, err)
+	o.setErrors(k, err)
 	if o.Result, err = k.encode(s, obj); err != nil {
 		o.Failed = "write: " + err.Error()
 	}
@@ -121,8 +121,8 @@ func (r *recorder) AddWarning(_, text string) {
 // volumes of the claims.
 var shuffled = regexp.MustCompile(`^(spec\.template\.spec\.volumes)\[\d+\]`)
 
-// addErrors adds the errors of fields, or err itself if it has none.
-func (o *Outcome) addErrors(k *Kind, err error) {
+// setErrors sets the errors of fields, or the failure if err has none.
+func (o *Outcome) setErrors(k *Kind, err error) {
 	if err == nil {
 		return
 	}
@@ -158,10 +158,10 @@ func Compare(ours, theirs *Outcome) []string {
 		add("object", Differences(ours.Result, theirs.Result)...)
 	}
 	add("missing error", without(theirs.Errors, ours.Errors)...)
-	add("further error", without(ours.Errors, theirs.Errors)...)
+	add("unexpected error", without(ours.Errors, theirs.Errors)...)
 	if ours.Valid() && theirs.Valid() {
 		add("missing warning", without(theirs.Warnings, ours.Warnings)...)
-		add("further warning", without(ours.Warnings, theirs.Warnings)...)
+		add("unexpected warning", without(ours.Warnings, theirs.Warnings)...)
 	}
 	return all
 }
@@ -225,29 +225,4 @@ func valueDifferences(path string, ours, theirs any, all *[]string) {
 		y, _ := json.Marshal(theirs)
 		*all = append(*all, fmt.Sprintf("%s: ours %s, theirs %s", path, x, y))
 	}
-}
-
-var (
-	inBrackets = regexp.MustCompile(`\[[^\]]*\]`)
-	quoted     = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|'[^']*'")
-	numbers    = regexp.MustCompile(`-?[0-9]+`)
-	bothSides  = regexp.MustCompile(`ours .*, theirs .*$`)
-)
-
-// Signature returns a difference without names, numbers and values, by which equal differences are found.
-func Signature(difference string) string {
-	s := quoted.ReplaceAllString(difference, "_")
-	if strings.HasPrefix(s, "default ") || strings.HasPrefix(s, "object ") {
-		s = bothSides.ReplaceAllString(difference, "")
-		s = strings.TrimSuffix(s, ": ")
-	}
-	s = inBrackets.ReplaceAllString(s, "[]")
-	s = numbers.ReplaceAllString(s, "0")
-	if i := strings.IndexAny(s, "{\n"); i >= 0 {
-		s = s[:i]
-	}
-	if len(s) > 200 {
-		s = s[:200]
-	}
-	return strings.TrimSpace(s)
 }

@@ -145,7 +145,7 @@ func (m *namespaceManager) GetRESTMapper() meta.RESTMapper {
 	return mapper
 }
 
-// newNamespaceDeleters returns a function that returns Kubernetes's deleter for a world. The deleter is called once, and returns when
+// newNamespaceDeleters returns a function that returns Kubernetes' deleter for a world. The deleter is called once, and returns when
 // the next attempt is.
 func newNamespaceDeleters(t *testing.T) func(t *testing.T, w *doomedWorld) func() string {
 	t.Helper()

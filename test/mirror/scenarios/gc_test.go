@@ -59,7 +59,7 @@ func listOf(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// newGarbageCollector returns the function that makes Kubernetes's garbage collector as kube-controller-manager does.
+// newGarbageCollector returns the function that makes Kubernetes' garbage collector as kube-controller-manager does.
 func newGarbageCollector(config *rest.Config) runFunc {
 	return func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) (func(context.Context), error) {
 		objects, err := metadata.NewForConfig(config)
@@ -110,7 +110,7 @@ var ownedKinds = []struct {
 
 var widgets = schema.GroupVersion{Group: "example.com", Version: "v1"}
 
-// define returns the step that defines a kind of custom resources with two versions. Kubernetes's collector tries again up to a quarter
+// define returns the step that defines a kind of custom resources with two versions. Kubernetes' collector tries again up to a quarter
 // of an hour later.
 func define(kind, resource, scope string) step {
 	crd := controllerstest.WidgetDefinition()

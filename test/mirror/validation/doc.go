@@ -1,5 +1,5 @@
 // Package validation holds the defaults, the strategies and the validation of our built-in kinds against
-// Kubernetes's, in one process. Each write of a generated object goes through both, and the objects, the errors
+// Kubernetes', in one process. Each write of a generated object goes through both, and the objects, the errors
 // and the warnings that come out must be equal. differences.txt lists where they are not, with the reasons.
 //
 // The number of writes of a kind is the flag -objects, and -kind selects kinds by a regular expression. A long run prints its
@@ -7,7 +7,7 @@
 //
 //	go test -C test/mirror ./validation -run TestStrategies -v -objects 1000000 -kind '^pods$' -timeout 0
 //
-// TestRecording records Kubernetes's answers for package builtin, which replays them:
+// TestRecording records Kubernetes' answers for package builtin, which replays them:
 //
 //	go test -C test/mirror ./validation -run TestRecording -record -objects 900 -timeout 30m
 package validation

@@ -20,11 +20,8 @@ var recording = flag.Bool("record", false, "write the recording anew")
 // recorded is the file of the recording.
 const recorded = "../../../apiserver/builtin/testdata/validation.jsonl.gz"
 
-// unrecorded are the kinds with seeds that are made anew for each run.
-var unrecorded = []string{"podcertificaterequests.certificates.k8s.io"}
-
 // TestRecording checks that Kubernetes answers the recorded writes as recorded. With -record it chooses among the writes of
-// TestStrategies, and records Kubernetes's answers. Package builtin replays them.
+// TestStrategies, and records Kubernetes' answers. Package builtin replays them.
 func TestRecording(t *testing.T) {
 	all, err := allKinds()
 	if err != nil {
@@ -70,7 +67,8 @@ func (k *kind) answer(r *strategytest.Recorded, s *strategytest.Side) (*strategy
 	return &o, nil
 }
 
-// record returns the writes of a run that show something that no smaller one shows, with Kubernetes's answers.
+// record returns for each feature of the writes of a run at least one write, chosen among the smallest, with Kubernetes' answers. It leaves
+// out the writes that ours answers differently.
 func record(t *testing.T, all []*kind) []*strategytest.Recorded {
 	values, err := theCorpus()
 	if err != nil {
@@ -83,7 +81,7 @@ func record(t *testing.T, all []*kind) []*strategytest.Recorded {
 	selections := make([]selection, len(all))
 	var running sync.WaitGroup
 	for i, k := range all {
-		if slices.Contains(unrecorded, k.Name) {
+		if k.Name == strategytest.Unrecorded {
 			continue
 		}
 		running.Go(func() {
@@ -202,16 +200,16 @@ func features(r *strategytest.Recorded, o *strategytest.Outcome) []string {
 		all = append(all, of+" "+operation+" "+what+" "+text)
 	}
 	if o.Failed != "" {
-		add("failed", strategytest.Signature(o.Failed))
+		add("failed", signature(o.Failed))
 	}
 	for _, e := range o.Errors {
-		add("error", strategytest.Signature(e))
+		add("error", signature(e))
 	}
 	if !o.Valid() {
 		return all
 	}
 	for _, w := range o.Warnings {
-		add("warning", strategytest.Signature(w))
+		add("warning", signature(w))
 	}
 	for _, d := range strategytest.Differences(string(r.Object), o.Defaulted) {
 		add("default", place(d))
@@ -232,12 +230,10 @@ func features(r *strategytest.Recorded, o *strategytest.Outcome) []string {
 	return all
 }
 
-var keysAndIndexes = regexp.MustCompile(`\[[^\]]*\]`)
-
 // place returns the path of a difference, without indexes and keys.
 func place(difference string) string {
 	path, _, _ := strings.Cut(difference, ": ours ")
-	return keysAndIndexes.ReplaceAllString(path, "[]")
+	return inBrackets.ReplaceAllString(path, "[]")
 }
 
 // present visits the paths in a JSON value.

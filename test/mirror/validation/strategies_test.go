@@ -331,7 +331,7 @@ func (r *run) note(difference string, w strategytest.Write) {
 	} else {
 		at += strings.TrimSuffix("/"+w.Subresource, "/") + " update"
 	}
-	sign := strategytest.Signature(difference)
+	sign := signature(difference)
 	if r.list.has(at, sign) {
 		return
 	}
