@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,7 +58,7 @@ func (w *world) noteFinished(o *unstructured.Unstructured) error {
 	for _, other := range s.objects {
 		owner := metav1.GetControllerOf(other)
 		if hasFinished(other) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
-			w.finished[w.known.noise.Key(c.Key(other))] = true
+			w.finished[w.known.noise.Key(c.Key(other))] = w.done
 		}
 	}
 	return nil
@@ -90,16 +90,16 @@ func (w *world) editObject(ctx context.Context, o *unstructured.Unstructured) er
 }
 
 // recreate replaces an object by another one with the same name. If the object has a controller, the other one has another controller,
-// for which a Namespace stands.
+// for which a PriorityClass stands that every cluster has.
 func (w *world) recreate(ctx context.Context, o *unstructured.Unstructured) error {
 	o = o.DeepCopy()
 	var owners []metav1.OwnerReference
 	if metav1.GetControllerOf(o) != nil {
-		namespace := &corev1.Namespace{}
-		if err := w.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceDefault}, namespace); err != nil {
+		class := &schedulingv1.PriorityClass{}
+		if err := w.client.Get(ctx, client.ObjectKey{Name: "system-cluster-critical"}, class); err != nil {
 			return err
 		}
-		owners = []metav1.OwnerReference{*metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))}
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(class, schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"))}
 	}
 	if err := w.client.Delete(ctx, o, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return client.IgnoreNotFound(err)

@@ -81,7 +81,7 @@ func (s *saved) fileName() string {
 	content, _ := json.Marshal(s.Schedule) // Save has the error
 	h.Write(content)
 	for _, step := range s.Steps {
-		fmt.Fprint(h, step.N)
+		fmt.Fprint(h, step.N, ",")
 	}
 	return fmt.Sprintf("%s-%08x%s", strings.ReplaceAll(s.Check, " ", "-"), h.Sum32(), savedSuffix)
 }

@@ -122,7 +122,7 @@ func (w *world) checkRest() {
 func (w *world) withoutTraces(all []difference, c *canonical.Form) []difference {
 	all = slices.DeleteFunc(all, func(d difference) bool {
 		if d.Path == "" {
-			return d.Got != canonical.Count(0) || len(w.finished) > 0 || w.hasReacted()
+			return d.Got != canonical.Count(0) || w.isExcused(d.Object, w.known.rests[w.done], w.known.restNoise) || w.hasReacted()
 		}
 		return !w.deleted[d.Object] || strings.HasPrefix(d.Path, "status.")
 	})

@@ -63,7 +63,7 @@ type world struct {
 	over           int             // the length of the trace when the scenario was over
 	disturbed      int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
 	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name
-	finished       map[string]bool // the objects that had finished before somebody else deleted them, by key
+	finished       map[string]int  // the last step before somebody else deleted an object that had finished, by key
 	rests          []outcome       // of a clean run, before each step
 	lastChange     time.Duration
 	finding        *Finding
@@ -132,7 +132,7 @@ func newWorld(e *explorer, schedule Schedule) *world {
 	return &world{
 		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
-		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, finished: map[string]bool{},
+		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, finished: map[string]int{},
 		loops:    map[loopOf]*loop{},
 		counters: schedule.counters(), serverPoints: schedule.hasServerPoints(),
 		arrived: make(chan struct{}, 1), began: time.Now(),

@@ -263,7 +263,9 @@ func TestEnqueued(t *testing.T) {
 		{"the owner begins to wait, which its dependents see before it goes on", func() []types.UID { return g.update(newTestNode("a", deleting(foreground))) }, []types.UID{"x", "a"}},
 		{"the reference is removed", func() []types.UID { return g.update(newTestNode("x", version("7"))) }, []types.UID{"a"}},
 		{"and added again", func() []types.UID { return g.update(newTestNode("x", ownedBy("a"), version("8"))) }, []types.UID{"x", "a"}},
-		{"the owner is deleted", func() []types.UID { return g.remove("a") }, []types.UID{"x"}},
+		{"a reference to another one, which does not exist", func() []types.UID { return g.update(newTestNode("x", ownedBy("a", "b"), version("9"))) }, []types.UID{"a", "x"}},
+		{"only this one is left", func() []types.UID { return g.update(newTestNode("x", ownedBy("b"), version("10"))) }, []types.UID{"a"}},
+		{"the owner is deleted", func() []types.UID { return g.remove("a") }, nil},
 		{"the dependent is deleted", func() []types.UID { return g.remove("x") }, nil},
 	} {
 		if d := cmp.Diff(step.want, step.do()); d != "" {

@@ -116,7 +116,8 @@ func (g *graph) updateLocked(n *node) []types.UID {
 		if v.isDeletingDependents() && (isNew || !old.isDeletingDependents()) {
 			affected.addDependents(g.dependents[key]) // they are deleted while their owner waits
 		}
-		if len(v.rest().owners) > 0 || v.isDeletingDependents() || v.isOrphaningDependents() {
+		// As in Kubernetes, the removal of a reference is no reason to look at the owners: it deletes nothing.
+		if isNew && len(v.rest().owners) > 0 || addsReference(&old, v) || v.isDeletingDependents() || v.isOrphaningDependents() {
 			affected.add(n.uid)
 		}
 		g.addWaitingOwners(&affected, v)
@@ -343,6 +344,15 @@ func changesOwnership(old, v *vertex) bool {
 	was, is := old.rest(), v.rest()
 	return old.beingDeleted != v.beingDeleted || !slices.Equal(was.finalizers, is.finalizers) ||
 		!slices.EqualFunc(was.owners, is.owners, func(a, b *metav1.OwnerReference) bool { return a == b || sameReference(*a, *b) })
+}
+
+// addsReference reports whether the change from old to v adds or changes a reference.
+//
+//upstream:pkg/controller/garbagecollector.referencesDiffs
+func addsReference(old, v *vertex) bool {
+	return slices.ContainsFunc(v.rest().owners, func(ref *metav1.OwnerReference) bool {
+		return !slices.ContainsFunc(old.rest().owners, func(was *metav1.OwnerReference) bool { return was == ref || sameReference(*was, *ref) })
+	})
 }
 
 // sameReference reports whether two references are equal for garbage collection.

@@ -70,7 +70,10 @@ func (g *plainGraph) update(n *node) []types.UID {
 		if n.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
 			affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
 		}
-		if len(n.ownerReferences) > 0 || n.isDeletingDependents() || n.isOrphaningDependents() {
+		isAdded := func(ref metav1.OwnerReference) bool {
+			return old == nil || !slices.ContainsFunc(old.ownerReferences, func(was metav1.OwnerReference) bool { return sameReference(was, ref) })
+		}
+		if slices.ContainsFunc(n.ownerReferences, isAdded) || n.isDeletingDependents() || n.isOrphaningDependents() {
 			affected.add(n.uid)
 		}
 		affected.addAll(g.waitingOwners(n))

@@ -25,8 +25,9 @@ import (
 	"flyball.dev/lab"
 )
 
-// exploreIdiom explores an operator that makes something of each ConfigMap with the label app. The ConfigMap owns the part, unless that is nil.
-func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)) *lab.Report {
+// exploreIdiom explores an operator that makes something of each ConfigMap with the label app. The ConfigMap owns the part, unless that is nil. The
+// first steps of three are a creation, a change and a deletion.
+func exploreIdiom(t *testing.T, part client.Object, steps int, do func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)) *lab.Report {
 	t.Helper()
 	app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
 	report, err := lab.Find(t, lab.Operator{Start: func(cfg *rest.Config) (manager.Manager, error) {
@@ -47,7 +48,7 @@ func exploreIdiom(t *testing.T, part client.Object, do func(context.Context, cli
 				return do(ctx, c, app)
 			}))))
 	}}, lab.Scenario{Steps: []lab.Step{lab.Create(app), lab.Update(app, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} }),
-		lab.Remove(app)}, Schedules: 60})
+		lab.Remove(app)}[:steps], Schedules: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,19 +78,55 @@ func TestIdioms(t *testing.T) {
 		"finalizer":            {nil, ensureRole},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			for _, f := range exploreIdiom(t, tc.part, tc.do).Findings {
+			for _, f := range exploreIdiom(t, tc.part, 3, tc.do).Findings {
 				t.Errorf("%s: %s\n%s", f.Check, f.Message, f.Story)
 			}
 		})
 	}
 }
 
+// TestMissedJob: a Job that has finished need not be created again, but a later step may need another Job of the same name. The operator
+// takes a missing Job for one that has run.
+func TestMissedJob(t *testing.T) {
+	for _, right := range []bool{true, false} {
+		report := exploreIdiom(t, &batchv1.Job{}, 2, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+			size := "s" + app.Data["size"] // a label
+			job := &batchv1.Job{}
+			err := c.Get(ctx, client.ObjectKeyFromObject(app), job)
+			switch {
+			case client.IgnoreNotFound(err) != nil:
+				return ctrl.Result{}, err
+			case err != nil && !right && app.Annotations["done"] != "":
+				return ctrl.Result{}, nil
+			case err == nil && job.Labels["size"] != size && app.Annotations["done"] != "":
+				delete(app.Annotations, "done")
+				return ctrl.Result{}, c.Update(ctx, app)
+			case err == nil && job.Labels["size"] != size:
+				return ctrl.Result{RequeueAfter: time.Second}, client.IgnoreNotFound(c.Delete(ctx, job,
+					client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID}))
+			}
+			return runFor(ctx, c, app, size)
+		})
+		if found := len(report.Findings) > 0; found == right {
+			t.Errorf("right: %v, found: %v", right, found)
+			for _, f := range report.Findings {
+				t.Error(f.Story)
+			}
+		}
+	}
+}
+
 // runOnce runs a Job for an app, and never again.
 func runOnce(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
-	if app.Annotations["done"] != "" {
+	return runFor(ctx, c, app, "any-size")
+}
+
+// runFor runs a Job for a size of an app.
+func runFor(ctx context.Context, c client.Client, app *corev1.ConfigMap, size string) (ctrl.Result, error) {
+	if app.Annotations["done"] == size {
 		return ctrl.Result{}, nil
 	}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: map[string]string{"size": size}}}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(job), job); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	} else if err != nil {
@@ -107,7 +144,7 @@ func runOnce(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.
 	}) {
 		return ctrl.Result{}, nil
 	}
-	metav1.SetMetaDataAnnotation(&app.ObjectMeta, "done", "true")
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, "done", size)
 	return ctrl.Result{}, c.Update(ctx, app)
 }
 
@@ -134,7 +171,7 @@ func ensureRole(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ct
 
 // TestHeartbeat: an operator that writes at intervals never lets the world rest. The finding says so, and is short.
 func TestHeartbeat(t *testing.T) {
-	report := exploreIdiom(t, nil, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+	report := exploreIdiom(t, nil, 3, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 		metav1.SetMetaDataAnnotation(&app.ObjectMeta, "seen", time.Now().Format(time.RFC3339))
 		return ctrl.Result{RequeueAfter: time.Minute}, c.Update(ctx, app)
 	})

@@ -216,7 +216,7 @@ func mourned(*external) lab.Scenario {
 				return nil
 			}
 			uid = string(part.GetUID())
-			if owner := metav1.GetControllerOf(part); owner != nil && s.Get("Widget.zoo.flyball.dev", "default", "web") == nil {
+			if isPart(part) && s.Get("Widget.zoo.flyball.dev", "default", "web") == nil {
 				return errors.New("one is")
 			}
 			return nil

@@ -155,7 +155,7 @@ func backedUp(world *external) lab.Scenario {
 		Invariants: []lab.Invariant{{Name: "no part is replaced by its backup", Check: func(s *lab.State) error {
 			part := s.Get("ConfigMap", "default", "web")
 			delete(world.buckets, "part")
-			if part != nil && metav1.GetControllerOf(part) != nil {
+			if part != nil && isPart(part) {
 				world.buckets["part"] = 1
 			}
 			if world.buckets["replaced"] > 0 {

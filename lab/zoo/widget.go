@@ -115,6 +115,12 @@ func newWidget(name string, spec WidgetSpec) *Widget {
 	return &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: spec}
 }
 
+// isPart reports whether an object has a Widget as its controller.
+func isPart(o client.Object) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.Kind == "Widget"
+}
+
 // newPart returns a ConfigMap that belongs to a Widget.
 func newPart(w *Widget, name string) *corev1.ConfigMap {
 	part := &corev1.ConfigMap{

@@ -135,6 +135,15 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
+// TestRequestText: a request that is nil has a text too.
+func TestRequestText(t *testing.T) {
+	for _, request := range []any{nil, "text", &struct{}{}} {
+		if RequestText(request) == "" {
+			t.Errorf("%T has no text", request)
+		}
+	}
+}
+
 // TestPackedRequests: what a request points to may change when its reconcile has ended. Nothing reads it then, and the records count for
 // what they counted for.
 func TestPackedRequests(t *testing.T) {

@@ -178,7 +178,7 @@ func (r *Run) Request() string {
 // RequestText returns the text of a request that is no reconcile.Request. A pointer without a String method has its address: what it
 // points to belongs to the reconciler, and two requests that point to the same are two.
 func RequestText(request any) string {
-	if _, ok := request.(fmt.Stringer); !ok && reflect.TypeOf(request).Kind() == reflect.Pointer {
+	if _, ok := request.(fmt.Stringer); !ok && request != nil && reflect.TypeOf(request).Kind() == reflect.Pointer {
 		return fmt.Sprintf("%T(%p)", request, request)
 	}
 	return fmt.Sprint(request)
