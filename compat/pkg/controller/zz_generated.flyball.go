@@ -6,12 +6,18 @@
 package controller
 
 import (
+	context "context"
 	flyball "flyball.dev/ctrl/controller"
 	manager "sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // Controller is [flyball.Controller].
 type Controller = flyball.Controller
+
+// EndTurn is [flyball.EndTurn].
+func EndTurn(ctx context.Context) {
+	flyball.EndTurn(ctx)
+}
 
 // HotLoop is [flyball.HotLoop].
 type HotLoop = flyball.HotLoop
