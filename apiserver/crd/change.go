@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 )
 
@@ -34,27 +35,29 @@ func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, e
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.updateCustomResourceDefinition
 func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
-	own := *crd // a copy, because commit sets the resource version
-	c := &change{kinds: k, name: crd.Name, next: &definition{crd: &own}, before: k.served(crd.Name)}
+	own := withoutSchemas(crd) // a copy, because commit sets the resource version
+	c := &change{kinds: k, name: crd.Name, next: &definition{crd: own}, before: k.served(crd.Name)}
 	current := k.definitions[crd.Name]
 	if current != nil && current.crd.UID == crd.UID {
 		c.next.gate = current.gate
 	} else {
 		c.next.gate, c.newGate = newInstanceGate(k.ctx), true
 	}
+	texts, err := schemaTextsOf(crd)
+	if err != nil {
+		return c, err
+	}
 	switch {
-	case c.before != nil && sameService(current.crd, crd):
+	case c.before != nil && sameService(current.crd, own) && c.before.schemas.have(texts):
 		c.next.serving = c.before
 	case established(crd):
-		last := current
-		if last == nil {
+		last := c.before
+		if current == nil {
 			last = k.forked(crd.Name)
 		}
-		serving, err := k.serve(c.next.crd, c.next.gate, last)
-		if err != nil {
+		if c.next.serving, err = k.serve(own, texts, c.next.gate, last); err != nil {
 			return c, err
 		}
-		c.next.serving = serving
 	}
 	if c.next.serving != c.before {
 		k.publish(c.name, c.next.serving)
@@ -144,20 +147,31 @@ func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
 		if d.crd.Spec.Group != group || namesAccepted(d.crd) {
 			continue
 		}
-		crd := d.crd.DeepCopy()
-		updateStatus(crd, k.taken(group))
-		if equality.Semantic.DeepEqual(crd.Status, d.crd.Status) {
-			continue
-		}
-		out := &apiextensions.CustomResourceDefinition{}
-		err := k.store.replace(ctx, k.store.root+"/"+name, crd.ResourceVersion, crd, out)
-		if errors.Is(err, errStale) { // another server was first
-			continue
-		}
-		if err != nil {
+		switch err := k.acceptNames(ctx, d); {
+		case err == nil:
+			return // replace has done so for the others
+		case errors.Is(err, errUnchanged), errors.Is(err, errStale): // another server was first
+		default:
 			klog.FromContext(ctx).Error(err, "Cannot accept free names of a definition", "definition", name)
-			continue
 		}
-		return // replace has done so for the others
 	}
+}
+
+// errUnchanged means that no name of a definition has become free.
+var errUnchanged = errors.New("no names are free")
+
+// acceptNames accepts free names for a definition that wants them. The caller holds the lock.
+func (k *Kinds) acceptNames(ctx context.Context, d *definition) error {
+	key, crd := k.store.root+"/"+d.crd.Name, &apiextensions.CustomResourceDefinition{}
+	if err := k.store.Get(ctx, key, storage.GetOptions{}, crd); err != nil {
+		return err
+	}
+	if crd.ResourceVersion != d.crd.ResourceVersion {
+		return errStale
+	}
+	updateStatus(crd, k.taken(crd.Spec.Group))
+	if equality.Semantic.DeepEqual(crd.Status, d.crd.Status) {
+		return errUnchanged
+	}
+	return k.store.replace(ctx, key, crd.ResourceVersion, crd, &apiextensions.CustomResourceDefinition{})
 }

@@ -14,9 +14,9 @@
 //
 // Custom resources share unchanged values with the stored objects, which are immutable. Compiled schemas recognize
 // values that pruning, defaulting and validation leave unchanged (structure.go, schemavalidator.go). The compiled form
-// of a version stays while its schema stays. Rules and validations are compiled at their first use (schemas.go).
-// OpenAPI documents are kept as text, since a tree takes ten times the memory. Lists that are compared pairwise have
-// bounds (load.go).
+// of a version stays while its schema stays. A schema is kept as compressed text, since a tree takes a hundred times the
+// memory, and is compiled at its first use (schematext.go, schemas.go). So a kind that nobody uses takes some KiB. Lists
+// that are compared pairwise have bounds (load.go).
 package crd
 
 import (
@@ -95,7 +95,7 @@ type Kinds struct {
 
 // definition is a stored definition with its served kind.
 type definition struct {
-	crd     *apiextensions.CustomResourceDefinition // shared with serving
+	crd     *apiextensions.CustomResourceDefinition // without schemas; shared with serving
 	serving *serving                                // nil before it is established
 	gate    *instanceGate
 }
@@ -152,15 +152,15 @@ func (k *Kinds) Close() {
 	k.work.Wait()
 }
 
-// forked returns a definition of the kinds that these are a fork of, or nil.
-func (k *Kinds) forked(name string) *definition {
+// forked returns the served kind of a definition of the kinds that these are a fork of, or nil.
+func (k *Kinds) forked(name string) *serving {
 	of := k.options.ForkOf
 	if of == nil {
 		return nil
 	}
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	return of.definitions[name]
+	return of.served(name)
 }
 
 // load serves the stored definitions.
@@ -168,18 +168,27 @@ func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func() { k.options.ForkOf = nil }() // which may be closed
-	list := &apiextensions.CustomResourceDefinitionList{}
-	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true,
-		Predicate: apistorage.Everything}, list); err != nil {
-		return fmt.Errorf("load definitions: %w", err)
-	}
-	for i := range list.Items {
-		crd := &list.Items[i]
-		c, err := k.apply(crd)
-		if err != nil {
-			klog.FromContext(k.ctx).Error(err, "A stored definition cannot be served", "definition", crd.Name)
+	page := apistorage.Everything             // of few, because decoded definitions are large
+	page.Limit = 16
+	for {
+		list := &apiextensions.CustomResourceDefinitionList{}
+		if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: page}, list); err != nil {
+			return fmt.Errorf("load definitions: %w", err)
 		}
-		c.commit(k.ctx, crd)
+		for i := range list.Items {
+			k.loadOne(&list.Items[i])
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return nil
+		}
 	}
-	return nil
+}
+
+// loadOne serves a stored definition. The caller holds the lock.
+func (k *Kinds) loadOne(crd *apiextensions.CustomResourceDefinition) {
+	c, err := k.apply(crd)
+	if err != nil {
+		klog.FromContext(k.ctx).Error(err, "A stored definition cannot be served", "definition", crd.Name)
+	}
+	c.commit(k.ctx, crd)
 }

@@ -154,6 +154,7 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 		Codec:   func(schema.GroupResource) runtime.Codec { return definitionCodec() },
 		Owners:  k.options.Owners,
 
+		CacheWeakly:  true,
 		Transformers: k.options.Transformers,
 	}).GetRESTOptions(r, example)
 	open := o.Decorator

@@ -293,8 +293,12 @@ func everythingShape(t testing.TB) *shape {
 	if err != nil {
 		t.Fatal(err)
 	}
+	texts, err := schemaTextsOf(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
 	kind := &customKind{Kinds: &Kinds{}, definition: hub, crd: crd, names: crd.Spec.Names}
-	if err := kind.compileSchemas(nil); err != nil {
+	if err := kind.compileSchemas(texts, nil); err != nil {
 		t.Fatal(err)
 	}
 	return kind.shape

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -39,7 +40,7 @@ func (s *serving) retire() {
 // customKind holds the parts that all versions of a custom kind share.
 type customKind struct {
 	*Kinds
-	definition  *apiextensions.CustomResourceDefinition // its metadata differs from the stored metadata
+	definition  *apiextensions.CustomResourceDefinition // without schemas
 	crd         *v1.CustomResourceDefinition            // without schemas
 	names       v1.CustomResourceDefinitionNames        // the accepted names
 	schemas     schemas
@@ -53,23 +54,24 @@ type customKind struct {
 	live        context.Context // until retired
 }
 
-// serve builds the resources of a definition. The caller must no longer modify the spec and the status. serve reuses
-// unchanged compiled schemas of before, the previous state of the definition or nil.
-func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate, before *definition) (*serving, error) {
-	definition, err := external(withoutSchemas(crd))
+// serve builds the resources of a definition, which has its schemas as texts. The caller must no longer modify the spec and the
+// status. serve reuses unchanged compiled schemas of before, the previous state of the definition or nil.
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, texts map[string]schemaText, g *instanceGate,
+	before *serving) (*serving, error) {
+	definition, err := external(crd)
 	if err != nil {
 		return nil, err
 	}
 	kind := &customKind{
 		Kinds:       k,
-		definition:  &apiextensions.CustomResourceDefinition{Spec: crd.Spec, Status: crd.Status},
+		definition:  crd,
 		crd:         definition,
 		names:       definition.Status.AcceptedNames,
 		equivalents: runtime.NewEquivalentResourceRegistry(),
 		replicas:    managedfields.ResourcePathMappings{},
 		gate:        g,
 	}
-	if err := kind.compileSchemas(before); err != nil {
+	if err := kind.compileSchemas(texts, before); err != nil {
 		return nil, err
 	}
 	if kind.convertor, kind.unsafe, err = k.convertors(definition); err != nil {
@@ -99,9 +101,12 @@ func (k *Kinds) convertors(definition *v1.CustomResourceDefinition) (safe, unsaf
 	return factory.NewConverter(definition)
 }
 
-// withoutSchemas returns a shallow copy of a definition without its schemas.
+// withoutSchemas returns a shallow copy of a definition without its schemas, and with the metadata that the server needs: managed
+// fields and annotations may be as large as schemas.
 func withoutSchemas(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	out := *crd
+	out.ObjectMeta = metav1.ObjectMeta{Name: crd.Name, UID: crd.UID, ResourceVersion: crd.ResourceVersion,
+		DeletionTimestamp: crd.DeletionTimestamp, Finalizers: crd.Finalizers}
 	out.Spec.Validation = nil
 	out.Spec.Versions = slices.Clone(crd.Spec.Versions)
 	for i := range out.Spec.Versions {

@@ -20,7 +20,7 @@ import (
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.unstructuredSchemaCoercer
 type shape struct {
 	kind    schema.GroupKind
-	schemas map[string]*structural.Structural
+	schemas map[string]func() *structural.Structural
 	embeds  map[string]bool // whether the version has objects inside
 	// preserveUnknown disables pruning.
 	preserveUnknown bool
@@ -31,21 +31,29 @@ type shape struct {
 func (c *customKind) newShape() *shape {
 	s := &shape{
 		kind:            schema.GroupKind{Group: c.crd.Spec.Group, Kind: c.names.Kind},
-		schemas:         map[string]*structural.Structural{},
+		schemas:         map[string]func() *structural.Structural{},
 		embeds:          map[string]bool{},
 		preserveUnknown: c.preservesUnknown(),
 		structures:      map[string]func() *structure{},
 	}
 	for version, compiled := range c.schemas.versions {
-		if compiled.structural == nil {
+		if compiled.text == "" {
 			continue
 		}
 		s.schemas[version], s.embeds[version] = compiled.structural, compiled.embeds
-		if compiled.structure != nil {
+		if compiled.structure != nil && !s.preserveUnknown {
 			s.structures[version] = compiled.structure
 		}
 	}
 	return s
+}
+
+// schema returns the schema of a version, or nil.
+func (s *shape) schema(version string) *structural.Structural {
+	if schema := s.schemas[version]; schema != nil {
+		return schema()
+	}
+	return nil
 }
 
 // shapeOptions are the options of [shape.apply].
@@ -105,7 +113,7 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	if s.effects(u.Object, version)&prunes == 0 {
 		return nil, nil
 	}
-	schema, metadata := s.schemas[version], u.Object["metadata"]
+	schema, metadata := s.schema(version), u.Object["metadata"]
 	if !s.preserveUnknown {
 		var many []string
 		if compiled := s.structures[version]; compiled != nil && o.report {
@@ -164,7 +172,7 @@ func (s *shape) Default(in runtime.Object) {
 	if u, ok := in.(runtime.Unstructured); ok {
 		if gvk := u.GetObjectKind().GroupVersionKind(); gvk.GroupKind() == s.kind {
 			if content := u.UnstructuredContent(); s.effects(content, gvk.Version)&defaults != 0 {
-				defaulting.Default(content, s.schemas[gvk.Version])
+				defaulting.Default(content, s.schema(gvk.Version))
 			}
 			return
 		}

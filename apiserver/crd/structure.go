@@ -1,8 +1,6 @@
 package crd
 
 import (
-	"sync"
-
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
@@ -31,14 +29,10 @@ const (
 	defaults                     // fields get their default
 )
 
-// structureOf returns a function that compiles the structure of a schema on first use. The structure is nil if
-// apiextensions-apiserver must always handle the schema: it has embedded resources, or pruning is disabled.
-func structureOf(schema *structural.Structural, preserveUnknown bool) func() *structure {
-	if preserveUnknown || embeds(schema) || hasDefault(schema.Properties["metadata"]) ||
-		hasDefault(schema.Properties["apiVersion"]) || hasDefault(schema.Properties["kind"]) {
-		return nil
-	}
-	return sync.OnceValue(func() *structure { return compileStructure(schema) })
+// isCompilable reports whether a schema has a structure. apiextensions-apiserver must always handle a schema with embedded resources.
+func isCompilable(schema *structural.Structural) bool {
+	return !embeds(schema) && !hasDefault(schema.Properties["metadata"]) &&
+		!hasDefault(schema.Properties["apiVersion"]) && !hasDefault(schema.Properties["kind"])
 }
 
 func hasDefault(s structural.Structural) bool {

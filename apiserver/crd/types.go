@@ -62,7 +62,7 @@ func customTypes(s *shape) *lazyTypes {
 	return &lazyTypes{shape: s, build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		schemas := maps.Clone(metadataTypes())
 		for version, schema := range s.schemas {
-			schemas[s.kind.Group+"."+version+"."+s.kind.Kind] = customType(s.kind.WithVersion(version), schema)
+			schemas[s.kind.Group+"."+version+"."+s.kind.Kind] = customType(s.kind.WithVersion(version), schema())
 		}
 		return managedfields.NewTypeConverter(schemas, s.preserveUnknown)
 	})}

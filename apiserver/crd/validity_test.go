@@ -45,12 +45,12 @@ func compareValidity(t *testing.T, seed int64) (recognized, valid int) {
 	r := &randomSchemas{rand.New(rand.NewSource(seed))}
 	props := &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
 		"spec": r.schema(3), "status": r.schema(2)}}
-	whole, err := newSchemaValidator(props)
+	whole, err := newSchemaValidator(func() (*apiextensions.JSONSchemaProps, error) { return props, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	statusProps := props.Properties["status"]
-	status, err := newSchemaValidator(&statusProps)
+	status, err := newSchemaValidator(func() (*apiextensions.JSONSchemaProps, error) { return &statusProps, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func compareValidity(t *testing.T, seed int64) (recognized, valid int) {
 			LabelSelectorPath: &selector}
 	}
 	valids := validityOf(validity{kind: kind, namespaced: true, scale: scale, schema: s, whole: whole.compiled, status: status.compiled})
-	main := customresource.NewStrategy(typer{}, true, kind, whole.SchemaValidator, status.SchemaValidator, s,
+	main := customresource.NewStrategy(typer{}, true, kind, upstreamOf(t, whole), upstreamOf(t, status), s,
 		&apiextensions.CustomResourceSubresourceStatus{}, scale, nil)
 	sub := customresource.NewStatusStrategy(main)
 	count := func(what string, found bool, obj any, errs func() error) {
@@ -223,6 +223,15 @@ func TestCopyStored(t *testing.T) {
 	if copied < 200 {
 		t.Errorf("copied %d of 500 objects", copied)
 	}
+}
+
+func upstreamOf(t *testing.T, s *schemaValidator) validation.SchemaValidator {
+	t.Helper()
+	v, err := s.upstream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.SchemaValidator
 }
 
 // randomSchemas makes schemas, and values that are often valid.

@@ -110,7 +110,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		Warning:            v.warning(v.CustomResourceDefinitionVersion),
 		Storage:            main,
 		PatchTypes:         patchTypes(),
-		OpenAPI:            &openAPI{v.definition, v.Name},
+		OpenAPI:            &openAPI{v.crd, v.Name, v.schemas.versions[v.Name].text},
 	}
 	scope := v.scope(r)
 	var err error

@@ -24,7 +24,7 @@ type document struct {
 
 // encoded is an encoded document.
 type encoded struct {
-	body []byte
+	body packed
 	etag string // the same for all encodings, since responses vary with Accept
 	made time.Time
 	err  error
@@ -60,14 +60,14 @@ func newDocument(formats []format, build func() ([]byte, error)) *document {
 	d.json = sync.OnceValue(func() encoded {
 		body, err := build()
 		sum := sha512.Sum512(body)
-		return encoded{body, strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
+		return encoded{pack(body), strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
 	})
 	for _, f := range formats {
 		if f.fromJSON != nil && d.others[f.mediaType] == nil {
 			d.others[f.mediaType] = sync.OnceValue(func() encoded {
 				c := d.json()
 				if c.err == nil {
-					c.body, c.err = f.fromJSON(c.body)
+					c.body, c.err = c.body.convert(f.fromJSON)
 				}
 				return c
 			})
@@ -109,9 +109,14 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, c.err.Error(), http.StatusInternalServerError)
 		return
 	}
+	body, err := c.body.unpack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/"+f.mediaType)
 	w.Header().Set("Etag", strconv.Quote(c.etag))
-	http.ServeContent(w, r, "", c.made, bytes.NewReader(c.body))
+	http.ServeContent(w, r, "", c.made, bytes.NewReader(body))
 }
 
 // serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated

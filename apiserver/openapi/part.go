@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -13,7 +14,7 @@ import (
 // part is the part of a custom resource in the document of version 2. It stays encoded: there may be hundreds of custom
 // resources with large schemas, and a change of one does not affect the others.
 type part struct {
-	paths, definitions map[string]json.RawMessage
+	paths, definitions map[string]packed
 }
 
 // newPart builds the part of a resource.
@@ -29,13 +30,14 @@ func newPart(r *resource.Resource) (p part, err error) {
 	return p, err
 }
 
-func encodeEach[V any](values map[string]V) (map[string]json.RawMessage, error) {
-	out := make(map[string]json.RawMessage, len(values))
+func encodeEach[V any](values map[string]V) (map[string]packed, error) {
+	out := make(map[string]packed, len(values))
 	for name, value := range values {
-		var err error
-		if out[name], err = json.Marshal(value); err != nil {
+		text, err := json.Marshal(value)
+		if err != nil {
 			return nil, err
 		}
+		out[name] = pack(text)
 	}
 	return out, nil
 }
@@ -46,8 +48,8 @@ func (p part) reserve(doc *spec.Swagger) part {
 	return part{paths: reserve(doc.Paths.Paths, p.paths), definitions: reserve(doc.Definitions, p.definitions)}
 }
 
-func reserve[V any](to map[string]V, from map[string]json.RawMessage) map[string]json.RawMessage {
-	missing := map[string]json.RawMessage{}
+func reserve[V any](to map[string]V, from map[string]packed) map[string]packed {
+	missing := map[string]packed{}
 	for name, text := range from {
 		if _, ok := to[name]; !ok {
 			var empty V
@@ -63,28 +65,72 @@ func withParts(text []byte, parts []part) ([]byte, error) {
 		return text, nil
 	}
 	var doc map[string]json.RawMessage
-	var paths, definitions map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(doc["paths"], &paths); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(doc["definitions"], &definitions); err != nil {
-		return nil, err
-	}
+	size := len(text)
 	for _, p := range parts {
-		maps.Copy(paths, p.paths)
-		maps.Copy(definitions, p.definitions)
+		for _, values := range []map[string]packed{p.paths, p.definitions} {
+			for name, value := range values {
+				size += len(name) + len(`"":,`) + value.size()
+			}
+		}
 	}
-	var err error
-	if doc["paths"], err = encode(paths); err != nil {
-		return nil, err
+	out := bytes.NewBuffer(make([]byte, 0, size))
+	err := writeObject(out, slices.Sorted(maps.Keys(doc)), func(name string) error {
+		switch name {
+		case "paths":
+			return writeWithParts(out, doc[name], parts, func(p part) map[string]packed { return p.paths })
+		case "definitions":
+			return writeWithParts(out, doc[name], parts, func(p part) map[string]packed { return p.definitions })
+		}
+		out.Write(doc[name])
+		return nil
+	})
+	return out.Bytes(), err
+}
+
+// writeWithParts writes an object with the elements of parts in their reserved places.
+func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of func(part) map[string]packed) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(object, &values); err != nil {
+		return err
 	}
-	if doc["definitions"], err = encode(definitions); err != nil {
-		return nil, err
+	reserved := map[string]packed{}
+	for _, p := range parts {
+		maps.Copy(reserved, of(p))
 	}
-	return encode(doc)
+	return writeObject(out, slices.Sorted(maps.Keys(values)), func(name string) error {
+		p, ok := reserved[name]
+		if !ok {
+			out.Write(values[name])
+			return nil
+		}
+		text, err := p.unpack()
+		out.Write(text)
+		return err
+	})
+}
+
+// writeObject writes a JSON object; value writes the value of a name.
+func writeObject(out *bytes.Buffer, names []string, value func(name string) error) error {
+	out.WriteByte('{')
+	for i, name := range names {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		quoted, err := encode(name)
+		if err != nil {
+			return err
+		}
+		out.Write(quoted)
+		out.WriteByte(':')
+		if err := value(name); err != nil {
+			return err
+		}
+	}
+	out.WriteByte('}')
+	return nil
 }
 
 // encode encodes a value as the OpenAPI library does, without escapes for HTML.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"weak"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
@@ -40,12 +41,29 @@ func Of(t reflect.Type) *Definition {
 		return d.(*Definition)
 	}
 	d := &Definition{Name: modelName(t), Type: t}
-	d.v2 = sync.OnceValue(func() *spec.Schema { return describe(d, v2) })
-	d.v3 = sync.OnceValue(func() *spec.Schema { return describe(d, v3) })
+	d.v2 = untilCollected(func() *spec.Schema { return describe(d, v2) })
+	d.v3 = untilCollected(func() *spec.Schema { return describe(d, v3) })
 	d.merge = sync.OnceValue(d.mergeType)
 	d.closed = sync.OnceValue(d.walk)
 	kept, _ := definitions.LoadOrStore(t, d)
 	return kept.(*Definition)
+}
+
+// untilCollected returns a function that builds a value for the first caller. While a caller has the value, and until the next
+// collection of garbage, all callers get the same one. The schemas of all kinds take megabytes, and documents are built rarely.
+func untilCollected[T any](build func() *T) func() *T {
+	var mu sync.Mutex
+	var built weak.Pointer[T]
+	return func() *T {
+		mu.Lock()
+		defer mu.Unlock()
+		if v := built.Value(); v != nil {
+			return v
+		}
+		v := build()
+		built = weak.Make(v)
+		return v
+	}
 }
 
 // V2 returns the schema in OpenAPI v2, where references have siblings such as descriptions and

@@ -340,7 +340,7 @@ func (s *Store) passing(ctx context.Context, r *storage.Record, scratch *[]byte)
 func (s *Store) cached(r *storage.Record) *object {
 	for owner, cached := range r.AllCached() {
 		if owner == s.owner {
-			return cached.(*object)
+			return objectOf(cached)
 		}
 	}
 	return nil

@@ -47,8 +47,8 @@ func (m *MetadataReader) Read(ctx context.Context, r *storage.Record) (*metav1.P
 // there is one. It is no use of the record.
 func (m *MetadataReader) readCached(r *storage.Record) bool {
 	for _, cached := range r.AllCached() {
-		decoded, ok := cached.(*object)
-		if !ok {
+		decoded := objectOf(cached)
+		if decoded == nil {
 			continue
 		}
 		switch o := decoded.Object.(type) {

@@ -28,7 +28,7 @@ type object struct {
 // object returns the decoded object of a record. It fails only if the record is corrupt, or cannot be decrypted within
 // ctx. The error is not kept: the next call tries again.
 func (s *Store) object(ctx context.Context, r *storage.Record) (*object, error) {
-	if o, ok := r.Cached(s.owner).(*object); ok {
+	if o := objectOf(r.Cached(s.owner)); o != nil {
 		return o, nil
 	}
 	decoded, err := s.read(ctx, r)
@@ -40,7 +40,7 @@ func (s *Store) object(ctx context.Context, r *storage.Record) (*object, error) 
 
 // latest returns the decoded object of a record, like object, but converts it again if a [Converter] made it.
 func (s *Store) latest(ctx context.Context, r *storage.Record) (*object, error) {
-	if o, ok := r.Cached(s.owner).(*object); !ok || !o.converted {
+	if o := objectOf(r.Cached(s.owner)); o == nil || !o.converted {
 		return s.object(ctx, r)
 	}
 	o, err := s.read(ctx, r)
@@ -53,7 +53,7 @@ func (s *Store) latest(ctx context.Context, r *storage.Record) (*object, error) 
 
 // deleted returns the object of a deletion event: the last object with the resource version of the deletion.
 func (s *Store) deleted(ctx context.Context, e *storage.Event) (*object, error) {
-	if o, ok := e.Record.Cached(s.owner).(*object); ok {
+	if o := objectOf(e.Record.Cached(s.owner)); o != nil {
 		return o, nil
 	}
 	last, err := s.object(ctx, e.Prev)
@@ -67,7 +67,44 @@ func (s *Store) deleted(ctx context.Context, e *storage.Event) (*object, error) 
 // object for the record first, cache returns that object. The caller must not have shared decoded yet.
 func (s *Store) cache(r *storage.Record, decoded *object) *object {
 	s.setVersion(decoded.Object, r.Revision)
+	if s.weak {
+		return r.SetCached(s.owner, &weakObject{}).(*weakObject).set(decoded)
+	}
 	return r.SetCached(s.owner, decoded).(*object)
+}
+
+// objectOf returns the decoded object of a cached value, or nil.
+func objectOf(cached any) *object {
+	switch c := cached.(type) {
+	case *object:
+		return c
+	case *weakObject:
+		return c.value()
+	}
+	return nil
+}
+
+// weakObject is the cached value of a store with [Config].CacheWeakly.
+type weakObject struct {
+	mu     sync.Mutex
+	object weak.Pointer[object]
+}
+
+func (w *weakObject) value() *object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.object.Value()
+}
+
+// set returns the object that is there already, or else o, which is there from then on.
+func (w *weakObject) set(o *object) *object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if present := w.object.Value(); present != nil {
+		return present
+	}
+	w.object = weak.Make(o)
+	return o
 }
 
 // decode returns a new object, without its resource version.

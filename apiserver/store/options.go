@@ -40,6 +40,8 @@ type Options struct {
 	Require Requirement
 	// Transformers encrypt the stored objects. It may be nil.
 	Transformers value.ResourceTransformers
+	// CacheWeakly is [Config].CacheWeakly for all resources.
+	CacheWeakly bool
 	// Owners, if not nil, makes the stores share decoded objects with all stores of the same resources that have the same
 	// Owners, in this server and in forks of it.
 	Owners *Owners
@@ -180,7 +182,7 @@ func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix stri
 ) (apistorage.Interface, factory.DestroyFunc, error) {
 	c := Config{Codec: config.Codec, Default: o.Default, Prefix: prefix, New: newObject, DeletionDelay: o.DeletionDelay,
 		Resource: config.GroupResource, Transformer: Transformer(o.Transformers, config.GroupResource),
-		Indexed: slices.Sorted(maps.Keys(indexed)), WatchCache: hasWatchCache(config.GroupResource)}
+		Indexed: slices.Sorted(maps.Keys(indexed)), CacheWeakly: o.CacheWeakly, WatchCache: hasWatchCache(config.GroupResource)}
 	if resource := config.GroupResource; o.Require != nil {
 		c.Require = func(ctx context.Context, namespace, name string) ([]storage.Condition, error) {
 			return o.Require(ctx, resource, namespace, name)

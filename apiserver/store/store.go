@@ -105,6 +105,9 @@ type Config struct {
 	// Indexed are fields by which lists select objects often, such as spec.nodeName. If the backend is a
 	// [storage.Indexer], it finds the objects by these fields.
 	Indexed []string
+	// CacheWeakly says that a decoded object takes much more memory than its encoding. Then it is cached until the next collection of
+	// garbage, long enough for the watchers of an event.
+	CacheWeakly bool
 	// WatchCache says that kube-apiserver has a watch cache of the resource. Its lists at resource version "0" have no limit.
 	WatchCache bool
 }
@@ -133,6 +136,7 @@ type Store struct {
 	token       uint32                 // of a store with text; see text.go
 	indexed     []string               // fields
 	watchCache  bool                   // in kube-apiserver
+	weak        bool                   // caches decoded objects until the next collection of garbage
 }
 
 var (
@@ -146,7 +150,7 @@ var (
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	s := &Store{backend: backend, codec: c.Codec, prefix: prefix, resource: c.Resource, newObject: c.New, delay: c.DeletionDelay,
-		require: c.Require, transformer: c.Transformer, setDefaults: c.Default, watchCache: c.WatchCache}
+		require: c.Require, transformer: c.Transformer, setDefaults: c.Default, watchCache: c.WatchCache, weak: c.CacheWeakly}
 	_, s.protobuf = c.New().(protobufObject)
 	if text, ok := c.Codec.(TextCodec); ok {
 		s.text, s.token = text, newToken()
@@ -405,7 +409,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	var last runtime.Object
 	expect := storage.Absent
 	if record != nil {
-		if o, ok := record.Cached(s.owner).(*object); ok {
+		if o := objectOf(record.Cached(s.owner)); o != nil {
 			last = o.Object
 		}
 		meta.ResourceVersion, expect = record.Revision, record.Revision

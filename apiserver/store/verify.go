@@ -19,7 +19,8 @@ func Verify(ctx context.Context, backend storage.Store) error {
 	for _, record := range page.Records {
 		for owner, cached := range record.AllCached() {
 			s := storeOf(owner)
-			if s == nil {
+			object := objectOf(cached)
+			if s == nil || object == nil {
 				continue
 			}
 			want, err := s.read(ctx, record)
@@ -27,7 +28,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}
 			s.setVersion(want.Object, record.Revision)
-			if got := cached.(*object).Object; !equality.Semantic.DeepEqual(got, want.Object) {
+			if got := object.Object; !equality.Semantic.DeepEqual(got, want.Object) {
 				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want.Object)
 			}
 		}

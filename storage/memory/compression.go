@@ -20,6 +20,8 @@ const (
 	// sweepSize is the size of the values that may become active between two sweeps. Entries that nobody uses between
 	// two sweeps become idle, so the active values of a burst of writes take twice that size.
 	sweepSize = 1 << 20
+	// largeSize is the smallest size of a replaced value that is worth the time to compress it: few of them fill the history.
+	largeSize = 16 << 10
 	// minRetired is the smallest number of retired entries in active that prune removes.
 	minRetired = 1024
 )
@@ -83,11 +85,11 @@ func (c *compression) wait() time.Duration {
 	return c.interval
 }
 
-// prune removes the retired entries from active if most entries are retired; current is the number of current records.
-// The caller holds the lock.
+// prune removes the retired entries from active if most entries are retired, except the ones that a sweep compresses; current is the
+// number of current records. The caller holds the lock.
 func (c *compression) prune(current int) {
 	if len(c.active) >= 2*current+minRetired {
-		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.retired.Load() })
+		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.retired.Load() && e.Size() < largeSize })
 	}
 }
 
@@ -151,6 +153,9 @@ func (s *Store) sweep() {
 		case c.stopped.Load():
 			return
 		case e.retired.Load():
+			if e.Size() >= largeSize {
+				c.compress(e)
+			}
 		case !e.isUnused():
 			active = append(active, e)
 		case e.setIdle():

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -202,5 +203,43 @@ func TestCompressedSize(t *testing.T) {
 			t.Errorf("a record takes %d bytes", size)
 		}
 		runtime.KeepAlive(s)
+	})
+}
+
+// TestReplacedValuesAreCompressed expects that the history has large values compressed, and that a watcher reads them.
+func TestReplacedValuesAreCompressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, rounds = 20, 4
+		s := memory.New(memory.Options{CompressAfter: 10 * time.Second})
+		defer s.Close()
+		value := func(i, round int) []byte { return bytes.Repeat(text(i, round), 16) }
+		var records []*storage.Record
+		for round := range rounds {
+			for i := range n {
+				key := fmt.Sprintf("/example.org/definitions/%02d", i)
+				records = append(records, put(t, s, storage.Write{Key: key, Value: value(i, round), If: storage.Any}))
+			}
+			time.Sleep(13 * time.Second)
+			synctest.Wait()
+		}
+		w, err := s.Watch(t.Context(), "/example.org/", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		events, _, err := w.Next()
+		if err != nil || len(events) != n*rounds {
+			t.Fatalf("%d events, want %d: %v", len(events), n*rounds, err)
+		}
+		for i, e := range events {
+			if !bytes.Equal(e.Record.Value(), value(i%n, i/n)) {
+				t.Errorf("event %d has another value", i)
+			}
+		}
+		for i, r := range records[:n*(rounds-1)] {
+			if !memory.IsCompressed(r) {
+				t.Errorf("replaced record %d is not compressed", i)
+			}
+		}
 	})
 }

@@ -30,8 +30,8 @@
 // dictionary has whole values of each sort, so a value like them consists of few, long matches: a small pod that runs
 // takes 0.2 KiB instead of 2.5. flyball up and flyball dev set 10 seconds. The next use of the record makes it active again, unless a range reads it in passing
 // ([storage.Query].Scan). While records of many MiB are written or used, records become idle sooner, after the next 1
-// to 2 MiB of others, so a burst of writes does not fill the memory with decoded objects. The package never runs the
-// garbage collector.
+// to 2 MiB of others, so a burst of writes does not fill the memory with decoded objects. Large values that were replaced
+// are compressed too, since few of them fill the history. The package never runs the garbage collector.
 //
 // # Journals
 //
