@@ -12,7 +12,7 @@ require (
 	github.com/google/cel-go v0.29.2 // CEL of policies and of device selectors, as in k8s.io/apiserver
 	github.com/google/go-cmp v0.7.0 // tests, and the matchers of ctrl/envtest/komega
 	github.com/google/uuid v1.6.0 // reconcile IDs
-	github.com/klauspost/compress v1.20.1 // zstd of recordings: a fifth of the CPU time of the standard library's compression, and a window over thousands of changes; s2 of schemas and OpenAPI documents, a tenth of its time and without state
+	github.com/klauspost/compress v1.20.1 // zstd of recordings: a fifth of the CPU time of the standard library's compression, and a window over thousands of changes
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // negotiated OpenAPI documents, as upstream serves them
 	github.com/onsi/gomega v1.44.0 // part of the API of ctrl/envtest/komega, which alone imports it; with pruned module graphs, others do not download it
 	github.com/prometheus/client_golang v1.25.0 // metrics, as controller-runtime exposes them

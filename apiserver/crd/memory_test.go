@@ -1,10 +1,13 @@
 package crd_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/heaptest"
 )
 
 const appsDefinition = definitionsPath + "/apps.example.com"
@@ -49,6 +52,46 @@ func wantCollected(t *testing.T, when string, parts map[string]func() bool) {
 			t.Errorf("%s: %s can still be reached", when, name)
 		}
 	}
+}
+
+// TestUnusedDefinitionsAreSmall bounds the memory of definitions that nobody uses, in proportion to the JSON of their schemas, which is
+// in the storage too. A tree of a schema takes more than ten times its JSON.
+func TestUnusedDefinitionsAreSmall(t *testing.T) {
+	const n, fields = 4, 200
+	text := "The field of a large schema, which has a description as most fields have. It takes about a hundred bytes."
+	properties := map[string]any{}
+	for i := range fields {
+		properties[fmt.Sprint("field", i)] = map[string]any{"type": "object", "description": fmt.Sprint(text, i), "properties": map[string]any{
+			"name": map[string]any{"type": "string", "description": fmt.Sprint(text, -i)}}}
+	}
+	schema := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": properties}}}
+	encoded, err := json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	define := func(s *server, i int) {
+		definition, err := json.Marshal(map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": fmt.Sprintf("wide%ds.example.com", i)},
+			"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
+				"names": map[string]any{"plural": fmt.Sprintf("wide%ds", i), "kind": fmt.Sprint("Wide", i)},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+					"schema": map[string]any{"openAPIV3Schema": schema}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.want(201, "POST", definitionsPath, string(definition))
+	}
+	s := newServer(t)
+	define(s, n) // what is made once
+	heap := heaptest.New(t)
+	for i := range n {
+		define(s, i)
+	}
+	if got := float64(heap.Held()) / float64(n*len(encoded)); got > 2.5 {
+		t.Errorf("a definition takes %.1f times the %d bytes of its schema", got, len(encoded))
+	}
+	runtime.KeepAlive(s)
 }
 
 // TestUnchangedSchemasAreNotCompiled expects that validations are compiled once for each change of a

@@ -3,18 +3,20 @@ package crd
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
-	"github.com/klauspost/compress/s2"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"flyball.dev/internal/packed"
 )
 
 // schemaText is the schema of one version as compressed JSON of apiextensions.k8s.io/v1. Equal schemas have equal texts, and the text of
 // a version without a schema is empty. A definition keeps its schemas as texts, because a tree takes a hundred times the memory.
-type schemaText string
+type schemaText packed.Text
 
 // schemaTextOf returns the text of a schema; props may be nil.
 func schemaTextOf(props *apiextensions.JSONSchemaProps) (schemaText, error) {
@@ -29,7 +31,7 @@ func schemaTextOf(props *apiextensions.JSONSchemaProps) (schemaText, error) {
 	if err != nil {
 		return "", err
 	}
-	return schemaText(s2.EncodeBetter(nil, text)), nil
+	return schemaText(packed.Pack(text)), nil
 }
 
 // schemaTextsOf returns the texts of the schemas of a definition by version.
@@ -59,12 +61,8 @@ func (t schemaText) external() (*v1.JSONSchemaProps, error) {
 	if t == "" {
 		return nil, nil
 	}
-	text, err := s2.Decode(nil, []byte(t))
-	if err != nil {
-		return nil, err
-	}
 	out := &v1.JSONSchemaProps{}
-	return out, utiljson.Unmarshal(text, out)
+	return out, utiljson.Unmarshal(packed.Text(t).Unpack(), out)
 }
 
 // internal returns the schema in the internal version, or nil.
@@ -77,7 +75,7 @@ func (t schemaText) internal() (*apiextensions.JSONSchemaProps, error) {
 	return out, v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil)
 }
 
-// structural returns the structural schema without descriptions, or nil.
+// structural returns the structural schema without what only documents have, or nil.
 func (t schemaText) structural() (*structural.Structural, error) {
 	props, err := t.internal()
 	if props == nil || err != nil {
@@ -90,10 +88,20 @@ func (t schemaText) structural() (*structural.Structural, error) {
 	if err := defaulting.PruneDefaults(s); err != nil {
 		return nil, fmt.Errorf("defaults: %w", err)
 	}
-	(&structural.Visitor{Structural: func(s *structural.Structural) bool {
-		described := s.Description != "" || s.Title != "" || s.ExternalDocs != nil || s.Example.Object != nil
-		s.Description, s.Title, s.ExternalDocs, s.Example = "", "", nil, structural.JSON{}
-		return described
-	}}).Visit(s)
+	(&structural.Visitor{Structural: trim}).Visit(s)
 	return s, nil
 }
+
+// trim removes descriptions from a schema, and makes validations that are empty the same. It reports whether the schema had any.
+func trim(s *structural.Structural) bool {
+	described := s.Description != "" || s.Title != "" || s.ExternalDocs != nil || s.Example.Object != nil
+	s.Description, s.Title, s.ExternalDocs, s.Example = "", "", nil, structural.JSON{}
+	empty := s.ValueValidation != nil && reflect.ValueOf(*s.ValueValidation).IsZero()
+	if empty {
+		s.ValueValidation = noValidation
+	}
+	return described || empty
+}
+
+// noValidation is the validation of most schemas.
+var noValidation = &structural.ValueValidation{}

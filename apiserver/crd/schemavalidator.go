@@ -2,6 +2,7 @@ package crd
 
 import (
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"sync"
@@ -107,11 +108,22 @@ func (s *schemaValidator) ValidateUpdate(value, old any, o ...validation.Validat
 // compiledSchema recognizes values that are certainly valid.
 type compiledSchema struct {
 	uncertain bool // has keywords that only kube-openapi's validator supports
+	untyped   bool
+	nullable  bool
+	closed    bool // has only the listed properties
+	types     valueTypes
 
-	types    valueTypes
-	untyped  bool
-	nullable bool
-	enum     []any
+	items      *compiledSchema
+	properties map[string]*compiledSchema
+	additional *compiledSchema
+	required   []string
+
+	*constraints
+}
+
+// constraints are what few schemas have. Their schemas would take three times the memory with them.
+type constraints struct {
+	enum []any
 
 	format               string // of strings, if it is a known one
 	pattern              *regexp.Regexp
@@ -119,17 +131,14 @@ type compiledSchema struct {
 
 	numbers numberBounds
 
-	items              *compiledSchema
-	minItems, maxItems *int64
-
-	properties                   map[string]*compiledSchema
-	required                     []string
-	additional                   *compiledSchema
-	closed                       bool // has only the listed properties
+	minItems, maxItems           *int64
 	minProperties, maxProperties *int64
 
 	allOf, anyOf []*compiledSchema
 }
+
+// unconstrained are the constraints of most schemas.
+var unconstrained = &constraints{}
 
 // valueTypes is a set of JSON types.
 type valueTypes struct{ null, boolean, integer, number, text, array, object bool }
@@ -147,13 +156,13 @@ const exactBound = 1 << 24
 
 // compileSchema compiles a schema. The result does not refer to s.
 func compileSchema(s *spec.Schema) *compiledSchema {
+	limits := constraints{enum: s.Enum, minLength: s.MinLength, maxLength: s.MaxLength, minItems: s.MinItems, maxItems: s.MaxItems,
+		minProperties: s.MinProperties, maxProperties: s.MaxProperties, numbers: boundsOf(s),
+		allOf: compileSchemas(s.AllOf), anyOf: compileSchemas(s.AnyOf)}
 	c := &compiledSchema{
-		untyped: len(s.Type) == 0, nullable: s.Nullable, enum: s.Enum,
-		minLength: s.MinLength, maxLength: s.MaxLength, minItems: s.MinItems, maxItems: s.MaxItems,
-		minProperties: s.MinProperties, maxProperties: s.MaxProperties, required: s.Required,
+		untyped: len(s.Type) == 0, nullable: s.Nullable, required: s.Required,
 		uncertain: s.Ref.String() != "" || len(s.OneOf) > 0 || s.Not != nil || len(s.Dependencies) > 0 ||
 			len(s.PatternProperties) > 0 || s.UniqueItems || s.AdditionalItems != nil || len(s.Type) == 0 && s.Format != "",
-		numbers: boundsOf(s),
 	}
 	for _, t := range s.Type {
 		if !c.types.add(t) {
@@ -161,11 +170,11 @@ func compileSchema(s *spec.Schema) *compiledSchema {
 		}
 	}
 	if strfmt.Default.ContainsName(s.Format) {
-		c.format = s.Format
+		limits.format = s.Format
 	}
 	if s.Pattern != "" {
 		var err error
-		if c.pattern, err = regexp.Compile(s.Pattern); err != nil {
+		if limits.pattern, err = regexp.Compile(s.Pattern); err != nil {
 			c.uncertain = true
 		}
 	}
@@ -188,7 +197,9 @@ func compileSchema(s *spec.Schema) *compiledSchema {
 			c.additional = compileSchema(a.Schema)
 		}
 	}
-	c.allOf, c.anyOf = compileSchemas(s.AllOf), compileSchemas(s.AnyOf)
+	if c.constraints = unconstrained; !reflect.ValueOf(limits).IsZero() {
+		c.constraints = &limits
+	}
 	return c
 }
 

@@ -1,6 +1,8 @@
 package crd
 
 import (
+	"reflect"
+
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
@@ -63,8 +65,14 @@ func compileStructure(s *structural.Structural) *structure {
 	}
 	c.merges = s.XListType != nil && *s.XListType != "atomic"
 	c.measured = c.measured || c.merges || len(c.defaults) > 0 || c.items.isMeasured() || c.values.isMeasured()
+	if reflect.ValueOf(*c).IsZero() {
+		return scalar
+	}
 	return c
 }
+
+// scalar is the structure of most scalars.
+var scalar = &structure{}
 
 // effects returns the possible effects of decoding an object of the kind in a version, except on its metadata.
 func (s *shape) effects(content map[string]any, version string) effects {

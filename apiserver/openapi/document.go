@@ -13,6 +13,8 @@ import (
 	"github.com/munnerz/goautoneg"
 	handlerv2 "k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
+
+	"flyball.dev/internal/packed"
 )
 
 // document is a document in several encodings, each made on first use.
@@ -24,8 +26,8 @@ type document struct {
 
 // encoded is an encoded document.
 type encoded struct {
-	body packed
-	etag string // the same for all encodings, since responses vary with Accept
+	body packed.Text // documents of hundreds of custom resources have tens of megabytes
+	etag string      // the same for all encodings, since responses vary with Accept
 	made time.Time
 	err  error
 }
@@ -60,14 +62,16 @@ func newDocument(formats []format, build func() ([]byte, error)) *document {
 	d.json = sync.OnceValue(func() encoded {
 		body, err := build()
 		sum := sha512.Sum512(body)
-		return encoded{pack(body), strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
+		return encoded{packed.Pack(body), strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
 	})
 	for _, f := range formats {
 		if f.fromJSON != nil && d.others[f.mediaType] == nil {
 			d.others[f.mediaType] = sync.OnceValue(func() encoded {
 				c := d.json()
 				if c.err == nil {
-					c.body, c.err = c.body.convert(f.fromJSON)
+					var body []byte
+					body, c.err = f.fromJSON(c.body.Unpack())
+					c.body = packed.Pack(body)
 				}
 				return c
 			})
@@ -109,14 +113,9 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, c.err.Error(), http.StatusInternalServerError)
 		return
 	}
-	body, err := c.body.unpack()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "application/"+f.mediaType)
 	w.Header().Set("Etag", strconv.Quote(c.etag))
-	http.ServeContent(w, r, "", c.made, bytes.NewReader(body))
+	http.ServeContent(w, r, "", c.made, bytes.NewReader(c.body.Unpack()))
 }
 
 // serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated

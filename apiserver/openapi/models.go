@@ -54,6 +54,17 @@ var (
 // v2 returns the document of all resources, including the parts of custom resources. If definitions have the same name,
 // the built-in definition takes precedence.
 func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) ([]byte, error) {
+	for _, g := range s.Groups() { // before there are the large trees of the built-in resources
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				if r.OpenAPI != nil && !r.Remote {
+					if _, err := partOf(r); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0", Info: info, Paths: &spec.Paths{Paths: b.items}, Definitions: spec.Definitions{},

@@ -5,16 +5,19 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"unique"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/internal/packed"
 )
 
 // part is the part of a custom resource in the document of version 2. It stays encoded: there may be hundreds of custom
-// resources with large schemas, and a change of one does not affect the others.
+// resources with large schemas, and a change of one does not affect the others. Parts share equal elements, such as the definition of
+// ObjectMeta.
 type part struct {
-	paths, definitions map[string]packed
+	paths, definitions map[string]unique.Handle[packed.Text]
 }
 
 // newPart builds the part of a resource.
@@ -30,14 +33,14 @@ func newPart(r *resource.Resource) (p part, err error) {
 	return p, err
 }
 
-func encodeEach[V any](values map[string]V) (map[string]packed, error) {
-	out := make(map[string]packed, len(values))
+func encodeEach[V any](values map[string]V) (map[string]unique.Handle[packed.Text], error) {
+	out := make(map[string]unique.Handle[packed.Text], len(values))
 	for name, value := range values {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return nil, err
 		}
-		out[name] = pack(text)
+		out[name] = unique.Make(packed.Pack(text))
 	}
 	return out, nil
 }
@@ -48,8 +51,8 @@ func (p part) reserve(doc *spec.Swagger) part {
 	return part{paths: reserve(doc.Paths.Paths, p.paths), definitions: reserve(doc.Definitions, p.definitions)}
 }
 
-func reserve[V any](to map[string]V, from map[string]packed) map[string]packed {
-	missing := map[string]packed{}
+func reserve[V any](to map[string]V, from map[string]unique.Handle[packed.Text]) map[string]unique.Handle[packed.Text] {
+	missing := map[string]unique.Handle[packed.Text]{}
 	for name, text := range from {
 		if _, ok := to[name]; !ok {
 			var empty V
@@ -70,9 +73,9 @@ func withParts(text []byte, parts []part) ([]byte, error) {
 	}
 	size := len(text)
 	for _, p := range parts {
-		for _, values := range []map[string]packed{p.paths, p.definitions} {
+		for _, values := range []map[string]unique.Handle[packed.Text]{p.paths, p.definitions} {
 			for name, value := range values {
-				size += len(name) + len(`"":,`) + value.size()
+				size += len(name) + len(`"":,`) + value.Value().Size()
 			}
 		}
 	}
@@ -80,9 +83,9 @@ func withParts(text []byte, parts []part) ([]byte, error) {
 	err := writeObject(out, slices.Sorted(maps.Keys(doc)), func(name string) error {
 		switch name {
 		case "paths":
-			return writeWithParts(out, doc[name], parts, func(p part) map[string]packed { return p.paths })
+			return writeWithParts(out, doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.paths })
 		case "definitions":
-			return writeWithParts(out, doc[name], parts, func(p part) map[string]packed { return p.definitions })
+			return writeWithParts(out, doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.definitions })
 		}
 		out.Write(doc[name])
 		return nil
@@ -91,12 +94,12 @@ func withParts(text []byte, parts []part) ([]byte, error) {
 }
 
 // writeWithParts writes an object with the elements of parts in their reserved places.
-func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of func(part) map[string]packed) error {
+func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of func(part) map[string]unique.Handle[packed.Text]) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(object, &values); err != nil {
 		return err
 	}
-	reserved := map[string]packed{}
+	reserved := map[string]unique.Handle[packed.Text]{}
 	for _, p := range parts {
 		maps.Copy(reserved, of(p))
 	}
@@ -106,9 +109,8 @@ func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of 
 			out.Write(values[name])
 			return nil
 		}
-		text, err := p.unpack()
-		out.Write(text)
-		return err
+		out.Write(p.Value().Unpack())
+		return nil
 	})
 }
 

@@ -135,3 +135,34 @@ func TestHeapWhileWriting(t *testing.T) {
 	}
 	runtime.KeepAlive(s)
 }
+
+// TestCacheWeakly expects that a decoded object is shared until the next collection of garbage, and is gone then.
+func TestCacheWeakly(t *testing.T) {
+	config := podConfig
+	config.CacheWeakly = true
+	backend := memory.New(memory.Options{})
+	defer backend.Close()
+	s, pod := store.New(backend, config), newPod(1)
+	if err := s.Create(t.Context(), podKey(pod), pod, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	record, err := backend.Get(t.Context(), podKey(pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		got := &corev1.Pod{}
+		if err := s.Get(t.Context(), podKey(pod), apistorage.GetOptions{}, got); err != nil || got.Spec.NodeName != pod.Spec.NodeName {
+			t.Fatalf("got %v, %v", got.Spec, err)
+		}
+		if err := store.Verify(t.Context(), backend); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			runtime.GC()
+		}
+		if store.HasObject(record) {
+			t.Error("a decoded object is cached after a collection of garbage")
+		}
+	}
+}

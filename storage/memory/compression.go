@@ -89,7 +89,7 @@ func (c *compression) wait() time.Duration {
 // number of current records. The caller holds the lock.
 func (c *compression) prune(current int) {
 	if len(c.active) >= 2*current+minRetired {
-		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.retired.Load() && e.Size() < largeSize })
+		c.active = slices.DeleteFunc(c.active, func(e *entry) bool { return e.isForgotten() })
 	}
 }
 
@@ -152,10 +152,9 @@ func (s *Store) sweep() {
 		switch {
 		case c.stopped.Load():
 			return
+		case e.isForgotten():
 		case e.retired.Load():
-			if e.Size() >= largeSize {
-				c.compress(e)
-			}
+			c.compress(e)
 		case !e.isUnused():
 			active = append(active, e)
 		case e.setIdle():
@@ -213,13 +212,13 @@ func (c *collection) add(e *entry) {
 	}
 }
 
-// prune removes retired entries and duplicates from pending.
+// prune removes duplicates, and retired entries that need not be compressed, from pending.
 func (c *collection) prune() {
 	pending := c.pending[:0]
 	seen := make(map[*entry]struct{}, len(c.pending))
 	c.bytes = 0
 	for _, e := range c.pending {
-		if _, twice := seen[e]; twice || e.retired.Load() {
+		if _, twice := seen[e]; twice || e.isForgotten() {
 			continue
 		}
 		seen[e] = struct{}{}

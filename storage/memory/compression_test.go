@@ -216,13 +216,13 @@ func TestReplacedValuesAreCompressed(t *testing.T) {
 		var records []*storage.Record
 		for round := range rounds {
 			for i := range n {
-				key := fmt.Sprintf("/example.org/definitions/%02d", i)
+				key := fmt.Sprintf("/registry/example.org/definitions/%02d", i)
 				records = append(records, put(t, s, storage.Write{Key: key, Value: value(i, round), If: storage.Any}))
 			}
 			time.Sleep(13 * time.Second)
 			synctest.Wait()
 		}
-		w, err := s.Watch(t.Context(), "/example.org/", 1)
+		w, err := s.Watch(t.Context(), "/registry/example.org/", 1)
 		if err != nil {
 			t.Fatal(err)
 		}

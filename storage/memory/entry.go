@@ -196,6 +196,9 @@ func (e *entry) retire() {
 	e.cached.CompareAndSwap(idle, nil)
 }
 
+// isForgotten reports whether the entry is retired and too small to be compressed.
+func (e *entry) isForgotten() bool { return e.retired.Load() && e.Size() < largeSize }
+
 // setIdle drops the cached values, and prevents caching until wake. It returns false and changes nothing if the record
 // is retired, or if another goroutine concurrently caches or drops a value.
 func (e *entry) setIdle() bool {
