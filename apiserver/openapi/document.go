@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"crypto/sha512"
 	"encoding/hex"
 	"net/http"
@@ -26,8 +25,8 @@ type document struct {
 
 // encoded is an encoded document.
 type encoded struct {
-	body packed.Text // documents of hundreds of custom resources have tens of megabytes
-	etag string      // the same for all encodings, since responses vary with Accept
+	body rope
+	etag string // the same for all encodings, since responses vary with Accept
 	made time.Time
 	err  error
 }
@@ -57,12 +56,15 @@ var (
 	formatsIndex = []format{formatJSON}
 )
 
-func newDocument(formats []format, build func() ([]byte, error)) *document {
+func newDocument(formats []format, build func() (rope, error)) *document {
 	d := &document{formats: formats, others: map[string]func() encoded{}}
 	d.json = sync.OnceValue(func() encoded {
 		body, err := build()
-		sum := sha512.Sum512(body)
-		return encoded{packed.Pack(body), strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
+		sum := sha512.New()
+		for _, text := range body {
+			sum.Write(text.Unpack()) // a hash fails never
+		}
+		return encoded{body, strings.ToUpper(hex.EncodeToString(sum.Sum(nil))), time.Now(), err}
 	})
 	for _, f := range formats {
 		if f.fromJSON != nil && d.others[f.mediaType] == nil {
@@ -70,8 +72,8 @@ func newDocument(formats []format, build func() ([]byte, error)) *document {
 				c := d.json()
 				if c.err == nil {
 					var body []byte
-					body, c.err = f.fromJSON(c.body.Unpack())
-					c.body = packed.Pack(body)
+					body, c.err = f.fromJSON(c.body.bytes())
+					c.body = rope{packed.Pack(body)}
 				}
 				return c
 			})
@@ -115,7 +117,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/"+f.mediaType)
 	w.Header().Set("Etag", strconv.Quote(c.etag))
-	http.ServeContent(w, r, "", c.made, bytes.NewReader(c.body.Unpack()))
+	http.ServeContent(w, r, "", c.made, &ropeReader{rope: c.body})
 }
 
 // serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated

@@ -53,7 +53,7 @@ var (
 
 // v2 returns the document of all resources, including the parts of custom resources. If definitions have the same name,
 // the built-in definition takes precedence.
-func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) ([]byte, error) {
+func (m *models) v2(s *resource.Snapshot, partOf func(*resource.Resource) (part, error)) (rope, error) {
 	for _, g := range s.Groups() { // before there are the large trees of the built-in resources
 		for _, v := range g.Versions {
 			for _, r := range v.Resources {

@@ -2,9 +2,9 @@
 // a document for each group version in version 3, with an index.
 //
 // The schemas of built-in resources come from their Go types, and the operations from their storage. Custom resources
-// provide their own documents. A document is built on first use, and its text is cached until its resources change. A
-// new custom kind rebuilds only the document of its group version, and its part of the document of version 2. The
-// handler is safe for concurrent use.
+// provide their own documents. A document is built on first use, and its text is cached, compressed, until its resources
+// change. A new custom kind rebuilds only the document of its group version, and its part of the document of version 2.
+// The handler is safe for concurrent use.
 package openapi
 
 import (
@@ -20,6 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/internal/packed"
 )
 
 const (
@@ -118,17 +119,20 @@ func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
 				docs.v3[name] = old
 				continue
 			}
-			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) {
-				return h.models.v3(v)
+			docs.v3[name] = versionDocument{newDocument(formatsV3, func() (rope, error) {
+				return packedDocument(h.models.v3(v))
 			}), v.Resources}
 		}
 	}
-	docs.v2 = newDocument(formatsV2, func() ([]byte, error) {
+	docs.v2 = newDocument(formatsV2, func() (rope, error) {
 		return h.models.v2(snapshot, func(r *resource.Resource) (part, error) { return docs.parts[r]() })
 	})
-	docs.index = newDocument(formatsIndex, docs.writeIndex)
+	docs.index = newDocument(formatsIndex, func() (rope, error) { return packedDocument(docs.writeIndex()) })
 	return docs
 }
+
+// packedDocument compresses a document, unless there is an error.
+func packedDocument(text []byte, err error) (rope, error) { return rope{packed.Pack(text)}, err }
 
 // addParts adds the parts of the custom resources of a version. It reuses the parts in the last documents.
 func (h *handler) addParts(docs *documents, v *resource.Version) {

@@ -63,38 +63,31 @@ func reserve[V any](to map[string]V, from map[string]unique.Handle[packed.Text])
 }
 
 // withParts returns the encoded document with the parts in their reserved places.
-func withParts(text []byte, parts []part) ([]byte, error) {
+func withParts(text []byte, parts []part) (rope, error) {
+	var w ropeWriter
 	if len(parts) == 0 {
-		return text, nil
+		w.Write(text)
+		return w.finish(), nil
 	}
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
-	size := len(text)
-	for _, p := range parts {
-		for _, values := range []map[string]unique.Handle[packed.Text]{p.paths, p.definitions} {
-			for name, value := range values {
-				size += len(name) + len(`"":,`) + value.Value().Size()
-			}
-		}
-	}
-	out := bytes.NewBuffer(make([]byte, 0, size))
-	err := writeObject(out, slices.Sorted(maps.Keys(doc)), func(name string) error {
+	err := w.writeObject(slices.Sorted(maps.Keys(doc)), func(name string) error {
 		switch name {
 		case "paths":
-			return writeWithParts(out, doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.paths })
+			return w.writeWithParts(doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.paths })
 		case "definitions":
-			return writeWithParts(out, doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.definitions })
+			return w.writeWithParts(doc[name], parts, func(p part) map[string]unique.Handle[packed.Text] { return p.definitions })
 		}
-		out.Write(doc[name])
+		w.Write(doc[name])
 		return nil
 	})
-	return out.Bytes(), err
+	return w.finish(), err
 }
 
 // writeWithParts writes an object with the elements of parts in their reserved places.
-func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of func(part) map[string]unique.Handle[packed.Text]) error {
+func (w *ropeWriter) writeWithParts(object json.RawMessage, parts []part, of func(part) map[string]unique.Handle[packed.Text]) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(object, &values); err != nil {
 		return err
@@ -103,35 +96,34 @@ func writeWithParts(out *bytes.Buffer, object json.RawMessage, parts []part, of 
 	for _, p := range parts {
 		maps.Copy(reserved, of(p))
 	}
-	return writeObject(out, slices.Sorted(maps.Keys(values)), func(name string) error {
-		p, ok := reserved[name]
-		if !ok {
-			out.Write(values[name])
-			return nil
+	return w.writeObject(slices.Sorted(maps.Keys(values)), func(name string) error {
+		if p, ok := reserved[name]; ok {
+			w.writeText(p.Value())
+		} else {
+			w.Write(values[name])
 		}
-		out.Write(p.Value().Unpack())
 		return nil
 	})
 }
 
 // writeObject writes a JSON object; value writes the value of a name.
-func writeObject(out *bytes.Buffer, names []string, value func(name string) error) error {
-	out.WriteByte('{')
+func (w *ropeWriter) writeObject(names []string, value func(name string) error) error {
+	w.WriteByte('{')
 	for i, name := range names {
 		if i > 0 {
-			out.WriteByte(',')
+			w.WriteByte(',')
 		}
 		quoted, err := encode(name)
 		if err != nil {
 			return err
 		}
-		out.Write(quoted)
-		out.WriteByte(':')
+		w.Write(quoted)
+		w.WriteByte(':')
 		if err := value(name); err != nil {
 			return err
 		}
 	}
-	out.WriteByte('}')
+	w.WriteByte('}')
 	return nil
 }
 

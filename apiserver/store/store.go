@@ -26,6 +26,9 @@
 // two for all built-in kinds. Lists and the initial events of watches use the stored bytes, or the cached values that
 // there are, and add none, so reading everything once does not fill the memory.
 //
+// Decoded CustomResourceDefinitions take more than ten times their encoding, so they are cached until the next collection
+// of garbage ([Config].CacheWeakly).
+//
 // Objects that a conversion webhook has converted are cached too, for lists, watches, and reads with a resource
 // version, as in kube-apiserver's watch cache. A read without a resource version converts again, as kube-apiserver's
 // read from etcd does, so a changed webhook takes effect at once.
