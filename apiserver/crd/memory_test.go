@@ -83,7 +83,7 @@ func TestUnusedDefinitionsAreSmall(t *testing.T) {
 		s.want(201, "POST", definitionsPath, string(definition))
 	}
 	s := newServer(t)
-	define(s, n) // what is made once
+	define(s, n)                                          // what is made once
 	heap := heaptest.New(t, "flyball.dev/apiserver/crd.") // a request is served by goroutines of upstream
 	for i := range n {
 		define(s, i)
